@@ -1,0 +1,59 @@
+"""The contract of a local randomizer (the paper's VRand, Laplace noise, randomized response, ...).
+
+A randomizer works on columns: one row a user. Its coins are a matrix of bytes, one row a user, so that the
+same user gets the same reply however users are spread over processes. It draws nothing by itself.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[np.generic]
+Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
+Coins = NDArray[np.uint8]
+Columns = Mapping[str, Array]
+Shape = Mapping[str, tuple[np.dtype[np.generic], tuple[int, ...]]]
+
+
+class Randomizer(ABC):
+    """A local randomizer with its exact likelihood. Parameters are frozen; what follows from them is a property."""
+
+    epsilon: float
+
+    @property
+    @abstractmethod
+    def coins(self) -> int:
+        """Bytes of coins one user needs."""
+
+    @property
+    @abstractmethod
+    def reply(self) -> Shape:
+        """The columns of a reply: name -> (dtype, trailing shape of one user's entry)."""
+
+    @abstractmethod
+    def sample(self, inputs: Floats, coins: Coins) -> Columns:
+        """One reply a user: row i answers for input row i with coin row i and nothing else."""
+
+    @abstractmethod
+    def check(self, reply: Columns) -> NDArray[np.bool_]:
+        """Which rows lie in the randomizer's output space; dtypes and shapes are already right."""
+
+    @abstractmethod
+    def log_likelihood(self, reply: Columns, inputs: Floats) -> Floats:
+        """Exact log p(reply i | input j) as an n x k matrix; for densities, up to a term that depends on i alone."""
+
+    @abstractmethod
+    def decode(self, reply: Columns) -> Floats:
+        """The unbiased estimate of the input that each reply carries."""
+
+    @abstractmethod
+    def total(self, reply: Columns) -> Integers:
+        """The sum of `decode` over users in units of `unit`: integers, so that no order of addition matters."""
+
+    @property
+    @abstractmethod
+    def unit(self) -> float:
+        """What one step of `total` is worth."""

@@ -1,0 +1,1 @@
+"""People's door: the `parley` command, local clusters and reports."""

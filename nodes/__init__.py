@@ -1,0 +1,1 @@
+"""Thin processes: a role, a transport, a journal on disk."""

@@ -1,0 +1,1 @@
+"""The paper: statistics, factorizations, randomizers, and one file for each protocol."""

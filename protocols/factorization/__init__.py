@@ -1,0 +1,1 @@
+"""Factorizations W = L'R with certified bounds on gamma_2(W)."""

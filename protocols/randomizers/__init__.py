@@ -1,0 +1,1 @@
+"""Local randomizers: exact likelihoods, integer-decided probabilities."""

@@ -1,0 +1,1 @@
+"""What is asked: statistics, kernels and the domains of private values."""
