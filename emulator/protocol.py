@@ -15,10 +15,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from emulator.errors import RemoteProtocolError
+from emulator.messages import Users
 from emulator.randomizer import Coins, Columns, Floats, Integers, Shape
 
 Inputs = NDArray[np.int64]
-Users = NDArray[np.int64]
 Broadcast = Mapping[str, NDArray[Any]]
 Interaction = Literal["non-interactive", "sequentially interactive", "fully interactive"]
 
@@ -141,8 +141,6 @@ def check_arrays(what: str, arrays: Mapping[str, NDArray[Any]], shape: Shape, ro
         expected = trailing if rows is None else (rows, *trailing)
         array = arrays[name]
         if array.dtype != dtype or array.shape != expected:
-            raise RemoteProtocolError(
-                f"{what}: {name} should be {dtype} {expected}, got {array.dtype} {array.shape}"
-            )
+            raise RemoteProtocolError(f"{what}: {name} should be {dtype} {expected}, got {array.dtype} {array.shape}")
         if array.dtype.kind == "f" and not np.isfinite(array).all():
             raise RemoteProtocolError(f"{what}: {name} holds a value that is not finite")

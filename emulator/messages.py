@@ -1,0 +1,214 @@
+"""The closed set of messages. Each is frozen and checks itself when made, on whichever side it is made."""
+
+import math
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from emulator.errors import RemoteProtocolError
+
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:-]{0,63}")
+LONGEST_TEXT = 4096
+Outcome = Literal["completed", "failed", "aborted"]
+Users = NDArray[np.int64]
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Message:
+    """Common checks: names are names, counts are counts, text is short, numbers are finite."""
+
+    kind: ClassVar[str] = "message"
+    names: ClassVar[tuple[str, ...]] = ()
+
+    def __post_init__(self) -> None:
+        for each in fields(self):
+            value = getattr(self, each.name)
+            if each.name in self.names and not NAME.fullmatch(value):
+                raise RemoteProtocolError(f"{self.kind}: {each.name} is not a name: {value[:80]!r}")
+            if isinstance(value, str) and len(value) > LONGEST_TEXT:
+                raise RemoteProtocolError(f"{self.kind}: {each.name} is {len(value)} characters long")
+            if type(value) is int and value < 0:
+                raise RemoteProtocolError(f"{self.kind}: {each.name} is negative: {value}")
+            if isinstance(value, float) and not math.isfinite(value):
+                raise RemoteProtocolError(f"{self.kind}: {each.name} is not finite: {value}")
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Ready(Message):
+    """A user node is there: which users it hosts, and its process."""
+
+    kind: ClassVar[str] = "ready"
+    names: ClassVar[tuple[str, ...]] = ("node",)
+    node: str
+    first: int
+    users: int
+    pid: int
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Roster(Message):
+    """The barrier: the board has heard from every node it waits for."""
+
+    kind: ClassVar[str] = "roster"
+    names: ClassVar[tuple[str, ...]] = ("run",)
+    run: str
+    nodes: int
+    users: int
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Setup(Message):
+    """Which protocol is spoken, with all its parameters, and what it claims."""
+
+    kind: ClassVar[str] = "setup"
+    names: ClassVar[tuple[str, ...]] = ("run", "protocol")
+    run: str
+    protocol: str
+    parameters: Mapping[str, Any]
+    epsilon: float
+    delta: float
+    rounds: int
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Announce(Message):
+    """The analyst's broadcast that opens a round. Rounds count from 1."""
+
+    kind: ClassVar[str] = "announce"
+    names: ClassVar[tuple[str, ...]] = ("run",)
+    run: str
+    round: int
+    broadcast: Mapping[str, NDArray[Any]]
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Replies(Message):
+    """A chunk of a cohort's replies in columns: row i is the reply of users[i]."""
+
+    kind: ClassVar[str] = "replies"
+    names: ClassVar[tuple[str, ...]] = ("run", "node")
+    run: str
+    round: int
+    node: str
+    chunk: int
+    chunks: int
+    users: Users
+    columns: Mapping[str, NDArray[Any]]
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not self.chunk < self.chunks:
+            raise RemoteProtocolError(f"replies: chunk {self.chunk} of {self.chunks}")
+        if self.users.ndim != 1 or (len(self.users) and self.users[0] < 0) or (np.diff(self.users) <= 0).any():
+            raise RemoteProtocolError("replies: user numbers are not increasing")
+        for name, column in self.columns.items():
+            if column.ndim < 1 or len(column) != len(self.users):
+                raise RemoteProtocolError(
+                    f"replies: column {name} has shape {column.shape} for {len(self.users)} users"
+                )
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Refusal(Message):
+    """A user node will not answer this broadcast, and why."""
+
+    kind: ClassVar[str] = "refusal"
+    names: ClassVar[tuple[str, ...]] = ("run", "node")
+    run: str
+    round: int
+    node: str
+    reason: str
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Close(Message):
+    """The board closes a round: how many replies it holds, how many users are missing."""
+
+    kind: ClassVar[str] = "close"
+    names: ClassVar[tuple[str, ...]] = ("run",)
+    run: str
+    round: int
+    replies: int
+    missing: int
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Result(Message):
+    """The analyst's last word."""
+
+    kind: ClassVar[str] = "result"
+    names: ClassVar[tuple[str, ...]] = ("run",)
+    run: str
+    estimate: float
+    predicted_rmse: float
+    low: float
+    high: float
+    replied: int
+    details: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Abort(Message):
+    """The run ends without a result."""
+
+    kind: ClassVar[str] = "abort"
+    names: ClassVar[tuple[str, ...]] = ("run",)
+    run: str
+    outcome: Outcome
+    reason: str
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.outcome not in ("failed", "aborted"):
+            raise RemoteProtocolError(f"abort: outcome is {self.outcome!r}")
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Reminder(Message):
+    """The board still misses these chunks of these nodes (an empty tuple: all of them). Transport, not protocol."""
+
+    kind: ClassVar[str] = "reminder"
+    names: ClassVar[tuple[str, ...]] = ("run",)
+    run: str
+    round: int
+    missing: Mapping[str, tuple[int, ...]]
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Resume(Message):
+    """The analyst asks the board to deliver the record again from this number on. Transport, never on record."""
+
+    kind: ClassVar[str] = "resume"
+    sequence: int
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Event(Message):
+    """Something that happened to a message or a process, with its cause: a drop, an injected fault, a restart."""
+
+    kind: ClassVar[str] = "event"
+    event: str
+    node: str
+    round: int
+    detail: str
+
+
+MESSAGES: tuple[type[Message], ...] = (
+    Ready,
+    Roster,
+    Setup,
+    Announce,
+    Replies,
+    Refusal,
+    Close,
+    Result,
+    Abort,
+    Reminder,
+    Resume,
+    Event,
+)
+KINDS: tuple[str, ...] = tuple(each.kind for each in MESSAGES)
