@@ -1,0 +1,191 @@
+"""Factor matrices as linear operators: the L, R and A of W = L'R = A'DA, with one column for each input.
+
+A protocol needs three things of a factor: the columns its users encode, its product with a histogram, and the
+inner products of a vector with all k columns. None of them needs the matrix itself, so structured factors never
+form it. `columns` uses gathers and elementwise arithmetic only: row i of its result depends on index i alone, to
+the last bit, so it does not matter how users are spread over processes.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from emulator.errors import BadInput
+from emulator.randomizer import Floats
+from protocols.factorization.guard import check_size
+
+
+class Factor(ABC):
+    """An l x k matrix that is known by what it does."""
+
+    @property
+    @abstractmethod
+    def shape(self) -> tuple[int, int]:
+        """(l, k): rows, columns."""
+
+    @abstractmethod
+    def _columns(self, indices: NDArray[np.int64]) -> Floats: ...
+
+    @abstractmethod
+    def _apply(self, matrix: Floats) -> Floats: ...
+
+    @abstractmethod
+    def _transpose_apply(self, matrix: Floats) -> Floats: ...
+
+    @abstractmethod
+    def norms(self) -> Floats:
+        """The Euclidean norms of the k columns."""
+
+    @property
+    def rows(self) -> int:
+        """l: the length of the vector a user encodes."""
+        return self.shape[0]
+
+    @property
+    def inputs(self) -> int:
+        """k: the number of columns, one for each possible input."""
+        return self.shape[1]
+
+    @cached_property
+    def radius(self) -> float:
+        """|A|_{1->2}, the largest column norm."""
+        return float(np.max(self.norms()))
+
+    def columns(self, indices: NDArray[np.integer] | list[int] | range) -> Floats:
+        """The columns A e_x for an array of inputs x, one row each: (n, l)."""
+        inputs = np.asarray(indices)
+        if inputs.ndim != 1 or (inputs.size and inputs.dtype.kind not in "iu"):
+            raise BadInput(f"inputs should be a vector of whole numbers, got {inputs.dtype} {inputs.shape}")
+        if inputs.size and (int(inputs.min()) < 0 or int(inputs.max()) >= self.inputs):
+            raise BadInput(f"inputs should lie in 0..{self.inputs - 1}, got {inputs.min()}..{inputs.max()}")
+        return self._columns(inputs.astype(np.int64))
+
+    def apply(self, histogram: Floats) -> Floats:
+        """A h for a vector (k,), or A H for a matrix (k, m)."""
+        return _on_matrix(self._apply, histogram, self.inputs)
+
+    def transpose_apply(self, point: Floats) -> Floats:
+        """A'y, the inner products of y with all k columns; (l,) or (l, m)."""
+        return _on_matrix(self._transpose_apply, point, self.rows)
+
+    def dense(self) -> Floats:
+        """The matrix itself, for tests and for small k."""
+        check_size(*self.shape, copies=2)
+        return np.ascontiguousarray(self._columns(np.arange(self.inputs)).T)
+
+
+def _on_matrix(action: Callable[[Floats], Floats], argument: Floats, length: int) -> Floats:
+    values = np.asarray(argument, dtype=np.float64)
+    if values.ndim not in (1, 2) or len(values) != length:
+        raise BadInput(f"expected a vector or matrix of {length} rows, got shape {values.shape}")
+    if values.ndim == 2:
+        return action(values)
+    return action(values[:, None])[:, 0]
+
+
+@dataclass(frozen=True, eq=False)
+class Dense(Factor):
+    """A matrix given entry by entry."""
+
+    matrix: Floats
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return (self.matrix.shape[0], self.matrix.shape[1])
+
+    @cached_property
+    def _by_column(self) -> Floats:
+        return np.ascontiguousarray(self.matrix.T)
+
+    def _columns(self, indices: NDArray[np.int64]) -> Floats:
+        return self._by_column[indices]
+
+    def _apply(self, matrix: Floats) -> Floats:
+        return self.matrix @ matrix
+
+    def _transpose_apply(self, matrix: Floats) -> Floats:
+        return self.matrix.T @ matrix
+
+    def norms(self) -> Floats:
+        return np.asarray(np.sqrt(np.einsum("ij,ij->j", self.matrix, self.matrix)))
+
+
+@dataclass(frozen=True, eq=False)
+class Identity(Factor):
+    """scale * I, the factor of Gini's diversity index."""
+
+    size: int
+    scale: float = 1.0
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return (self.size, self.size)
+
+    def _columns(self, indices: NDArray[np.int64]) -> Floats:
+        result = np.zeros((len(indices), self.size))
+        result[np.arange(len(indices)), indices] = self.scale
+        return result
+
+    def _apply(self, matrix: Floats) -> Floats:
+        return self.scale * matrix
+
+    def _transpose_apply(self, matrix: Floats) -> Floats:
+        return self.scale * matrix
+
+    def norms(self) -> Floats:
+        return np.full(self.size, abs(self.scale))
+
+
+@dataclass(frozen=True, eq=False)
+class Reflected(Factor):
+    """D A with D = diag(+-1): the right factor of a symmetric W = A'(DA)."""
+
+    base: Factor
+    signs: Floats
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return self.base.shape
+
+    def _columns(self, indices: NDArray[np.int64]) -> Floats:
+        return self.base.columns(indices) * self.signs
+
+    def _apply(self, matrix: Floats) -> Floats:
+        return self.base.apply(matrix) * self.signs[:, None]
+
+    def _transpose_apply(self, matrix: Floats) -> Floats:
+        return self.base.transpose_apply(matrix * self.signs[:, None])
+
+    def norms(self) -> Floats:
+        return self.base.norms()
+
+
+@dataclass(frozen=True, eq=False)
+class HalfSums(Factor):
+    """[(L + R)/2 ; (L - R)/2], the single factor made of two."""
+
+    left: Factor
+    right: Factor
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return (2 * self.left.rows, self.left.inputs)
+
+    def _columns(self, indices: NDArray[np.int64]) -> Floats:
+        left, right = self.left.columns(indices), self.right.columns(indices)
+        return np.concatenate([(left + right) / 2, (left - right) / 2], axis=1)
+
+    def _apply(self, matrix: Floats) -> Floats:
+        left, right = self.left.apply(matrix), self.right.apply(matrix)
+        return np.concatenate([(left + right) / 2, (left - right) / 2])
+
+    def _transpose_apply(self, matrix: Floats) -> Floats:
+        upper, lower = matrix[: self.left.rows], matrix[self.left.rows :]
+        return self.left.transpose_apply((upper + lower) / 2) + self.right.transpose_apply((upper - lower) / 2)
+
+    def norms(self) -> Floats:
+        return np.asarray(np.sqrt((self.left.norms() ** 2 + self.right.norms() ** 2) / 2))
