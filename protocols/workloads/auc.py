@@ -1,0 +1,96 @@
+"""AUC (paper, "Upper Bounds for Specific Metrics"): Kendall's kernel with labels {0, 1}, renormalised by n+ n-.
+
+Input (score level s, label y) has the index 2 s + y. With p = n+/n and W = S_m (x) S_2 the area is
+P[positive scores above negative] + P[tie]/2 = 1/2 + h'Wh / (4 p (1 - p)): each pair of opposite labels enters
+h'Wh twice, once in each order. The paper spends part of the budget on n+; here that is the linear query
+"positive".
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from emulator.errors import BadInput
+from emulator.protocol import Inputs
+from emulator.randomizer import Floats
+from protocols.workloads.kendall import Untied, apply_sign_product, sign_product
+from protocols.workloads.workload import Structure, Workload, at_least_two, check_level
+
+
+@dataclass(frozen=True, kw_only=True)
+class AreaUnderCurve(Workload):
+    """Area under the ROC curve of a score with m levels against a label 0 or 1."""
+
+    name: ClassVar[str] = "auc"
+    levels: int
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "levels", check_level("the levels of auc", self.levels))
+        check_level("the number of inputs of auc", 2 * self.levels)
+
+    @property
+    def size(self) -> int:
+        return 2 * self.levels
+
+    @property
+    def structure(self) -> Structure:
+        return Structure(kind="auc", levels=(self.levels, 2))
+
+    @property
+    def denominator(self) -> Untied:
+        """The form 2 p (1 - p): the share of ordered pairs with opposite labels."""
+        return Untied(levels=(self.levels, 2), axis=1)
+
+    @property
+    def infinity_norm(self) -> float:
+        return 1.0
+
+    @property
+    def bounds(self) -> tuple[float, float]:
+        return 0.0, 1.0
+
+    def matrix(self) -> Floats:
+        return sign_product((self.levels, 2))
+
+    def apply(self, histogram: Floats) -> Floats:
+        return apply_sign_product(histogram, (self.levels, 2))
+
+    def diagonal(self) -> Floats:
+        return np.zeros(self.size)
+
+    def linear_queries(self) -> dict[str, Floats]:
+        """The label: its mean is p, the share of positives."""
+        return {"positive": np.tile([0.0, 1.0], self.levels)}
+
+    def combine(self, numerator: float, denominator: float) -> float:
+        """The area from the two forms h'Wh and 2 p (1 - p)."""
+        if denominator <= 0:
+            raise BadInput(f"AUC needs both labels, but the share of pairs with opposite labels is {denominator}")
+        return 0.5 + numerator / (2 * denominator)
+
+    def value(self, form: float, means: Mapping[str, float], users: int) -> float:
+        """The area from the form and an estimate of p, moved into [1/n, 1 - 1/n]: outside no area is defined."""
+        share = self._share(means, users)
+        return self.combine(form, 2 * share * (1 - share))
+
+    def gradient(self, form: float, means: Mapping[str, float], users: int) -> dict[str, float]:
+        share = self._share(means, users)
+        spread = share * (1 - share)
+        return {"form": 1 / (4 * spread), "positive": -form * (1 - 2 * share) / (4 * spread * spread)}
+
+    def exact(self, inputs: Inputs) -> float:
+        counts = self.counts(inputs)
+        negatives, positives = (int(count) for count in counts.reshape(-1, 2).sum(axis=0))
+        if not positives or not negatives:
+            raise BadInput(f"AUC needs both labels, got {positives} positives and {negatives} negatives")
+        numerator = int(counts @ apply_sign_product(counts, (self.levels, 2)))
+        return 0.5 + numerator / (4 * positives * negatives)
+
+    def parameters(self) -> dict[str, Any]:
+        return {"statistic": self.name, "levels": self.levels}
+
+    def _share(self, means: Mapping[str, float], users: int) -> float:
+        at_least_two(users)
+        return min(max(means["positive"], 1 / users), 1 - 1 / users)

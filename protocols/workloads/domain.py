@@ -1,0 +1,253 @@
+"""How columns of private values become inputs 0 .. k-1 (the paper's X = [k]).
+
+A domain is declared: its range, levels or categories come from whoever asks, never from the private data, since
+a range read off the data would tell something about them. Values outside a declared range are moved to its
+nearer end and counted; missing values and unknown categories are refused. Rows are counted from 1.
+"""
+
+import difflib
+import math
+from abc import ABC, abstractmethod
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from emulator.errors import BadInput
+from emulator.protocol import Inputs
+from emulator.randomizer import Floats
+from protocols.workloads.workload import LARGEST_SIZE, check_level
+
+SHOWN_ROWS = 5
+
+
+@dataclass(frozen=True, kw_only=True)
+class Encoded:
+    """Inputs, one for each row, and how many values of each column had to be clipped."""
+
+    indices: Inputs
+    clipped: Mapping[str, int]
+
+
+class Domain(ABC):
+    """A finite set of inputs and the way columns are mapped to it."""
+
+    @property
+    @abstractmethod
+    def size(self) -> int:
+        """k."""
+
+    @property
+    @abstractmethod
+    def columns(self) -> tuple[str, ...]:
+        """The names of the columns it reads."""
+
+    @abstractmethod
+    def encode(self, columns: Mapping[str, NDArray[Any]]) -> Encoded:
+        """One input for each row."""
+
+    @abstractmethod
+    def labels(self) -> list[str]:
+        """Each input in words."""
+
+
+@dataclass(frozen=True)
+class Interval(Domain):
+    """Numbers from `low` to `high`, cut into `levels` bins of equal width; a bin stands for its midpoint.
+
+    Bin j holds edges[j] <= value < edges[j+1], and the last one holds `high` too.
+    """
+
+    name: str
+    low: float
+    high: float
+    levels: int
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "levels", check_level(f"the levels of {self.name}", self.levels))
+        if not (math.isfinite(self.low) and math.isfinite(self.high) and self.low < self.high):
+            raise BadInput(f"the range of {self.name} must have low < high, got {self.low}:{self.high}")
+        width = self.high / self.levels - self.low / self.levels
+        # Below a few units in the last place the bins would have no room for different values.
+        if not width > 4 * max(math.ulp(self.low), math.ulp(self.high)):
+            raise BadInput(f"the range {self.low}:{self.high} of {self.name} is too narrow for {self.levels} levels")
+        if not math.isfinite(self.high - self.low):
+            raise BadInput(f"the range {self.low}:{self.high} of {self.name} is too wide for floating point")
+
+    @property
+    def size(self) -> int:
+        return self.levels
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        return (self.name,)
+
+    @property
+    def width(self) -> float:
+        """Of one bin; replacing values by midpoints moves each by at most half of it."""
+        return (self.high - self.low) / self.levels
+
+    @property
+    def span(self) -> float:
+        """From the first midpoint to the last: what 1 is worth on the grid j/(k-1)."""
+        return self.width * (self.levels - 1)
+
+    @cached_property
+    def edges(self) -> Floats:
+        return np.linspace(self.low, self.high, self.levels + 1)
+
+    def representatives(self) -> Floats:
+        """The midpoint of each bin, in the column's units."""
+        return (self.edges[:-1] + self.edges[1:]) / 2
+
+    def encode(self, columns: Mapping[str, NDArray[Any]]) -> Encoded:
+        values = numbers(self.name, pick(columns, self.name))
+        clipped = int(np.count_nonzero((values < self.low) | (values > self.high)))
+        indices = np.searchsorted(self.edges, values, side="right") - 1
+        return Encoded(indices=np.clip(indices, 0, self.levels - 1).astype(np.int64), clipped={self.name: clipped})
+
+    def labels(self) -> list[str]:
+        ends = [f"{edge:.6g}" for edge in self.edges]
+        closing = [")"] * (self.levels - 1) + ["]"]
+        return [f"[{low}, {high}{end}" for low, high, end in zip(ends[:-1], ends[1:], closing, strict=True)]
+
+
+@dataclass(frozen=True)
+class Categories(Domain):
+    """Named values, input j being the j-th one declared. Compared as text, whole numbers without a point."""
+
+    name: str
+    values: tuple[Any, ...]
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "values", tuple(self.values))
+        if not 2 <= len(self.values) <= LARGEST_SIZE:
+            raise BadInput(f"{self.name} needs at least 2 categories, got {len(self.values)}")
+        texts = [as_text(value) for value in self.values]
+        if None in texts:
+            raise BadInput(f"a missing value cannot be a category of {self.name}")
+        twice = next((text for text, times in Counter(texts).items() if times > 1), None)
+        if twice is not None:
+            raise BadInput(f"the category {twice!r} of {self.name} is declared twice")
+
+    @property
+    def size(self) -> int:
+        return len(self.values)
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        return (self.name,)
+
+    def encode(self, columns: Mapping[str, NDArray[Any]]) -> Encoded:
+        texts = [as_text(value) for value in pick(columns, self.name).tolist()]
+        refuse_missing(self.name, [row for row, text in enumerate(texts, 1) if text is None])
+        number = {as_text(value): index for index, value in enumerate(self.values)}
+        try:
+            indices = [number[text] for text in texts]
+        except KeyError:
+            row = next(row for row, text in enumerate(texts) if text not in number)
+            raise BadInput(self._unknown(row + 1, str(texts[row]))) from None
+        return Encoded(indices=np.array(indices, dtype=np.int64), clipped={self.name: 0})
+
+    def labels(self) -> list[str]:
+        return [str(as_text(value)) for value in self.values]
+
+    def _unknown(self, row: int, text: str) -> str:
+        near = nearest(text, self.labels())
+        return f"row {row} of {self.name} holds {text!r}, which is not a declared category{near}"
+
+
+@dataclass(frozen=True)
+class Pair(Domain):
+    """Two domains side by side: k = a * b, and the input is first * b + second."""
+
+    first: Domain
+    second: Domain
+
+    def __post_init__(self) -> None:
+        common = set(self.first.columns) & set(self.second.columns)
+        if common:
+            raise BadInput(f"the column {min(common)} cannot be both columns of a pair")
+        check_level("the number of inputs of a pair of columns", self.first.size * self.second.size)
+
+    @property
+    def size(self) -> int:
+        return self.first.size * self.second.size
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        return self.first.columns + self.second.columns
+
+    def encode(self, columns: Mapping[str, NDArray[Any]]) -> Encoded:
+        first, second = self.first.encode(columns), self.second.encode(columns)
+        if len(first.indices) != len(second.indices):
+            raise BadInput(
+                f"{' and '.join(self.columns)} must have equally many rows, "
+                f"got {len(first.indices)} and {len(second.indices)}"
+            )
+        return Encoded(
+            indices=first.indices * self.second.size + second.indices, clipped={**first.clipped, **second.clipped}
+        )
+
+    def labels(self) -> list[str]:
+        return [f"({first}, {second})" for first in self.first.labels() for second in self.second.labels()]
+
+
+def nearest(text: str, names: list[str]) -> str:
+    """A hint to put after an error about an unknown name: the nearest one, or all of them if they are few."""
+    close = difflib.get_close_matches(text, names, n=1)
+    if close:
+        return f"; did you mean {close[0]!r}?"
+    return f"; choose one of {', '.join(names)}" if len(names) <= 12 else ""
+
+
+def pick(columns: Mapping[str, NDArray[Any]], name: str) -> NDArray[Any]:
+    """The column of that name, a vector."""
+    if name not in columns:
+        raise BadInput(f"there is no column {name!r}{nearest(name, list(columns))}")
+    column = np.asarray(columns[name])
+    if column.ndim != 1:
+        raise BadInput(f"the column {name!r} must be a vector, got shape {column.shape}")
+    return column
+
+
+def numbers(name: str, column: NDArray[Any]) -> Floats:
+    """A column as finite or infinite numbers; missing ones are refused with their rows."""
+    if column.dtype.kind in "biuf":
+        values = column.astype(np.float64)
+    else:
+        values = np.array([_number(name, row, value) for row, value in enumerate(column.tolist(), 1)], dtype=np.float64)
+    refuse_missing(name, (np.flatnonzero(np.isnan(values)) + 1).tolist())
+    return values
+
+
+def as_text(value: Any) -> str | None:
+    """How categories are compared: 1, 1.0 and "1" are the same; None, NaN and "" are missing."""
+    if value is None or (isinstance(value, float) and math.isnan(value)):
+        return None
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    return str(value).strip() or None
+
+
+def refuse_missing(name: str, rows: list[int]) -> None:
+    """Name the first few rows without a value."""
+    if rows:
+        shown = ", ".join(str(row) for row in rows[:SHOWN_ROWS])
+        more = f" and {len(rows) - SHOWN_ROWS} more" if len(rows) > SHOWN_ROWS else ""
+        raise BadInput(
+            f"{name} has no value in row{'s' if len(rows) > 1 else ''} {shown}{more}; remove or fill missing values"
+        )
+
+
+def _number(name: str, row: int, value: Any) -> float:
+    if as_text(value) is None:
+        return math.nan
+    try:
+        return float(value)
+    except (TypeError, ValueError):
+        raise BadInput(f"row {row} of {name} holds {value!r}, which is not a number") from None

@@ -1,0 +1,132 @@
+"""Gini mean difference and Gini diversity index (paper, "Upper Bounds for Specific Metrics"): |x - y| and [x != y]."""
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from emulator.errors import BadInput
+from emulator.protocol import Inputs
+from emulator.randomizer import Floats
+from protocols.workloads.domain import Interval
+from protocols.workloads.workload import Structure, Workload, check_dense, check_level, check_rows
+
+
+@dataclass(frozen=True, kw_only=True)
+class GiniMeanDifference(Workload):
+    """The mean of |x - y| over pairs, for inputs j standing for the points j/(k-1) of [0, 1].
+
+    The midpoints of an Interval's bins are as evenly spaced, only closer together: the mean difference of binned
+    data in their own units is `in_units(value, interval)`, within one bin width of that of the data themselves.
+    """
+
+    name: ClassVar[str] = "gini-mean-difference"
+    levels: int
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "levels", check_level("the levels of gini-mean-difference", self.levels))
+
+    @property
+    def size(self) -> int:
+        return self.levels
+
+    @property
+    def structure(self) -> Structure:
+        return Structure(kind="threshold", levels=(self.levels,))
+
+    @property
+    def shift(self) -> float:
+        """|x - y| = 1/2 - 2 <c_x, c_y> with threshold vectors c: after the shift gamma_2 is 1/2 instead of 1."""
+        return 0.5
+
+    @property
+    def infinity_norm(self) -> float:
+        return 1.0
+
+    @property
+    def bounds(self) -> tuple[float, float]:
+        return 0.0, 1.0
+
+    def in_units(self, value: float, interval: Interval) -> float:
+        """A value of this statistic in the units of the interval whose bins were the inputs."""
+        if interval.levels != self.levels:
+            raise BadInput(
+                f"{interval.name} has {interval.levels} levels, but the statistic was computed on {self.levels}"
+            )
+        return value * interval.span
+
+    def matrix(self) -> Floats:
+        check_dense(self.size)
+        points = np.arange(self.levels)
+        return np.asarray(np.abs(points[:, None] - points[None, :]) / (self.levels - 1), dtype=np.float64)
+
+    def apply(self, histogram: Floats) -> Floats:
+        """|x - y| counts the thresholds between x and y: two prefix sums."""
+        check_rows(histogram, self.size)
+        below = np.cumsum(histogram, axis=0)
+        slopes = 2 * below[:-1] - below[-1]
+        first = (np.arange(self.levels) @ histogram)[None]
+        return np.concatenate([first, first + np.cumsum(slopes, axis=0)]) / (self.levels - 1)
+
+    def diagonal(self) -> Floats:
+        return np.zeros(self.size)
+
+    def exact(self, inputs: Inputs) -> float:
+        """Each threshold separates (users below) * (users above) pairs; the sum is in integers of any size."""
+        users = len(inputs)
+        below = np.cumsum(self.counts(inputs))[:-1]
+        separated: int = sum((below * (users - below)).tolist())
+        return 2 * separated / (users * (users - 1) * (self.levels - 1))
+
+    def parameters(self) -> dict[str, Any]:
+        return {"statistic": self.name, "levels": self.levels}
+
+
+@dataclass(frozen=True, kw_only=True)
+class GiniDiversity(Workload):
+    """The share of pairs that differ, on k unordered inputs. W = J - I, so that W - J is minus the identity."""
+
+    name: ClassVar[str] = "gini-diversity"
+    levels: int
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "levels", check_level("the levels of gini-diversity", self.levels))
+
+    @property
+    def size(self) -> int:
+        return self.levels
+
+    @property
+    def structure(self) -> Structure:
+        return Structure(kind="identity", levels=(self.levels,))
+
+    @property
+    def shift(self) -> float:
+        return 1.0
+
+    @property
+    def infinity_norm(self) -> float:
+        return 1.0
+
+    @property
+    def bounds(self) -> tuple[float, float]:
+        return 0.0, 1.0
+
+    def matrix(self) -> Floats:
+        check_dense(self.size)
+        return 1.0 - np.eye(self.size)
+
+    def apply(self, histogram: Floats) -> Floats:
+        check_rows(histogram, self.size)
+        return np.asarray(histogram.sum(axis=0) - histogram, dtype=np.float64)
+
+    def diagonal(self) -> Floats:
+        return np.zeros(self.size)
+
+    def exact(self, inputs: Inputs) -> float:
+        users = len(inputs)
+        counts = self.counts(inputs)
+        return (users * users - int(counts @ counts)) / (users * (users - 1))
+
+    def parameters(self) -> dict[str, Any]:
+        return {"statistic": self.name, "levels": self.levels}

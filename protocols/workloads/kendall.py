@@ -1,0 +1,171 @@
+"""Kendall's tau (paper, "Upper Bounds for Specific Metrics"): f = sgn(y_i - y_j) sgn(z_i - z_j).
+
+The paper writes W = U_A (x) U_B with +1 on the diagonals, which counts ties as concordant. Here sgn(0) = 0, so
+W = S_A (x) S_B with S[i, j] = sgn(j - i), and the statistic is tau-a. Input (y, z) has the index y * b + z.
+"""
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from emulator.errors import BadInput
+from emulator.protocol import Inputs
+from emulator.randomizer import Floats
+from protocols.workloads.workload import Structure, Workload, check_dense, check_levels, check_rows
+
+
+def sign_matrix(levels: int) -> Floats:
+    """S_m[i, j] = sgn(j - i)."""
+    points = np.arange(levels)
+    return np.asarray(np.sign(points[None, :] - points[:, None]), dtype=np.float64)
+
+
+def sign_product(levels: tuple[int, int]) -> Floats:
+    """S_a (x) S_b, dense."""
+    check_dense(levels[0] * levels[1])
+    return np.asarray(np.kron(sign_matrix(levels[0]), sign_matrix(levels[1])), dtype=np.float64)
+
+
+def apply_signs(values: NDArray[Any], axis: int) -> NDArray[Any]:
+    """S_m along one axis by prefix sums: what lies above minus what lies below. Integers stay integers."""
+    prefix = np.cumsum(values, axis=axis)
+    total = np.take(prefix, [-1], axis=axis)
+    return np.asarray(total - 2 * prefix + values)
+
+
+def apply_sign_product(values: NDArray[Any], levels: tuple[int, int]) -> NDArray[Any]:
+    """(S_a (x) S_b) v without the product."""
+    check_rows(values, levels[0] * levels[1])
+    grid = values.reshape(*levels, *values.shape[1:])
+    return apply_signs(apply_signs(grid, 0), 1).reshape(values.shape)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Kendall(Workload):
+    """Kendall's tau-a of two ordered columns with a and b levels."""
+
+    name: ClassVar[str] = "kendall"
+    levels: tuple[int, int]
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "levels", check_levels("the levels of kendall", self.levels))
+
+    @property
+    def size(self) -> int:
+        return self.levels[0] * self.levels[1]
+
+    @property
+    def structure(self) -> Structure:
+        return Structure(kind="kendall", levels=self.levels)
+
+    @property
+    def infinity_norm(self) -> float:
+        return 1.0
+
+    @property
+    def bounds(self) -> tuple[float, float]:
+        return -1.0, 1.0
+
+    def matrix(self) -> Floats:
+        return sign_product(self.levels)
+
+    def apply(self, histogram: Floats) -> Floats:
+        return apply_sign_product(histogram, self.levels)
+
+    def diagonal(self) -> Floats:
+        return np.zeros(self.size)
+
+    def exact(self, inputs: Inputs) -> float:
+        counts = self.counts(inputs)
+        users = len(inputs)
+        return int(counts @ apply_sign_product(counts, self.levels)) / (users * (users - 1))
+
+    def parameters(self) -> dict[str, Any]:
+        return {"statistic": self.name, "levels": list(self.levels)}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Untied(Workload):
+    """The share of pairs that differ in one coordinate: f = [y_i != y_j] for axis 0, [z_i != z_j] for axis 1."""
+
+    name: ClassVar[str] = "untied"
+    levels: tuple[int, int]
+    axis: int
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "levels", check_levels("the levels of untied", self.levels))
+        if isinstance(self.axis, bool) or self.axis not in (0, 1):
+            raise BadInput(f"the axis of untied must be 0 or 1, got {self.axis!r}")
+
+    @property
+    def size(self) -> int:
+        return self.levels[0] * self.levels[1]
+
+    @property
+    def structure(self) -> Structure:
+        return Structure(kind="margin", levels=self.levels, axis=self.axis)
+
+    @property
+    def shift(self) -> float:
+        return 1.0
+
+    @property
+    def infinity_norm(self) -> float:
+        return 1.0
+
+    @property
+    def bounds(self) -> tuple[float, float]:
+        return 0.0, 1.0
+
+    def matrix(self) -> Floats:
+        check_dense(self.size)
+        tied = [np.ones((levels, levels)) for levels in self.levels]
+        tied[self.axis] = np.eye(self.levels[self.axis])
+        return np.asarray(1.0 - np.kron(tied[0], tied[1]), dtype=np.float64)
+
+    def apply(self, histogram: Floats) -> Floats:
+        check_rows(histogram, self.size)
+        grid = histogram.reshape(*self.levels, *histogram.shape[1:])
+        margin = np.broadcast_to(grid.sum(axis=1 - self.axis, keepdims=True), grid.shape)
+        return np.asarray(histogram.sum(axis=0) - margin.reshape(histogram.shape), dtype=np.float64)
+
+    def diagonal(self) -> Floats:
+        return np.zeros(self.size)
+
+    def exact(self, inputs: Inputs) -> float:
+        users = len(inputs)
+        margin = self.counts(inputs).reshape(self.levels).sum(axis=1 - self.axis)
+        return (users * users - int(margin @ margin)) / (users * (users - 1))
+
+    def parameters(self) -> dict[str, Any]:
+        return {"statistic": self.name, "levels": list(self.levels), "axis": self.axis}
+
+
+@dataclass(frozen=True, kw_only=True)
+class KendallTauB:
+    """Kendall's tau-b as a ratio of three forms: h'Wh / sqrt(h'V_1 h * h'V_2 h), V_i counting the untied pairs."""
+
+    levels: tuple[int, int]
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "levels", check_levels("the levels of kendall", self.levels))
+
+    @property
+    def forms(self) -> tuple[Kendall, Untied, Untied]:
+        """Numerator, pairs untied in the first column, pairs untied in the second."""
+        first, second = (Untied(levels=self.levels, axis=axis) for axis in (0, 1))
+        return Kendall(levels=self.levels), first, second
+
+    def combine(self, numerator: float, first: float, second: float) -> float:
+        """The ratio, from forms or from U-statistics alike: the factor n/(n-1) cancels."""
+        if first <= 0 or second <= 0:
+            raise BadInput(
+                f"tau-b is undefined where a column is constant: the shares of untied pairs are {first} and {second}"
+            )
+        return numerator / float(np.sqrt(first) * np.sqrt(second))
+
+    def exact(self, inputs: Inputs) -> float:
+        numerator, first, second = (workload.exact(inputs) for workload in self.forms)
+        return self.combine(numerator, first, second)

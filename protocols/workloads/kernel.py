@@ -1,0 +1,139 @@
+"""Any kernel on [k], given as its matrix W^f (paper, "Upper Bounds for Specific Metrics")."""
+
+import csv
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from emulator.errors import BadInput
+from emulator.protocol import Inputs
+from emulator.randomizer import Floats
+from protocols.workloads.workload import (
+    Structure,
+    Workload,
+    check_dense,
+    check_rows,
+    dense_exact,
+    symmetric_matrix,
+)
+
+
+@dataclass(frozen=True, eq=False, init=False)
+class Kernel(Workload):
+    """A pairwise statistic whose kernel is a k x k matrix; only its symmetric part matters and is kept."""
+
+    name: ClassVar[str] = "kernel"
+    values: Floats
+    shift: float
+
+    def __init__(self, matrix: ArrayLike, *, shift: float = 0.0) -> None:
+        if isinstance(shift, bool) or not isinstance(shift, int | float) or not np.isfinite(shift):
+            raise BadInput(f"the shift of a kernel must be a finite number, got {shift!r}")
+        object.__setattr__(self, "values", symmetric_matrix("a kernel", matrix))
+        object.__setattr__(self, "shift", float(shift))
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Kernel):
+            return NotImplemented
+        return self.shift == other.shift and np.array_equal(self.values, other.values)
+
+    def __hash__(self) -> int:
+        return hash((self.shift, self.values.tobytes()))
+
+    @property
+    def size(self) -> int:
+        return len(self.values)
+
+    @property
+    def structure(self) -> Structure:
+        shifted = self.values - self.shift
+        return Structure(kind="kernel", levels=(self.size,), matrix=shifted)
+
+    @property
+    def infinity_norm(self) -> float:
+        return float(np.abs(self.values).max())
+
+    @property
+    def bounds(self) -> tuple[float, float]:
+        return float(self.values.min()), float(self.values.max())
+
+    def matrix(self) -> Floats:
+        return self.values
+
+    def apply(self, histogram: Floats) -> Floats:
+        check_rows(histogram, self.size)
+        return self.values @ histogram
+
+    def diagonal(self) -> Floats:
+        return self.values.diagonal().copy()
+
+    def exact(self, inputs: Inputs) -> float:
+        return dense_exact(self.values, self.counts(inputs))
+
+    def parameters(self) -> dict[str, Any]:
+        return {"statistic": self.name, "matrix": self.values, "shift": self.shift}
+
+
+def load_kernel(path: str | Path) -> Kernel:
+    """A kernel from a .npy or .csv file; a problem is told with the name of the file."""
+    path = Path(path)
+    readers = {".npy": _read_npy, ".csv": _read_csv}
+    reader = readers.get(path.suffix.lower())
+    if reader is None:
+        raise BadInput(f"{path}: a kernel must be a .npy or a .csv file")
+    try:
+        values = reader(path)
+    except OSError as problem:
+        raise BadInput(f"{path}: cannot be read: {problem.strerror or problem}") from problem
+    try:
+        return Kernel(values)
+    except BadInput as problem:
+        raise BadInput(f"{path}: {problem}") from problem
+
+
+def _read_npy(path: Path) -> Floats:
+    """Mapped, not loaded, so that the header's size is checked before memory is taken for it."""
+    try:
+        values = np.load(path, mmap_mode="r", allow_pickle=False)
+    except (ValueError, EOFError) as problem:
+        raise BadInput(f"{path}: is not a whole .npy file of numbers: {problem}") from problem
+    if values.ndim == 2:
+        _check_size(path, max(values.shape))
+    return np.asarray(values)
+
+
+def _read_csv(path: Path) -> Floats:
+    """Rows of numbers with commas between, no header."""
+    try:
+        with path.open(newline="", encoding="utf-8-sig") as file:
+            rows = [_numbers(path, number, cells) for number, cells in enumerate(csv.reader(file), 1) if cells]
+    except (csv.Error, UnicodeDecodeError) as problem:
+        raise BadInput(f"{path}: is not a .csv file of numbers: {problem}") from problem
+    if not rows:
+        raise BadInput(f"{path}: holds no numbers")
+    for number, row in enumerate(rows, 1):
+        if len(row) != len(rows[0]):
+            raise BadInput(f"{path}: row {number} has {len(row)} numbers, but row 1 has {len(rows[0])}")
+    return np.array(rows, dtype=np.float64)
+
+
+def _numbers(path: Path, number: int, cells: list[str]) -> Floats:
+    """One row of a .csv file; the first row already tells whether the whole would be too large."""
+    _check_size(path, len(cells))
+    row = np.empty(len(cells))
+    for column, cell in enumerate(cells, 1):
+        try:
+            row[column - 1] = float(cell)
+        except ValueError:
+            raise BadInput(f"{path}: {cell!r} in line {number}, column {column}, is not a number") from None
+    return row
+
+
+def _check_size(path: Path, size: int) -> None:
+    try:
+        check_dense(size)
+    except BadInput as problem:
+        raise BadInput(f"{path}: {problem}") from problem

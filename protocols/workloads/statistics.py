@@ -1,0 +1,50 @@
+"""The statistics by name, and the way back from what a Setup message carries to the workload itself."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from emulator.errors import BadInput
+from protocols.workloads.auc import AreaUnderCurve
+from protocols.workloads.domain import nearest
+from protocols.workloads.gini import GiniDiversity, GiniMeanDifference
+from protocols.workloads.kendall import Kendall, KendallTauB, Untied
+from protocols.workloads.kernel import Kernel, load_kernel
+from protocols.workloads.workload import Structure, Workload
+
+__all__ = [
+    "AreaUnderCurve",
+    "GiniDiversity",
+    "GiniMeanDifference",
+    "Kendall",
+    "KendallTauB",
+    "Kernel",
+    "Structure",
+    "Untied",
+    "Workload",
+    "load_kernel",
+    "workload_from",
+]
+
+Builder = Callable[..., Workload]
+
+# name -> (constructor, the parameters it must be given)
+REGISTRY: Mapping[str, tuple[Builder, tuple[str, ...]]] = {
+    Kendall.name: (Kendall, ("levels",)),
+    Untied.name: (Untied, ("levels", "axis")),
+    AreaUnderCurve.name: (AreaUnderCurve, ("levels",)),
+    GiniMeanDifference.name: (GiniMeanDifference, ("levels",)),
+    GiniDiversity.name: (GiniDiversity, ("levels",)),
+    Kernel.name: (Kernel, ("matrix", "shift")),
+}
+
+
+def workload_from(parameters: Mapping[str, Any]) -> Workload:
+    """The strict inverse of `Workload.parameters`: nothing missing, nothing unknown."""
+    name = parameters.get("statistic")
+    if not isinstance(name, str) or name not in REGISTRY:
+        raise BadInput(f"unknown statistic {name!r}{nearest(str(name), list(REGISTRY))}")
+    build, expected = REGISTRY[name]
+    given = {key: value for key, value in parameters.items() if key != "statistic"}
+    if set(given) != set(expected):
+        raise BadInput(f"{name} takes the parameters {', '.join(expected)}, got {', '.join(map(str, given)) or 'none'}")
+    return build(**given)

@@ -1,0 +1,221 @@
+"""Quadratic form computation (the paper's first definition): a workload is a matrix W and what h'Wh means.
+
+A pairwise statistic averages a symmetric kernel f over pairs of users. With W[x, y] = f(x, y) and h the
+normalised histogram, it follows from the form h'Wh and the mean of the diagonal f(x, x). Workloads know their
+own structure, so that none of them needs the k x k matrix in order to multiply by it.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from emulator.errors import BadInput
+from emulator.protocol import Inputs
+from emulator.randomizer import Floats, Integers
+
+# Both limits are fixed numbers, not read off the machine: analyst and users must agree on what is too large.
+LARGEST_SIZE = 2**24
+LARGEST_DENSE_BYTES = 2**31
+
+Kind = Literal["kendall", "auc", "threshold", "identity", "margin", "kernel", "lipschitz"]
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Structure:
+    """What the factorization library dispatches on: the matrix M = W - shift * J, described by its kind.
+
+    | kind       | M                                                                                   |
+    |------------|-------------------------------------------------------------------------------------|
+    | kendall    | S_a (x) S_b, where levels = (a, b) and S_m[i, j] = sgn(j - i)                        |
+    | auc        | S_m (x) S_2, where levels = (m, 2)                                                   |
+    | threshold  | abs(i - j) / (k - 1) - 1/2, where levels = (k,)                                      |
+    | identity   | minus the identity, where levels = (k,)                                              |
+    | margin     | minus [x and y agree in coordinate `axis`], where levels = (a, b)                    |
+    | kernel     | `matrix`, symmetric                                                                  |
+    | lipschitz  | `matrix`, symmetric; neighbouring rows differ by at most `step`                      |
+    """
+
+    kind: Kind
+    levels: tuple[int, ...]
+    axis: int | None = None
+    step: float | None = None
+    matrix: Floats | None = None
+
+
+class Workload(ABC):
+    """A pairwise statistic on inputs 0 .. k-1, given by the symmetric matrix W of its kernel."""
+
+    name: ClassVar[str]
+
+    @property
+    @abstractmethod
+    def size(self) -> int:
+        """k: how many inputs there are."""
+
+    @property
+    @abstractmethod
+    def structure(self) -> Structure:
+        """The description of W - shift * J by which factors are found."""
+
+    @property
+    def shift(self) -> float:
+        """c: since h'Jh = 1, the form of W is that of W - cJ plus c, and W - cJ is the one to factorise."""
+        return 0.0
+
+    @property
+    @abstractmethod
+    def infinity_norm(self) -> float:
+        """The largest absolute value of an entry of W."""
+
+    @property
+    @abstractmethod
+    def bounds(self) -> tuple[float, float]:
+        """No data give a value outside of these."""
+
+    @abstractmethod
+    def matrix(self) -> Floats:
+        """W as a dense k x k matrix; refused where it would be absurdly large."""
+
+    @abstractmethod
+    def apply(self, histogram: Floats) -> Floats:
+        """W h for a vector of k entries, or for each column of a k x m matrix."""
+
+    @abstractmethod
+    def diagonal(self) -> Floats:
+        """f(x, x) for every x."""
+
+    @abstractmethod
+    def parameters(self) -> dict[str, Any]:
+        """Everything `workload_from` needs to build this workload again: what Setup carries."""
+
+    @abstractmethod
+    def exact(self, inputs: Inputs) -> float:
+        """The statistic itself, without noise; what an estimate is compared with."""
+
+    def form(self, histogram: Floats) -> float:
+        """h'Wh."""
+        return float(histogram @ self.apply(histogram))
+
+    def statistic(self, form: float, diagonal_mean: float, users: int) -> float:
+        """U = n/(n-1) * (h'Wh - (1/n) mean f(x_i, x_i)): the form counts pairs i = i, a U-statistic does not."""
+        at_least_two(users)
+        return users / (users - 1) * (form - diagonal_mean / users)
+
+    def linear_queries(self) -> dict[str, Floats]:
+        """What `value` needs to know besides the form: named functions on [k] whose mean over users enters it."""
+        diagonal = self.diagonal()
+        return {} if np.ptp(diagonal) == 0 else {"diagonal": diagonal}
+
+    def value(self, form: float, means: Mapping[str, float], users: int) -> float:
+        """The statistic from the form and the means of `linear_queries`."""
+        diagonal_mean = means["diagonal"] if self.linear_queries() else float(self.diagonal()[0])
+        return self.statistic(form, diagonal_mean, users)
+
+    def gradient(self, form: float, means: Mapping[str, float], users: int) -> dict[str, float]:
+        """Derivatives of `value` by "form" and by each mean: an error there moves the value by so much."""
+        at_least_two(users)
+        slopes = {"form": users / (users - 1)}
+        if self.linear_queries():
+            slopes["diagonal"] = -1 / (users - 1)
+        return slopes
+
+    def histogram(self, inputs: Inputs) -> Floats:
+        """h: the share of users with each input."""
+        return self.counts(inputs) / len(inputs)
+
+    def counts(self, inputs: Inputs) -> Integers:
+        """How many users have each input; every input must lie in [k] and there must be at least two users."""
+        check_inputs(inputs, self.size)
+        return np.bincount(inputs, minlength=self.size).astype(np.int64)
+
+
+def check_inputs(inputs: Inputs, size: int) -> None:
+    """A vector of at least two integers in 0 .. size-1."""
+    array = np.asarray(inputs)
+    if array.ndim != 1 or array.dtype.kind not in "iu":
+        raise BadInput(f"inputs must be a vector of integers, got {array.dtype} of shape {array.shape}")
+    at_least_two(len(array))
+    outside = np.flatnonzero((array < 0) | (array >= size))
+    if len(outside):
+        user = int(outside[0])
+        raise BadInput(f"user {user} has input {array[user]}, but inputs must lie in 0 .. {size - 1}")
+
+
+def at_least_two(users: int) -> None:
+    if users < 2:
+        raise BadInput(f"a pairwise statistic needs at least 2 users, got {users}")
+
+
+def check_level(what: str, value: object, least: int = 2) -> int:
+    """A number of levels as a plain int."""
+    if isinstance(value, bool) or not isinstance(value, int | np.integer):
+        raise BadInput(f"{what} must be a whole number, got {value!r}")
+    if not least <= value <= LARGEST_SIZE:
+        raise BadInput(f"{what} must lie between {least} and {LARGEST_SIZE}, got {value}")
+    return int(value)
+
+
+def check_levels(what: str, value: object) -> tuple[int, int]:
+    """Two numbers of levels whose product is still a size we work with."""
+    if not isinstance(value, tuple | list) or len(value) != 2:
+        raise BadInput(f"{what} must be two whole numbers such as (16, 16), got {value!r}")
+    first, second = (check_level(what, level) for level in value)
+    check_level(f"the product of {what}", first * second)
+    return first, second
+
+
+def check_dense(size: int) -> None:
+    """Refuse a dense k x k matrix that no one meant to build."""
+    needed = 8 * size * size
+    if needed > LARGEST_DENSE_BYTES:
+        raise BadInput(
+            f"a dense {size} x {size} matrix needs {needed / 2**30:.1f} GiB, more than the limit of "
+            f"{LARGEST_DENSE_BYTES / 2**30:.0f} GiB; use fewer levels"
+        )
+
+
+def check_rows(histogram: NDArray[Any], size: int) -> None:
+    """`apply` reshapes, so a wrong length could pass unseen."""
+    if histogram.ndim not in (1, 2) or histogram.shape[0] != size:
+        raise ValueError(f"expected {size} rows, got an array of shape {histogram.shape}")
+
+
+def finite_matrix(what: str, values: ArrayLike) -> Floats:
+    """A read-only copy as float64; anything but a finite real matrix is refused."""
+    array = np.asarray(values)
+    if array.dtype.kind not in "biuf" or array.ndim != 2:
+        raise BadInput(f"{what} must be a matrix of real numbers, got {array.dtype} of shape {array.shape}")
+    matrix = np.array(array, dtype=np.float64)
+    bad = np.argwhere(~np.isfinite(matrix))
+    if len(bad):
+        row, column = (int(index) for index in bad[0])
+        raise BadInput(f"{what} must be finite, got {matrix[row, column]} at row {row + 1}, column {column + 1}")
+    matrix.setflags(write=False)
+    return matrix
+
+
+def symmetric_matrix(what: str, values: ArrayLike) -> Floats:
+    """(W + W')/2 of a finite square matrix with k >= 2: the form depends on nothing else."""
+    matrix = finite_matrix(what, values)
+    rows, columns = matrix.shape
+    if rows != columns:
+        raise BadInput(f"{what} must be square, got {rows} x {columns}")
+    if rows < 2:
+        raise BadInput(f"{what} must have at least 2 rows, got {rows}")
+    check_dense(rows)
+    symmetric = matrix / 2 + matrix.T / 2
+    symmetric.setflags(write=False)
+    return symmetric
+
+
+def dense_exact(matrix: Floats, counts: Integers) -> float:
+    """The U-statistic of a dense kernel from counts: pairs of different users only."""
+    present = np.flatnonzero(counts)
+    weights = counts[present].astype(np.float64)
+    users = int(counts.sum())
+    pairs = weights @ matrix[np.ix_(present, present)] @ weights - weights @ matrix[present, present]
+    return float(pairs / (users * (users - 1.0)))
