@@ -60,6 +60,20 @@ def decode(frame: bytes) -> Message:
     return kind(**arguments)
 
 
+def envelope(sequence: int, sender: str, frame: bytes) -> bytes:
+    """A recorded frame on its way out: its number on the record and who sent it."""
+    sealed: bytes = msgpack.packb([sequence, sender, frame], use_bin_type=True)
+    return sealed
+
+
+def open_envelope(sealed: bytes) -> tuple[int, str, bytes]:
+    """Number, sender and frame, or RemoteProtocolError."""
+    content = unpack(sealed)
+    if not isinstance(content, tuple) or [type(each) for each in content] != [int, str, bytes]:
+        raise RemoteProtocolError("an envelope that does not hold number, sender and frame")
+    return content
+
+
 def pack(value: Any) -> bytes:
     """Bytes of plain values (no message): headers and journals."""
     packed: bytes = msgpack.packb(_pack(value), use_bin_type=True)
@@ -143,7 +157,8 @@ def _users(where: str, value: Any) -> NDArray[np.int64]:
         raise RemoteProtocolError(f"{where} is not a first number and a count or offsets")
     if len(rest) < 2 or rest[0] != 0 or int(rest[-1]) == len(rest) - 1:
         raise RemoteProtocolError(f"{where} is not in its one canonical form")
-    return first + rest.astype(np.int64)
+    users: NDArray[np.int64] = rest.astype(np.int64) + first
+    return users
 
 
 def _unpack_array(code: int, data: bytes) -> NDArray[Any]:

@@ -212,3 +212,6 @@ MESSAGES: tuple[type[Message], ...] = (
     Event,
 )
 KINDS: tuple[str, ...] = tuple(each.kind for each in MESSAGES)
+
+BROADCASTS: tuple[type[Message], ...] = (Roster, Setup, Announce, Close, Reminder, Result, Abort)
+"""What every user node hears; replies, refusals and events are for the analyst and for observers."""

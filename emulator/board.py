@@ -1,0 +1,289 @@
+"""The board's part: admit, number, close. What it returns goes on record first and only then to anybody.
+
+The board knows no protocol. It knows which node hosts which users, which chunks of a round it holds, and when to
+close a round: when every node has answered, or at the deadline if the quorum has.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import Enum, auto
+
+from emulator.codec import encode
+from emulator.errors import BadInput, RemoteProtocolError
+from emulator.messages import (
+    Abort,
+    Announce,
+    Close,
+    Event,
+    Message,
+    Ready,
+    Refusal,
+    Reminder,
+    Replies,
+    Result,
+    Roster,
+    Setup,
+)
+
+ANALYST_NAME = "analyst"
+BOARD_NAME = "board"
+LONGEST_PATIENCE = 4.0
+
+
+class Board(Enum):
+    """Where the board stands."""
+
+    GATHERING = auto()
+    SEATED = auto()
+    OPEN = auto()
+    CLOSED = auto()
+    DONE = auto()
+    ENDED = auto()
+
+
+BOARD: Mapping[tuple[Board, type[Message]], Board] = {
+    (Board.GATHERING, Roster): Board.SEATED,
+    (Board.SEATED, Setup): Board.CLOSED,
+    (Board.CLOSED, Announce): Board.OPEN,
+    (Board.OPEN, Replies): Board.OPEN,
+    (Board.OPEN, Close): Board.CLOSED,
+    (Board.CLOSED, Result): Board.DONE,
+    **{(state, Abort): Board.ENDED for state in Board if state not in (Board.DONE, Board.ENDED)},
+    **{(state, aside): state for state in Board for aside in (Ready, Refusal, Reminder, Event)},
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Terms:
+    """What the board was told when it was started."""
+
+    run: str
+    users: int
+    nodes: int
+    deadline: float = 600.0
+    quorum: float = 1.0
+    join_deadline: float = 60.0
+    patience: float = 0.25
+
+    def __post_init__(self) -> None:
+        if self.users < 1 or not 1 <= self.nodes <= self.users:
+            raise BadInput(f"{self.nodes} nodes cannot host {self.users} users: give each node at least one user")
+        if not 0 < self.quorum <= 1:
+            raise BadInput(f"a quorum of {self.quorum} is not a share of the users: give a number in (0, 1]")
+        if not (self.deadline > 0 and self.join_deadline > 0 and self.patience > 0):
+            raise BadInput("deadlines and patience must be positive numbers of seconds")
+
+
+@dataclass
+class Seat:
+    """One node at the table: its users and, for the open round, the chunks it still owes."""
+
+    first: int
+    users: int
+    pid: int
+    owes: set[int] | None = None
+    held: set[int] = field(default_factory=set)
+    refused: bool = False
+    left: bool = False
+
+    @property
+    def finished(self) -> bool:
+        return self.left or self.refused or (self.owes is not None and not self.owes)
+
+    @property
+    def share(self) -> float:
+        """Users heard, as far as whole chunks tell."""
+        if self.owes is None or not self.held:
+            return 0.0
+        return self.users * len(self.held) / (len(self.held) + len(self.owes))
+
+
+def _slot(message: Message) -> tuple[type[Message], int]:
+    """What may be said only once: each round's broadcast, and everything else a broadcaster says."""
+    return type(message), message.round if isinstance(message, Announce) else 0
+
+
+class BoardRole:
+    """Hears (sender, message, now) and returns the messages to put on record, in order, with their senders."""
+
+    def __init__(self, terms: Terms) -> None:
+        self.terms = terms
+        self.state = Board.GATHERING
+        self.seats: dict[str, Seat] = {}
+        self.round = 0
+        self.replies = 0
+        self.setup: Setup | None = None
+        self.announce: Announce | None = None
+        self.ending: Message | None = None
+        self._said: dict[tuple[type[Message], int], bytes] = {}
+        self._opened = 0.0
+        self._reminded = 0.0
+        self._patience = terms.patience
+        self._began: float | None = None
+
+    @property
+    def over(self) -> bool:
+        return self.state in (Board.DONE, Board.ENDED)
+
+    def hear(self, sender: str, message: Message, now: float) -> list[tuple[str, Message]]:
+        """What to record because of this message. Nothing: it was a repetition. RemoteProtocolError: drop it."""
+        if self._began is None:
+            self._began = now
+        if isinstance(message, Ready):
+            said = self._seat(sender, message)
+        elif isinstance(message, Replies):
+            said = self._take(sender, message)
+        elif isinstance(message, Refusal):
+            said = self._refuse(sender, message)
+        elif isinstance(message, Setup | Announce | Result | Abort):
+            said = self._broadcast(sender, message)
+        elif isinstance(message, Event):
+            said = [(sender, message)]
+        else:
+            raise RemoteProtocolError(f"board: a {message.kind} from {sender}, who may not send one")
+        return self.settle(said, now)
+
+    def settle(self, said: list[tuple[str, Message]], now: float) -> list[tuple[str, Message]]:
+        """Let each recorded message move the board, and add what the board itself says next."""
+        for _, message in said:
+            self.record(message, now)
+        following = self._next()
+        return said + (self.settle([(BOARD_NAME, following)], now) if following else [])
+
+    def record(self, message: Message, now: float) -> None:
+        """Move as this recorded message demands; a restarted board hears its own record through here."""
+        moved = BOARD.get((self.state, type(message)))
+        if moved is None:
+            raise RemoteProtocolError(f"board in {self.state.name}: a {message.kind} is not expected")
+        self.state = moved
+        if isinstance(message, Setup | Announce | Result | Abort):
+            self._said[_slot(message)] = encode(message)
+        if isinstance(message, Ready):
+            self.seats[message.node] = Seat(message.first, message.users, message.pid)
+        elif isinstance(message, Setup):
+            self.setup = message
+        elif isinstance(message, Announce):
+            self._open(message, now)
+        elif isinstance(message, Replies):
+            seat = self.seats[message.node]
+            if seat.owes is None:
+                seat.owes = set(range(message.chunks))
+            seat.owes.discard(message.chunk)
+            seat.held.add(message.chunk)
+            self.replies += len(message.users)
+        elif isinstance(message, Refusal) and message.node in self.seats:
+            seat = self.seats[message.node]
+            # Round 0 is the setup: who refuses the terms takes no part in any round.
+            seat.left, seat.refused = seat.left or message.round == 0, message.round == self.round
+        elif isinstance(message, Result | Abort):
+            self.ending = message
+
+    def tick(self, now: float) -> list[tuple[str, Message]]:
+        """What the passing of time demands: a reminder, a close at the deadline, an end for want of users."""
+        if self._began is None:
+            self._began = now
+        if self.state is Board.GATHERING and now - self._began > self.terms.join_deadline:
+            return self.settle([(BOARD_NAME, self._late_roster())], now)
+        if self.state is Board.OPEN and now - self._opened > self.terms.deadline:
+            return self.settle([(BOARD_NAME, self._cut())], now)
+        waited = now - max(self._reminded, self._opened)
+        if self.state is Board.OPEN and waited > self.terms.patience:
+            self._reminded = now
+            return self.settle(
+                [(BOARD_NAME, Reminder(run=self.terms.run, round=self.round, missing=self.missing()))], now
+            )
+        return []
+
+    def missing(self) -> dict[str, tuple[int, ...]]:
+        """Who still owes which chunks; an empty tuple stands for all of them."""
+        return {
+            name: tuple(sorted(seat.owes)) if seat.owes is not None else ()
+            for name, seat in self.seats.items()
+            if not seat.finished
+        }
+
+    def _seat(self, sender: str, ready: Ready) -> list[tuple[str, Message]]:
+        known = self.seats.get(ready.node)
+        if known and (known.first, known.users) != (ready.first, ready.users):
+            raise RemoteProtocolError(f"board: node {ready.node} came back with other users")
+        if known and known.pid == ready.pid:
+            return []
+        if known:
+            detail = f"pid {known.pid} is now pid {ready.pid}"
+            known.pid = ready.pid
+            return [(BOARD_NAME, Event(event="restart", node=ready.node, round=self.round, detail=detail))]
+        if ready.first + ready.users > self.terms.users or ready.users < 1:
+            raise RemoteProtocolError(f"board: node {ready.node} claims users beyond {self.terms.users}")
+        for name, seat in self.seats.items():
+            if ready.first < seat.first + seat.users and seat.first < ready.first + ready.users:
+                raise RemoteProtocolError(f"board: node {ready.node} claims users of node {name}")
+        return [(sender, ready)]
+
+    def _take(self, sender: str, replies: Replies) -> list[tuple[str, Message]]:
+        seat = self.seats.get(replies.node)
+        if replies.run != self.terms.run or seat is None:
+            raise RemoteProtocolError(f"board: replies of run {replies.run}, node {replies.node}, which has no seat")
+        if self.state is not Board.OPEN or replies.round != self.round or replies.chunk in seat.held:
+            return []
+        if seat.owes is not None and replies.chunks != len(seat.owes) + len(seat.held):
+            raise RemoteProtocolError(f"board: node {replies.node} changed its number of chunks")
+        if replies.chunks > seat.users:
+            raise RemoteProtocolError(f"board: node {replies.node} sends {seat.users} users in {replies.chunks} chunks")
+        if len(replies.users):
+            lowest, highest = int(replies.users[0]), int(replies.users[-1])
+            if lowest < seat.first or highest >= seat.first + seat.users:
+                raise RemoteProtocolError(f"board: node {replies.node} answers for users that are not its own")
+        return [(sender, replies)]
+
+    def _refuse(self, sender: str, refusal: Refusal) -> list[tuple[str, Message]]:
+        seat = self.seats.get(refusal.node)
+        if seat is None or refusal.run != self.terms.run:
+            raise RemoteProtocolError(f"board: a refusal from {refusal.node}, which has no seat in run {refusal.run}")
+        return [] if seat.left or seat.refused else [(sender, refusal)]
+
+    def _broadcast(self, sender: str, message: Setup | Announce | Result | Abort) -> list[tuple[str, Message]]:
+        if sender != ANALYST_NAME and not (isinstance(message, Abort) and sender == BOARD_NAME):
+            raise RemoteProtocolError(f"board: a {message.kind} from {sender}, who is not the analyst")
+        if message.run != self.terms.run:
+            raise RemoteProtocolError(f"board: a {message.kind} of run {message.run} in run {self.terms.run}")
+        said = self._said.get(_slot(message))
+        if said == encode(message):
+            return []
+        if said is not None:
+            raise RemoteProtocolError(f"board: a second, different {message.kind}")
+        if isinstance(message, Announce) and message.round != self.round + 1:
+            raise RemoteProtocolError(f"board: round {message.round} announced after round {self.round}")
+        return [(sender, message)]
+
+    def _open(self, announce: Announce, now: float) -> None:
+        self.announce, self.round, self.replies = announce, announce.round, 0
+        self._opened = self._reminded = now
+        self._patience = self.terms.patience
+        for seat in self.seats.values():
+            seat.owes, seat.held, seat.refused = None, set(), False
+
+    def _next(self) -> Message | None:
+        run = self.terms.run
+        if self.state is Board.GATHERING and len(self.seats) == self.terms.nodes:
+            users = sum(seat.users for seat in self.seats.values())
+            if users < self.terms.users:
+                return Abort(run=run, outcome="failed", reason=f"nodes host {users} of {self.terms.users} users")
+            return Roster(run=run, nodes=len(self.seats), users=users)
+        if self.state is Board.OPEN and self.seats and all(seat.finished for seat in self.seats.values()):
+            return self._cut()
+        return None
+
+    def _late_roster(self) -> Message:
+        users = sum(seat.users for seat in self.seats.values())
+        if users < self.terms.quorum * self.terms.users or not users:
+            reason = f"{users} of {self.terms.users} users joined in {self.terms.join_deadline:g} s, below the quorum"
+            return Abort(run=self.terms.run, outcome="failed", reason=reason)
+        return Roster(run=self.terms.run, nodes=len(self.seats), users=users)
+
+    def _cut(self) -> Message:
+        heard = sum(seat.share for seat in self.seats.values())
+        if heard < self.terms.quorum * self.terms.users:
+            reason = f"round {self.round}: {heard:.0f} of {self.terms.users} users answered, below the quorum"
+            return Abort(run=self.terms.run, outcome="failed", reason=reason)
+        missing = self.terms.users - round(heard)
+        return Close(run=self.terms.run, round=self.round, replies=self.replies, missing=missing)
