@@ -27,7 +27,7 @@ class Kernel(Workload):
 
     name: ClassVar[str] = "kernel"
     values: Floats
-    shift: float
+    shift: float = 0.0  # a class attribute too, so that it hides the property
 
     def __init__(self, matrix: ArrayLike, *, shift: float = 0.0) -> None:
         if isinstance(shift, bool) or not isinstance(shift, int | float) or not np.isfinite(shift):

@@ -105,8 +105,8 @@ def normal(levels: tuple[int, ...], users: int, generator: np.random.Generator) 
 def zipf(levels: tuple[int, ...], users: int, generator: np.random.Generator) -> Inputs:
     """Input j with probability proportional to 1/(j+1)."""
     cumulative = np.cumsum(1 / np.arange(1, levels[0] + 1))
-    below = np.searchsorted(cumulative, generator.random(users) * cumulative[-1], side="right")
-    return np.minimum(below, levels[0] - 1)
+    drawn: Inputs = np.searchsorted(cumulative, generator.random(users) * cumulative[-1], side="right")
+    return np.minimum(drawn, levels[0] - 1)
 
 
 def bimodal(levels: tuple[int, ...], users: int, generator: np.random.Generator) -> Inputs:
