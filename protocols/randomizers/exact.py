@@ -1,0 +1,110 @@
+"""Exact arithmetic behind every privacy-critical probability: bounds of e^eps as rationals, coins as integers.
+
+A probability here is an integer over 2^64 and a coin is a 64-bit word, so what a randomizer does is what its
+pmf says, to the last bit. e^eps itself is irrational; the two functions `exponential_lower` and
+`exponential_upper` enclose it by dyadic rationals computed with integers only. Where a weight must not
+exceed e^eps times another, the lower bound is used and the product is rounded down.
+"""
+
+import math
+from fractions import Fraction
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from emulator.errors import BadInput
+from emulator.randomizer import Coins
+
+Words = NDArray[np.uint64]
+
+WORD_BYTES = 8
+WHOLE = 1 << 64
+BITS = 192
+LEAST_EPSILON = 2.0**-20
+LARGEST_EPSILON = 32.0
+# Auditors add logarithms in double precision. Spending 2^-44 less than epsilon keeps their rounding below the claim.
+GUARD = Fraction(1, 1 << 44)
+
+
+def check_epsilon(epsilon: float, largest: float = LARGEST_EPSILON, least: float = LEAST_EPSILON) -> Fraction:
+    """The exact value of a usable epsilon; anything else is refused before work starts."""
+    if not math.isfinite(epsilon) or not least <= epsilon <= largest:
+        raise BadInput(f"epsilon is {epsilon}; give a number from {least:.3g} to {largest:g}")
+    return Fraction(epsilon)
+
+
+def check_count(name: str, value: int, least: int, largest: int) -> None:
+    """A whole number within limits, named in the error otherwise."""
+    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or not least <= value <= largest:
+        raise BadInput(f"{name} is {value!r}; give a whole number from {least} to {largest}")
+
+
+def check_interval(low: float, high: float) -> None:
+    """A finite interval whose width is a usable positive number."""
+    if not (math.isfinite(low) and math.isfinite(high) and low < high and math.isfinite(high - low)):
+        raise BadInput(f"the range [{low}, {high}] is not a finite interval; give low < high")
+    if high - low < 1e-9 * max(abs(low), abs(high)) or not 1e-150 < high - low < 1e150:
+        raise BadInput(f"the range [{low}, {high}] cannot be resolved in double precision; shift or rescale it")
+
+
+def guarded(epsilon: float) -> Fraction:
+    """What is spent of epsilon: all of it but `GUARD`."""
+    return Fraction(epsilon) - GUARD
+
+
+def _series(x: Fraction, bits: int) -> tuple[int, int]:
+    """Integers lower <= 2^bits e^x <= upper for x >= 0: Taylor's series with its remainder."""
+    term_lower = term_upper = 1 << bits
+    lower = upper = 0
+    order = 0
+    while True:
+        lower += term_lower
+        upper += term_upper
+        order += 1
+        term_lower = term_lower * x.numerator // (x.denominator * order)
+        term_upper = -(-term_upper * x.numerator // (x.denominator * order))
+        # From here the terms at least halve, so all that is left is at most twice the next one.
+        if order > 2 * x and term_lower == 0:
+            return lower, upper + 2 * term_upper
+
+
+@lru_cache(maxsize=1024)
+def _exponential(x: Fraction) -> tuple[Fraction, Fraction]:
+    lower, upper = _series(abs(x), BITS)
+    if x >= 0:
+        return Fraction(lower, 1 << BITS), Fraction(upper, 1 << BITS)
+    return Fraction((1 << (2 * BITS)) // upper, 1 << BITS), Fraction(-(-(1 << (2 * BITS)) // lower), 1 << BITS)
+
+
+def exponential_lower(x: Fraction) -> Fraction:
+    """A dyadic rational at most e^x, within a relative 2^-80 of it for |x| <= 64."""
+    return _exponential(x)[0]
+
+
+def exponential_upper(x: Fraction) -> Fraction:
+    """A dyadic rational at least e^x, within a relative 2^-80 of it for |x| <= 64."""
+    return _exponential(x)[1]
+
+
+def within(numerator: int, denominator: int, epsilon: float) -> bool:
+    """Whether numerator <= e^epsilon * denominator, decided by integers; never true by mistake."""
+    bound = exponential_lower(Fraction(epsilon))
+    return numerator * bound.denominator <= bound.numerator * denominator
+
+
+def scale_down(bound: Fraction, value: int) -> int:
+    """floor(bound * value)."""
+    return bound.numerator * value // bound.denominator
+
+
+def words(coins: Coins, count: int) -> Words:
+    """A row of coin bytes read as `count` little-endian 64-bit words."""
+    if coins.dtype != np.uint8 or coins.ndim != 2 or coins.shape[1] != count * WORD_BYTES:
+        raise BadInput(f"coins are {coins.dtype} {coins.shape}; give uint8 with {count * WORD_BYTES} bytes a user")
+    return np.ascontiguousarray(coins).view("<u8").astype(np.uint64, copy=False)
+
+
+def log_probability(weight: int) -> float:
+    """log(weight / 2^64), correctly rounded but for the logarithm itself; minus infinity for weight 0."""
+    return math.log(weight / WHOLE) if weight else -math.inf
