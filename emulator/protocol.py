@@ -9,7 +9,7 @@ number in whatever order replies arrive and however they were cut into frames.
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -61,7 +61,7 @@ class Estimate:
 class Round(ABC):
     """One broadcast and the replies to it."""
 
-    name: str
+    name: ClassVar[str]
 
     @property
     @abstractmethod
@@ -105,7 +105,7 @@ class Round(ABC):
 class Protocol(ABC):
     """Frozen parameters, rounds and a claim. `conclude` is the analyst's step between rounds."""
 
-    name: str
+    name: ClassVar[str]
 
     @property
     @abstractmethod

@@ -57,3 +57,13 @@ class Randomizer(ABC):
     @abstractmethod
     def unit(self) -> float:
         """What one step of `total` is worth."""
+
+    @property
+    def offset(self) -> float:
+        """What each reply adds besides its part of `total`: decode sums to unit * total + offset * replies."""
+        return 0.0
+
+    @property
+    @abstractmethod
+    def variance(self) -> float:
+        """The largest variance of the decoded value over all inputs; for vectors, a direction."""

@@ -1,0 +1,178 @@
+"""A user node as a process: hosts a cohort, answers each broadcast once, and writes down that it did before it does."""
+
+import logging
+import os
+import time
+from pathlib import Path
+
+import click
+import numpy as np
+from emulator.sockets import connect_node
+from emulator.transport import NodePort
+from protocols.registry import build
+
+from emulator.codec import decode, encode, open_envelope
+from emulator.errors import BadInput, LocalProtocolError, RemoteProtocolError
+from emulator.messages import Announce, Message, Ready, Refusal, Reminder, Setup
+from emulator.protocol import Inputs
+from emulator.roles import Cohort, CohortRole, Commit
+from emulator.witness import Witness
+from nodes.common import GOOD, UNFINISHED, read_addresses, run_to_exit
+from nodes.journal import Journal, keep_key
+
+SILENCE_SECONDS = 0.5
+LONGEST_SILENCE = 60.0
+log = logging.getLogger("user")
+
+
+class UserNode:
+    """A role, a port and a journal."""
+
+    def __init__(self, role: CohortRole, port: NodePort, journal: Journal) -> None:
+        self.role = role
+        self.port = port
+        self.journal = journal
+        self._spoke = 0.0
+
+    async def serve(self) -> None:
+        """Say ready until heard, answer until the run is over; give up when the board has fallen silent."""
+        await self._say_ready()
+        heard = asked = time.monotonic()
+        while self.role.state is not Cohort.DONE:
+            batch = await self.port.receive(timeout=SILENCE_SECONDS)
+            now = time.monotonic()
+            if batch:
+                heard = now
+            elif now - heard > LONGEST_SILENCE:
+                raise LocalProtocolError(f"node {self.role.node}: the board has been silent for {LONGEST_SILENCE:g} s")
+            await self._take(batch)
+            if (self.role.state is Cohort.WAITING or not batch) and now - asked > SILENCE_SECONDS:
+                asked = now
+                await self._say_ready()
+
+    async def _take(self, batch: list[bytes]) -> None:
+        """Hear a batch; of reminders only the last, and only if it can know of what was sent before."""
+        messages = [message for message in map(self._open, batch) if message is not None]
+        reminders = [each for each in messages if isinstance(each, Reminder)]
+        for message in messages:
+            if isinstance(message, Reminder) and (
+                message is not reminders[-1] or time.monotonic() - self._spoke < SILENCE_SECONDS / 2
+            ):
+                continue
+            await self._hear(message)
+
+    def _open(self, sealed: bytes) -> Message | None:
+        try:
+            return decode(open_envelope(sealed)[2])
+        except RemoteProtocolError as error:
+            log.warning("dropped a broadcast: %s", error)
+            return None
+
+    async def _hear(self, message: Message) -> None:
+        try:
+            for said in self.role.hear(message):
+                if isinstance(said, Commit):
+                    self.journal.write(said)
+                else:
+                    await self.port.send(encode(said))
+                    self._spoke = time.monotonic()
+        except (RemoteProtocolError, BadInput) as error:
+            log.warning("refused: %s", error)
+            if isinstance(message, Setup | Announce):
+                await self._refuse(message, str(error))
+
+    async def _refuse(self, message: Setup | Announce, reason: str) -> None:
+        number = message.round if isinstance(message, Announce) else 0
+        refusal = Refusal(run=message.run, round=number, node=self.role.node, reason=reason[:500])
+        await self.port.send(encode(refusal))
+
+    async def _say_ready(self) -> None:
+        role = self.role
+        ready = Ready(node=role.node, first=role.first, users=len(role.inputs), pid=os.getpid())
+        await self.port.send(encode(ready))
+
+
+async def serve_user(
+    *, node: str, first: int, inputs: Inputs, key: bytes, cap: float, journal: Path, post: str, feed: str
+) -> int:
+    """Connect and take part to the end."""
+    memory = Journal(journal)
+    role = CohortRole(
+        node=node,
+        first=first,
+        inputs=inputs,
+        key=key,
+        cap=cap,
+        build=build,
+        run=memory.run,
+        commitments=memory.commitments,
+    )
+    port = connect_node(post=post, feed=feed)
+    try:
+        await UserNode(role, port, memory).serve()
+    finally:
+        port.close()
+        memory.close()
+    return GOOD if role.state is Cohort.DONE else UNFINISHED
+
+
+def read_inputs(path: Path) -> Inputs:
+    """Private inputs of a node that is started by hand: whole numbers in a .npy file."""
+    try:
+        inputs = np.load(path, allow_pickle=False)
+    except (OSError, ValueError) as error:
+        raise BadInput(f"the inputs {path} cannot be read: {error}") from error
+    if inputs.ndim != 1 or inputs.dtype.kind not in "iu" or len(inputs) == 0 or inputs.min() < 0:
+        raise BadInput(f"{path} should hold a list of whole numbers from 0 on, one a user")
+    return np.asarray(inputs, dtype=np.int64)
+
+
+@click.command(name="user")
+@click.option("--addresses", type=click.Path(path_type=Path), help="File in which the board wrote its endpoints.")
+@click.option("--post", help="Endpoint of the board's post, instead of --addresses.")
+@click.option("--feed", help="Endpoint of the board's feed, instead of --addresses.")
+@click.option("--node", required=True, help="Name of this node.")
+@click.option("--first", type=int, default=0, show_default=True, help="Number of this node's first user.")
+@click.option("--users", type=int, help="How many users of the witness are this node's.")
+@click.option("--witness", type=click.Path(path_type=Path), help="Inputs and coin key of an emulation.")
+@click.option("--inputs", type=click.Path(path_type=Path), help="This node's own inputs (.npy of whole numbers).")
+@click.option("--state", type=click.Path(path_type=Path), help="Folder for coin key and journal; one a run.")
+@click.option("--journal", type=click.Path(path_type=Path), help="Journal of answered rounds [default: in --state].")
+@click.option("--cap", type=float, required=True, help="The most epsilon these users give away.")
+def main(
+    addresses: Path | None,
+    post: str | None,
+    feed: str | None,
+    node: str,
+    first: int,
+    users: int | None,
+    witness: Path | None,
+    inputs: Path | None,
+    state: Path | None,
+    journal: Path | None,
+    cap: float,
+) -> None:
+    """Run a user node: defend its users, answer each round once."""
+
+    async def work() -> int:
+        known = read_addresses(addresses) if addresses else {"post": post or "", "feed": feed or ""}
+        if not known["post"] or not known["feed"]:
+            raise BadInput("a user node needs --addresses FILE, or --post and --feed")
+        if witness is not None and users is not None and journal is not None:
+            secret = Witness.load(witness)
+            mine, key, diary = secret.inputs[first : first + users], secret.key, journal
+        elif inputs is not None and state is not None:
+            mine, key, diary = read_inputs(inputs), keep_key(state), journal or state / "journal.jsonl"
+        else:
+            raise BadInput(
+                "a user node needs --inputs and --state, or in an emulation --witness, --users and --journal"
+            )
+        return await serve_user(
+            node=node, first=first, inputs=mine, key=key, cap=cap, journal=diary, post=known["post"], feed=known["feed"]
+        )
+
+    run_to_exit(work())
+
+
+if __name__ == "__main__":
+    main()

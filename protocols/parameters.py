@@ -1,0 +1,55 @@
+"""Reading what a Setup says of a protocol, strictly: a user's node believes none of it."""
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from emulator.errors import BadInput
+
+LARGEST_EPSILON = 64.0
+MOST_USERS = 10**10
+
+
+def only(parameters: Mapping[str, Any], *names: str, optional: tuple[str, ...] = ()) -> None:
+    """Refuse what is missing and what is not known."""
+    missing, unknown = set(names) - set(parameters), set(parameters) - set(names) - set(optional)
+    if missing or unknown:
+        raise BadInput(f"protocol parameters: missing {sorted(missing)}, unknown {sorted(unknown)}")
+
+
+def mapping(parameters: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    """A parameter that is itself a map."""
+    value = parameters[name]
+    if not isinstance(value, Mapping):
+        raise BadInput(f"protocol parameter {name} is not a map")
+    return value
+
+
+def number(parameters: Mapping[str, Any], name: str, low: float, high: float) -> float:
+    """A finite float within its bounds."""
+    value = parameters[name]
+    if type(value) is not float or not math.isfinite(value) or not low <= value <= high:
+        raise BadInput(f"protocol parameter {name} should be a number in [{low:g}, {high:g}], got {value!r:.80}")
+    return value
+
+
+def count(parameters: Mapping[str, Any], name: str, low: int, high: int) -> int:
+    """A whole number within its bounds."""
+    value = parameters[name]
+    if type(value) is not int or not low <= value <= high:
+        raise BadInput(f"protocol parameter {name} should be a whole number in [{low}, {high}], got {value!r:.80}")
+    return value
+
+
+def check_epsilon(epsilon: float) -> float:
+    """An epsilon one can promise."""
+    if not math.isfinite(epsilon) or not 0 < epsilon <= LARGEST_EPSILON:
+        raise BadInput(f"epsilon is {epsilon}; give a number above 0 and at most {LARGEST_EPSILON:g}, e.g. --epsilon 1")
+    return epsilon
+
+
+def check_users(users: int) -> int:
+    """A number of users that a pairwise statistic can have."""
+    if not 2 <= users <= MOST_USERS:
+        raise BadInput(f"{users} users are too few for pairs or too many; give a number from 2 to {MOST_USERS}")
+    return users

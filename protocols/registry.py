@@ -1,0 +1,78 @@
+"""The protocols Parley speaks, by name. A protocol without an exact likelihood cannot be registered."""
+
+import difflib
+from collections.abc import Mapping
+from typing import Any, ClassVar, Self
+from typing import Protocol as Interface
+
+from emulator.errors import BadInput
+from emulator.protocol import Protocol, Round
+from protocols.three_round import ThreeRound
+from protocols.workloads.workload import Workload
+
+
+class Registered(Interface):
+    """What a protocol class offers besides the protocol itself."""
+
+    name: ClassVar[str]
+    summary: ClassVar[str]
+
+    @classmethod
+    def design(cls, workload: Workload, *, epsilon: float, users: int) -> Self: ...
+
+    @classmethod
+    def from_parameters(cls, parameters: Mapping[str, Any]) -> Self: ...
+
+
+_PROTOCOLS: dict[str, type[Any]] = {}
+
+
+def register(kind: type[Any]) -> type[Any]:
+    """Make a protocol known under its name."""
+    for needed in ("name", "summary", "design", "from_parameters"):
+        if not hasattr(kind, needed):
+            raise BadInput(f"{kind.__name__} cannot be registered: it has no {needed}")
+    if not issubclass(kind, Protocol) or getattr(kind, "__abstractmethods__", None):
+        raise BadInput(f"{kind.__name__} cannot be registered: it is not a whole Protocol")
+    _PROTOCOLS[kind.name] = kind
+    return kind
+
+
+def names() -> list[str]:
+    """Every registered name, in the order of registration."""
+    return list(_PROTOCOLS)
+
+
+def lookup(name: str) -> type[Any]:
+    """The class behind a name, or BadInput with the nearest one."""
+    if name not in _PROTOCOLS:
+        near = difflib.get_close_matches(name, _PROTOCOLS, n=1)
+        hint = f"; did you mean {near[0]}?" if near else f"; known are {', '.join(_PROTOCOLS)}"
+        raise BadInput(f"there is no protocol {name!r:.80}{hint}")
+    return _PROTOCOLS[name]
+
+
+def design(name: str, workload: Workload, *, epsilon: float, users: int) -> Protocol:
+    """The protocol for a workload with everything chosen that a person did not choose."""
+    protocol: Protocol = lookup(name).design(workload, epsilon=epsilon, users=users)
+    return check_rounds(protocol)
+
+
+def build(name: str, parameters: Mapping[str, Any]) -> Protocol:
+    """The protocol a Setup describes, or BadInput: the description comes from a stranger."""
+    try:
+        protocol: Protocol = lookup(name).from_parameters(parameters)
+    except (KeyError, TypeError, ValueError, AttributeError, MemoryError, OverflowError) as error:
+        raise BadInput(f"the parameters of {name:.80} make no sense: {error!s:.200}") from error
+    return check_rounds(protocol)
+
+
+def check_rounds(protocol: Protocol) -> Protocol:
+    """A protocol's rounds are whole and as many as it claims."""
+    if len(protocol.rounds) != protocol.claim.rounds or not all(isinstance(each, Round) for each in protocol.rounds):
+        raise BadInput(f"{protocol.name} claims {protocol.claim.rounds} rounds and has {len(protocol.rounds)}")
+    return protocol
+
+
+for _kind in (ThreeRound,):
+    register(_kind)

@@ -1,0 +1,90 @@
+"""Rounds made of randomizers: a user's reply is one or more independently randomised functions of its input.
+
+A `Part` names a function of the input (a row of vectors or scalars over all k inputs) and the randomizer that
+hides it. Budgets of the parts add up by basic composition, and so do their exact log-likelihoods.
+"""
+
+from abc import abstractmethod
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from emulator.protocol import Broadcast, Inputs, Round, Tally
+from emulator.randomizer import Coins, Columns, Floats, Randomizer, Shape
+
+
+@dataclass(frozen=True, kw_only=True)
+class Part:
+    """One randomised function of the input."""
+
+    name: str
+    randomizer: Randomizer
+
+
+class ComposedRound(Round):
+    """A round whose reply is the parts' replies side by side, in columns `part.column`."""
+
+    @property
+    @abstractmethod
+    def parts(self) -> tuple[Part, ...]:
+        """The randomizers of this round, in the order in which they take their coins."""
+
+    @abstractmethod
+    def functions(self, public: Broadcast, inputs: Inputs) -> dict[str, Floats]:
+        """The value of every part at the given inputs."""
+
+    @property
+    @abstractmethod
+    def inputs(self) -> int:
+        """k."""
+
+    @property
+    def epsilon(self) -> float:
+        """Basic composition."""
+        return sum(part.randomizer.epsilon for part in self.parts)
+
+    @cached_property
+    def reply(self) -> Shape:
+        return {
+            f"{part.name}.{column}": shape for part in self.parts for column, shape in part.randomizer.reply.items()
+        }
+
+    @cached_property
+    def coins(self) -> int:
+        return sum(part.randomizer.coins for part in self.parts)
+
+    def respond(self, public: Broadcast, inputs: Inputs, coins: Coins) -> Columns:
+        values = self.functions(public, inputs)
+        replies: dict[str, NDArray[np.generic]] = {}
+        start = 0
+        for part in self.parts:
+            flips = coins[:, start : start + part.randomizer.coins]
+            start += part.randomizer.coins
+            sampled = part.randomizer.sample(values[part.name], flips)
+            replies.update({f"{part.name}.{column}": values for column, values in sampled.items()})
+        return replies
+
+    def check(self, public: Broadcast, replies: Columns) -> NDArray[np.bool_]:
+        checks = [part.randomizer.check(self._own(part, replies)) for part in self.parts]
+        return np.asarray(np.logical_and.reduce(checks), dtype=np.bool_)
+
+    def log_likelihood(self, public: Broadcast, replies: Columns) -> Floats:
+        values = self.functions(public, np.arange(self.inputs))
+        terms = [part.randomizer.log_likelihood(self._own(part, replies), values[part.name]) for part in self.parts]
+        total: Floats = np.sum(terms, axis=0)
+        return total
+
+    def tally(self, public: Broadcast, replies: Columns) -> Tally:
+        sums = {part.name: np.asarray(part.randomizer.total(self._own(part, replies))) for part in self.parts}
+        return Tally(len(next(iter(replies.values()))), sums)
+
+    def mean(self, tally: Tally, name: str) -> Floats:
+        """The mean of the decoded replies of one part."""
+        randomizer = next(part.randomizer for part in self.parts if part.name == name)
+        mean: Floats = tally.sums[name] * randomizer.unit / tally.replies + randomizer.offset
+        return mean
+
+    def _own(self, part: Part, replies: Columns) -> Columns:
+        return {column: replies[f"{part.name}.{column}"] for column in part.randomizer.reply}

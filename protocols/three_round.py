@@ -1,0 +1,239 @@
+"""Theorem alg-interactive-app, verbatim: three rounds, eps/4 four times, clipping at tau = 4|W|.
+
+h'Wh = <Lh, Rh> = <Lh, mu> + <Lh, Rh - mu>: the first round finds mu near Rh, the second measures Lh and <Lh, mu>,
+the third measures <Y, Rh - mu>, whose noise is small because Rh - mu is.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, ClassVar, Self
+
+import numpy as np
+
+from emulator.errors import RemoteProtocolError
+from emulator.protocol import Broadcast, Claim, Estimate, Inputs, Protocol, Round, Tally
+from emulator.randomizer import Floats, Shape
+from protocols.estimates import estimate, projection_error
+from protocols.factorization.model import Factorization
+from protocols.factors import factor_parameters, factorize, factors_from, infinity_norm
+from protocols.parameters import LARGEST_EPSILON, MOST_USERS, check_epsilon, check_users, count, mapping, number, only
+from protocols.projection import project_l1
+from protocols.randomizers.codebook import Codebook
+from protocols.randomizers.grid_laplace import GridLaplace
+from protocols.side import SideQueries
+from protocols.steps import ComposedRound, Part
+from protocols.workloads.statistics import workload_from
+from protocols.workloads.workload import Workload
+
+# A broadcast mu is rounded to float64; the inequality a user checks must not fail for that.
+ROUNDING = 1e-9
+
+
+@dataclass(frozen=True, kw_only=True)
+class ThreeRound(Protocol):
+    """The paper's interactive algorithm.
+
+    Formal guarantee: eps-LDP against any analyst. The four replies are eps/4 each: two vectors from a codebook; a,
+    whose range a user checks itself and refuses to answer if it is too wide; v, which is clipped.
+    """
+
+    name: ClassVar[str] = "three-round"
+    summary: ClassVar[str] = "Theorem alg-interactive-app: project, correct, correct again; eps/4 four times"
+
+    workload: Workload
+    epsilon: float
+    users: int
+    factors: Factorization = field(repr=False)
+
+    def __post_init__(self) -> None:
+        check_epsilon(self.epsilon)
+        check_users(self.users)
+
+    @classmethod
+    def design(cls, workload: Workload, *, epsilon: float, users: int) -> Self:
+        return cls(workload=workload, epsilon=epsilon, users=users, factors=factorize(workload))
+
+    @classmethod
+    def from_parameters(cls, parameters: Mapping[str, Any]) -> Self:
+        only(parameters, "workload", "epsilon", "users", optional=("left", "right"))
+        workload = workload_from(mapping(parameters, "workload"))
+        return cls(
+            workload=workload,
+            epsilon=number(parameters, "epsilon", 0.0, LARGEST_EPSILON),
+            users=count(parameters, "users", 2, MOST_USERS),
+            factors=factors_from(workload, parameters),
+        )
+
+    def parameters(self) -> Mapping[str, Any]:
+        return {
+            "workload": self.workload.parameters(),
+            "epsilon": self.epsilon,
+            "users": self.users,
+            **factor_parameters(self.workload, self.factors),
+        }
+
+    @property
+    def claim(self) -> Claim:
+        return Claim(epsilon=self.epsilon, rounds=3, interaction="fully interactive")
+
+    @property
+    def inputs(self) -> int:
+        return self.workload.size
+
+    @cached_property
+    def side(self) -> SideQueries:
+        """What the statistic needs besides the form, measured in the first round with its share of the budget."""
+        return SideQueries(self.workload, self.epsilon)
+
+    @property
+    def part(self) -> float:
+        """The paper's bar-epsilon: a quarter of what the form may spend."""
+        return (self.epsilon - self.side.epsilon) / 4
+
+    @cached_property
+    def norm(self) -> float:
+        return infinity_norm(self.workload)
+
+    @cached_property
+    def tau(self) -> float:
+        """Clipping bound of the third round."""
+        return 4 * self.norm
+
+    @cached_property
+    def vector(self) -> Codebook:
+        """VRand_{eps/4, C}."""
+        return Codebook(dimension=self.factors.rows, radius=self.factors.radius, epsilon=self.part)
+
+    @cached_property
+    def first(self) -> "First":
+        return First(self)
+
+    @cached_property
+    def second(self) -> "Second":
+        return Second(self)
+
+    @cached_property
+    def third(self) -> "Third":
+        return Third(self)
+
+    @property
+    def rounds(self) -> tuple[Round, ...]:
+        return self.first, self.second, self.third
+
+    def opening(self) -> Broadcast:
+        return {}
+
+    def conclude(self, heard: tuple[tuple[Broadcast, Tally], ...]) -> Broadcast | Estimate:
+        if len(heard) == 1:
+            # Theorem proj: the nearest point of R^Delta to the mean of the noisy vectors.
+            return {"mu": project_l1(self.factors.right, self.first.mean(heard[0][1], "right")).point}
+        if len(heard) == 2:
+            return {"mu": heard[1][0]["mu"], "mean": self.second.mean(heard[1][1], "left")}
+        form = float(self.second.mean(heard[1][1], "inner") + self.third.mean(heard[2][1], "outer"))
+        replies = (heard[0][1].replies, heard[1][1].replies, heard[2][1].replies)
+        means = self.side.means(heard[0][1])
+        return estimate(
+            self.workload,
+            form,
+            means,
+            users=self.users,
+            replies=replies,
+            form_variance=self.variance(replies),
+            side_variances=self.side.variances(replies[0]),
+        )
+
+    def variance(self, replies: tuple[int, ...]) -> float:
+        """Predicted MSE of the form: kappa, z, and <Z, Rh - mu>."""
+        lost = projection_error(self.factors.right, self.vector.variance / replies[0])
+        return (
+            self.second.scalar.variance / replies[1]
+            + self.third.scalar.variance / replies[2]
+            + self.vector.variance / replies[1] * lost
+        )
+
+
+class _Step(ComposedRound):
+    def __init__(self, protocol: ThreeRound) -> None:
+        self.protocol = protocol
+
+    @property
+    def inputs(self) -> int:
+        return self.protocol.inputs
+
+    @property
+    def _vector_shape(self) -> tuple[np.dtype[np.generic], tuple[int, ...]]:
+        return np.dtype(np.float64), (self.protocol.factors.rows,)
+
+
+class First(_Step):
+    """Each user sends VRand(R 1_x)."""
+
+    name = "project"
+
+    @property
+    def broadcast(self) -> Shape:
+        return {}
+
+    @cached_property
+    def parts(self) -> tuple[Part, ...]:
+        return (Part(name="right", randomizer=self.protocol.vector), *self.protocol.side.parts)
+
+    def functions(self, public: Broadcast, inputs: Inputs) -> dict[str, Floats]:
+        return {"right": self.protocol.factors.right.columns(inputs), **self.protocol.side.functions(inputs)}
+
+
+class Second(_Step):
+    """Each user sends VRand(L 1_x) and a = <L 1_x, mu> + kappa."""
+
+    name = "correct"
+
+    @property
+    def broadcast(self) -> Shape:
+        return {"mu": self._vector_shape}
+
+    @cached_property
+    def scalar(self) -> GridLaplace:
+        norm = self.protocol.norm
+        return GridLaplace(low=-norm, high=norm, epsilon=self.protocol.part)
+
+    @cached_property
+    def parts(self) -> tuple[Part, ...]:
+        return (
+            Part(name="left", randomizer=self.protocol.vector),
+            Part(name="inner", randomizer=self.scalar),
+        )
+
+    def admit(self, public: Broadcast) -> None:
+        """mu in R^Delta implies |<L 1_x, mu>| <= |W| for every x; the inequality is what privacy and accuracy need."""
+        widest = float(np.abs(self.protocol.factors.left.transpose_apply(public["mu"])).max())
+        if not widest <= self.protocol.norm * (1 + ROUNDING):
+            raise RemoteProtocolError(
+                f"round 2: <L 1_x, mu> reaches {widest:g}, beyond |W| = {self.protocol.norm:g}: mu is not in R^Delta"
+            )
+
+    def functions(self, public: Broadcast, inputs: Inputs) -> dict[str, Floats]:
+        inner = self.protocol.factors.left.transpose_apply(public["mu"])
+        return {"left": self.protocol.factors.left.columns(inputs), "inner": inner[inputs]}
+
+
+class Third(_Step):
+    """Each user sends v = clip_tau(<Y, R 1_x - mu>) + z."""
+
+    name = "correct again"
+
+    @property
+    def broadcast(self) -> Shape:
+        return {"mu": self._vector_shape, "mean": self._vector_shape}
+
+    @cached_property
+    def scalar(self) -> GridLaplace:
+        return GridLaplace(low=-self.protocol.tau, high=self.protocol.tau, epsilon=self.protocol.part)
+
+    @cached_property
+    def parts(self) -> tuple[Part, ...]:
+        return (Part(name="outer", randomizer=self.scalar),)
+
+    def functions(self, public: Broadcast, inputs: Inputs) -> dict[str, Floats]:
+        outer = self.protocol.factors.right.transpose_apply(public["mean"]) - public["mean"] @ public["mu"]
+        return {"outer": outer[inputs]}
