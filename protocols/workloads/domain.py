@@ -69,6 +69,10 @@ class Interval(Domain):
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "levels", check_level(f"the levels of {self.name}", self.levels))
+        if not all(isinstance(end, int | float | np.integer) for end in (self.low, self.high)):
+            raise BadInput(f"the range of {self.name} must be two numbers, got {self.low!r}:{self.high!r}")
+        object.__setattr__(self, "low", float(self.low))
+        object.__setattr__(self, "high", float(self.high))
         if not (math.isfinite(self.low) and math.isfinite(self.high) and self.low < self.high):
             raise BadInput(f"the range of {self.name} must have low < high, got {self.low}:{self.high}")
         width = self.high / self.levels - self.low / self.levels
@@ -249,5 +253,5 @@ def _number(name: str, row: int, value: Any) -> float:
         return math.nan
     try:
         return float(value)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise BadInput(f"row {row} of {name} holds {value!r}, which is not a number") from None

@@ -72,10 +72,11 @@ class GiniMeanDifference(Workload):
         return np.zeros(self.size)
 
     def exact(self, inputs: Inputs) -> float:
-        """Each threshold separates (users below) * (users above) pairs; the sum is in integers of any size."""
+        """Each threshold separates (users below) * (users above) pairs; the sum may need more than 64 bits."""
         users = len(inputs)
         below = np.cumsum(self.counts(inputs))[:-1]
-        separated: int = sum((below * (users - below)).tolist())
+        pairs = below * (users - below)
+        separated = (int((pairs >> 32).sum()) << 32) + int((pairs & (2**32 - 1)).sum())
         return 2 * separated / (users * (users - 1) * (self.levels - 1))
 
     def parameters(self) -> dict[str, Any]:

@@ -96,7 +96,7 @@ class Untied(Workload):
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "levels", check_levels("the levels of untied", self.levels))
-        if isinstance(self.axis, bool) or self.axis not in (0, 1):
+        if type(self.axis) is not int or self.axis not in (0, 1):
             raise BadInput(f"the axis of untied must be 0 or 1, got {self.axis!r}")
 
     @property

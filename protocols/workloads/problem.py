@@ -82,7 +82,7 @@ def _declared(
     found: dict[str, Categories | tuple[float, float]] = {}
     for flag, texts in (("--range", ranges), ("--categories", categories)):
         for text in texts:
-            name, separator, rest = text.rpartition("=")
+            name, separator, rest = text.partition("=")
             if not separator:
                 raise BadInput(f"{flag} {text!r} must look like {_EXAMPLES[flag]}")
             if name not in columns:

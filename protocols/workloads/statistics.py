@@ -9,6 +9,8 @@ from protocols.workloads.domain import nearest
 from protocols.workloads.gini import GiniDiversity, GiniMeanDifference
 from protocols.workloads.kendall import Kendall, KendallTauB, Untied
 from protocols.workloads.kernel import Kernel, load_kernel
+from protocols.workloads.linear import LinearQueries, queries_from
+from protocols.workloads.lipschitz import Lipschitz
 from protocols.workloads.workload import Structure, Workload
 
 __all__ = [
@@ -18,23 +20,27 @@ __all__ = [
     "Kendall",
     "KendallTauB",
     "Kernel",
+    "LinearQueries",
+    "Lipschitz",
     "Structure",
     "Untied",
     "Workload",
     "load_kernel",
+    "queries_from",
     "workload_from",
 ]
 
 Builder = Callable[..., Workload]
 
-# name -> (constructor, the parameters it must be given)
-REGISTRY: Mapping[str, tuple[Builder, tuple[str, ...]]] = {
-    Kendall.name: (Kendall, ("levels",)),
-    Untied.name: (Untied, ("levels", "axis")),
-    AreaUnderCurve.name: (AreaUnderCurve, ("levels",)),
-    GiniMeanDifference.name: (GiniMeanDifference, ("levels",)),
-    GiniDiversity.name: (GiniDiversity, ("levels",)),
-    Kernel.name: (Kernel, ("matrix", "shift")),
+# name -> (constructor, the parameters it must be given, those it may be given)
+REGISTRY: Mapping[str, tuple[Builder, tuple[str, ...], tuple[str, ...]]] = {
+    Kendall.name: (Kendall, ("levels",), ()),
+    Untied.name: (Untied, ("levels", "axis"), ()),
+    AreaUnderCurve.name: (AreaUnderCurve, ("levels",), ()),
+    GiniMeanDifference.name: (GiniMeanDifference, ("levels",), ()),
+    GiniDiversity.name: (GiniDiversity, ("levels",), ()),
+    Kernel.name: (Kernel, ("matrix", "shift"), ()),
+    Lipschitz.name: (Lipschitz, ("function", "levels", "constant"), ("width",)),
 }
 
 
@@ -43,8 +49,9 @@ def workload_from(parameters: Mapping[str, Any]) -> Workload:
     name = parameters.get("statistic")
     if not isinstance(name, str) or name not in REGISTRY:
         raise BadInput(f"unknown statistic {name!r}{nearest(str(name), list(REGISTRY))}")
-    build, expected = REGISTRY[name]
+    build, required, optional = REGISTRY[name]
     given = {key: value for key, value in parameters.items() if key != "statistic"}
-    if set(given) != set(expected):
+    if not set(required) <= set(given) <= {*required, *optional}:
+        expected = (*required, *optional)
         raise BadInput(f"{name} takes the parameters {', '.join(expected)}, got {', '.join(map(str, given)) or 'none'}")
     return build(**given)

@@ -130,15 +130,16 @@ class Workload(ABC):
     def counts(self, inputs: Inputs) -> Integers:
         """How many users have each input; every input must lie in [k] and there must be at least two users."""
         check_inputs(inputs, self.size)
-        return np.bincount(inputs, minlength=self.size).astype(np.int64)
+        return np.bincount(inputs.astype(np.int64), minlength=self.size).astype(np.int64)
 
 
-def check_inputs(inputs: Inputs, size: int) -> None:
-    """A vector of at least two integers in 0 .. size-1."""
+def check_inputs(inputs: Inputs, size: int, least: int = 2) -> None:
+    """A vector of at least so many integers in 0 .. size-1."""
     array = np.asarray(inputs)
     if array.ndim != 1 or array.dtype.kind not in "iu":
         raise BadInput(f"inputs must be a vector of integers, got {array.dtype} of shape {array.shape}")
-    at_least_two(len(array))
+    if len(array) < least:
+        raise BadInput(f"at least {least} users are needed, got {len(array)}")
     outside = np.flatnonzero((array < 0) | (array >= size))
     if len(outside):
         user = int(outside[0])
@@ -186,7 +187,10 @@ def check_rows(histogram: NDArray[Any], size: int) -> None:
 
 def finite_matrix(what: str, values: ArrayLike) -> Floats:
     """A read-only copy as float64; anything but a finite real matrix is refused."""
-    array = np.asarray(values)
+    try:
+        array = np.asarray(values)
+    except ValueError as problem:
+        raise BadInput(f"{what} must be a matrix of real numbers: {problem}") from problem
     if array.dtype.kind not in "biuf" or array.ndim != 2:
         raise BadInput(f"{what} must be a matrix of real numbers, got {array.dtype} of shape {array.shape}")
     matrix = np.array(array, dtype=np.float64)
@@ -214,6 +218,7 @@ def symmetric_matrix(what: str, values: ArrayLike) -> Floats:
 
 def dense_exact(matrix: Floats, counts: Integers) -> float:
     """The U-statistic of a dense kernel from counts: pairs of different users only."""
+    # Restricted to inputs that occur: few users on many levels must not pay for k x k.
     present = np.flatnonzero(counts)
     weights = counts[present].astype(np.float64)
     users = int(counts.sum())

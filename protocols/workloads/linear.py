@@ -1,0 +1,75 @@
+"""Linear queries (the paper's second definition): a workload matrix of any shape q x k, answered by W h."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from emulator.errors import BadInput
+from emulator.protocol import Inputs
+from emulator.randomizer import Floats
+from protocols.workloads.workload import LARGEST_DENSE_BYTES, check_inputs, check_rows, finite_matrix
+
+
+@dataclass(frozen=True, eq=False, init=False)
+class LinearQueries:
+    """q means over users: row j is a function on [k], and its answer is (W h)_j."""
+
+    name: ClassVar[str] = "linear-queries"
+    values: Floats
+
+    def __init__(self, matrix: ArrayLike) -> None:
+        values = finite_matrix("a workload of linear queries", matrix)
+        queries, size = values.shape
+        if queries < 1 or size < 2:
+            raise BadInput(f"linear queries need at least 1 row and 2 columns, got {queries} x {size}")
+        if values.nbytes > LARGEST_DENSE_BYTES:
+            raise BadInput(f"{queries} x {size} linear queries need more than {LARGEST_DENSE_BYTES / 2**30:.0f} GiB")
+        object.__setattr__(self, "values", values)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, LinearQueries):
+            return NotImplemented
+        return np.array_equal(self.values, other.values)
+
+    def __hash__(self) -> int:
+        return hash((self.values.shape, self.values.tobytes()))
+
+    @property
+    def queries(self) -> int:
+        """q: how many there are."""
+        return len(self.values)
+
+    @property
+    def size(self) -> int:
+        """k: how many inputs there are."""
+        return len(self.values[0])
+
+    @property
+    def infinity_norm(self) -> float:
+        return float(np.abs(self.values).max())
+
+    def matrix(self) -> Floats:
+        return self.values
+
+    def apply(self, histogram: Floats) -> Floats:
+        check_rows(histogram, self.size)
+        return self.values @ histogram
+
+    def exact(self, inputs: Inputs) -> Floats:
+        """Every answer without noise."""
+        check_inputs(inputs, self.size, least=1)
+        counts = np.bincount(inputs.astype(np.int64), minlength=self.size)
+        return np.asarray(self.values @ counts / len(inputs), dtype=np.float64)
+
+    def parameters(self) -> dict[str, Any]:
+        return {"queries": self.name, "matrix": self.values}
+
+
+def queries_from(parameters: Mapping[str, Any]) -> LinearQueries:
+    """The strict inverse of `LinearQueries.parameters`."""
+    if set(parameters) != {"queries", "matrix"} or parameters["queries"] != LinearQueries.name:
+        raise BadInput(f"linear queries take the parameters queries and matrix, got {sorted(map(str, parameters))}")
+    return LinearQueries(parameters["matrix"])
