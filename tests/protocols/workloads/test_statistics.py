@@ -10,7 +10,9 @@ from hypothesis import strategies as st
 from scipy.stats import kendalltau
 from sklearn.metrics import roc_auc_score
 
+from emulator.codec import decode, encode
 from emulator.errors import BadInput
+from emulator.messages import Setup
 from emulator.protocol import Inputs
 from protocols.workloads.statistics import (
     AreaUnderCurve,
@@ -317,3 +319,12 @@ def test_linear_queries() -> None:
     for wrong in (np.ones(3), np.ones((3, 1)), np.full((2, 2), np.inf), np.ones((0, 3))):
         with pytest.raises(BadInput):
             LinearQueries(wrong)
+
+
+def test_parameters_survive_the_wire(workload: Workload) -> None:
+    setup = Setup(
+        run="run", protocol="p", parameters={"workload": workload.parameters()}, epsilon=1.0, delta=0.0, rounds=1
+    )
+    heard = decode(encode(setup))
+    assert isinstance(heard, Setup)
+    assert workload_from(heard.parameters["workload"]) == workload
