@@ -2,40 +2,39 @@
 
 A frame is a msgpack array `[tag, field, field, ...]` in the order of the message's fields, then four bytes of
 CRC-32. Arrays travel as extension type 1: dtype code, number of dimensions, dimensions (u32), little-endian data.
-One message has exactly one encoding, so equal messages are equal bytes.
+Numbers, lengths and heads are in their shortest form and the keys of a map increase, so that one message has exactly
+one encoding: equal messages are equal bytes, and `decode` refuses every other spelling.
 """
 
 import math
 import struct
 import zlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import fields
-from functools import cache
-from typing import Any, get_args, get_origin, get_type_hints
+from functools import cache, partial
+from itertools import pairwise
+from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 import msgpack
 import numpy as np
 from numpy.typing import NDArray
 
+from emulator.canonical import ARRAY, DEEPEST, extent
 from emulator.errors import LocalProtocolError, RemoteProtocolError
 from emulator.messages import LONGEST_TEXT, MESSAGES, Message, Users
 
 LARGEST_FRAME = 64 * 2**20
 MOST_USERS = 2**20
-DEEPEST = 8
-ARRAY = 1
+LONGEST_KEY = 64
 DTYPES = ("|u1", "<u2", "<u4", "<u8", "|i1", "<i2", "<i4", "<i8", "<f4", "<f8", "|b1")
 _CODE = {np.dtype(name): code for code, name in enumerate(DTYPES)}
+_TAGS: dict[type[Message], int] = {kind: tag for tag, kind in enumerate(MESSAGES)}
 
 
 def encode(message: Message) -> bytes:
     """The one encoding of a message."""
-    tag = MESSAGES.index(type(message))
-    values = [
-        _pack_users(getattr(message, name)) if hint is Users else _pack(getattr(message, name))
-        for name, hint in _hints(tag).items()
-    ]
-    body: bytes = msgpack.packb([tag, *values], use_bin_type=True)
+    tag = _TAGS[type(message)]
+    body = pack([tag, *(write(getattr(message, name)) for name, write, _ in _fields(tag))])
     if len(body) + 4 > LARGEST_FRAME:
         raise LocalProtocolError(f"{message.kind} of {len(body)} bytes is larger than a frame may be")
     return body + zlib.crc32(body).to_bytes(4, "little")
@@ -49,15 +48,10 @@ def decode(frame: bytes) -> Message:
     if zlib.crc32(body).to_bytes(4, "little") != frame[-4:]:
         raise RemoteProtocolError("a frame whose checksum does not match its bytes")
     tag, values = _split(unpack(body))
-    kind = MESSAGES[tag]
-    hints = _hints(tag)
-    if len(values) != len(hints):
-        raise RemoteProtocolError(f"{kind.kind}: {len(values)} fields instead of {len(hints)}")
-    arguments = {
-        name: _conform(f"{kind.kind}: {name}", hint, value)
-        for (name, hint), value in zip(hints.items(), values, strict=True)
-    }
-    return kind(**arguments)
+    kind, readers = MESSAGES[tag], _fields(tag)
+    if len(values) != len(readers):
+        raise RemoteProtocolError(f"{kind.kind}: {len(values)} fields instead of {len(readers)}")
+    return kind(**{name: read(value) for (name, _, read), value in zip(readers, values, strict=True)})
 
 
 def envelope(sequence: int, sender: str, frame: bytes) -> bytes:
@@ -76,28 +70,34 @@ def open_envelope(sealed: bytes) -> tuple[int, str, bytes]:
 
 def pack(value: Any) -> bytes:
     """Bytes of plain values (no message): headers and journals."""
-    packed: bytes = msgpack.packb(_pack(value), use_bin_type=True)
+    try:
+        packed: bytes = msgpack.packb(_pack(value), use_bin_type=True)
+    except (TypeError, ValueError, OverflowError, RecursionError) as error:
+        raise LocalProtocolError(f"a value that cannot be sent: {error}"[:200]) from error
     return packed
 
 
 def unpack(body: bytes | memoryview) -> Any:
-    """Plain values from bytes of a stranger: bounded, no map keys but text, nothing left over."""
+    """Plain values from bytes of a stranger: in their one form, bounded, no map keys but text, nothing left over."""
     size = len(body)
+    if extent(body) != size:
+        raise RemoteProtocolError(f"{size} bytes for a value of {extent(body)}")
     try:
         return msgpack.unpackb(
             body,
             ext_hook=_unpack_array,
+            object_pairs_hook=_unpack_map,
             raw=False,
             strict_map_key=True,
             use_list=False,
-            max_str_len=min(size, LARGEST_FRAME),
-            max_bin_len=min(size, LARGEST_FRAME),
-            max_ext_len=min(size, LARGEST_FRAME),
+            max_str_len=size,
+            max_bin_len=size,
+            max_ext_len=size,
             max_array_len=size,
             max_map_len=size,
         )
-    except (ValueError, TypeError, RecursionError, msgpack.exceptions.UnpackException) as error:
-        raise RemoteProtocolError(f"bytes that are not msgpack: {error}"[:200]) from error
+    except (ValueError, TypeError, OverflowError, msgpack.exceptions.UnpackException) as error:
+        raise RemoteProtocolError(f"bytes that are not a value: {error}"[:200]) from error
 
 
 def _split(content: Any) -> tuple[int, tuple[Any, ...]]:
@@ -109,30 +109,48 @@ def _split(content: Any) -> tuple[int, tuple[Any, ...]]:
 
 
 @cache
-def _hints(tag: int) -> dict[str, Any]:
-    hints = get_type_hints(MESSAGES[tag])
-    return {each.name: hints[each.name] for each in fields(MESSAGES[tag])}
+def _fields(tag: int) -> tuple[tuple[str, Callable[[Any], Any], Callable[[Any], Any]], ...]:
+    """For each field of a message: its name, what it becomes before it is packed, how it is read again."""
+    kind = MESSAGES[tag]
+    hints = get_type_hints(kind)
+    return tuple(
+        (
+            each.name,
+            _pack_users if hints[each.name] == Users else _same,
+            _reader(hints[each.name], f"{kind.kind}: {each.name}"),
+        )
+        for each in fields(kind)
+    )
+
+
+def _same(value: Any) -> Any:
+    return value
 
 
 def _pack(value: Any) -> Any:
+    if type(value) is int or type(value) is str:
+        return value
     if isinstance(value, np.ndarray):
         return _pack_array(value)
     if isinstance(value, Mapping):
-        return {name: _pack(each) for name, each in value.items()}
+        return {name: _pack(value[name]) for name in sorted(value)}
     if isinstance(value, tuple | list):
         return [_pack(each) for each in value]
     if isinstance(value, np.generic):
-        return value.item()
+        value = value.item()
+    if isinstance(value, float) and not math.isfinite(value):
+        raise LocalProtocolError(f"{value} cannot be sent: it is not finite")
     return value
 
 
 def _pack_array(array: NDArray[Any]) -> Any:
-    plain = np.ascontiguousarray(array).reshape(array.shape)
-    code = _CODE.get(plain.dtype.newbyteorder("<"))
-    if code is None or plain.ndim > 3:
-        raise LocalProtocolError(f"an array of {plain.dtype} with {plain.ndim} dimensions cannot be sent")
-    head = struct.pack(f"<BB{plain.ndim}I", code, plain.ndim, *plain.shape)
-    return msgpack.ExtType(ARRAY, head + plain.astype(DTYPES[code], copy=False).tobytes())
+    code = _CODE.get(array.dtype.newbyteorder("<"))
+    if code is None or array.ndim > 3 or max(array.shape, default=0) >= 2**32:
+        raise LocalProtocolError(f"an array of {array.dtype} with the shape {array.shape} cannot be sent")
+    if array.dtype.kind == "f" and not np.isfinite(array).all():
+        raise LocalProtocolError("an array that holds a value which is not finite cannot be sent")
+    head = struct.pack(f"<BB{array.ndim}I", code, array.ndim, *array.shape)
+    return msgpack.ExtType(ARRAY, head + array.astype(DTYPES[code], copy=False).tobytes())
 
 
 def _pack_users(users: NDArray[np.int64]) -> Any:
@@ -140,9 +158,11 @@ def _pack_users(users: NDArray[np.int64]) -> Any:
     if len(users) == 0:
         return [0, 0]
     first, last = int(users[0]), int(users[-1])
+    if len(users) > MOST_USERS or last - first >= 2**32:
+        raise LocalProtocolError(f"{len(users)} users from {first} to {last} do not fit into one frame: send several")
     if last - first == len(users) - 1:
         return [first, len(users)]
-    return [first, _pack_array((users - first).astype(np.uint32))]
+    return [first, (users - first).astype(np.uint32)]
 
 
 def _users(where: str, value: Any) -> NDArray[np.int64]:
@@ -150,8 +170,8 @@ def _users(where: str, value: Any) -> NDArray[np.int64]:
         raise RemoteProtocolError(f"{where} is not a first number and a count or offsets")
     first, rest = value
     if type(rest) is int:
-        if not 0 <= rest <= MOST_USERS:
-            raise RemoteProtocolError(f"{where} counts {rest} users in one frame")
+        if not 0 <= rest <= MOST_USERS or (rest == 0 and first != 0):
+            raise RemoteProtocolError(f"{where} counts {rest} users from {first} in one frame")
         return np.arange(first, first + rest, dtype=np.int64)
     if not isinstance(rest, np.ndarray) or rest.dtype != np.uint32 or rest.ndim != 1 or len(rest) > MOST_USERS:
         raise RemoteProtocolError(f"{where} is not a first number and a count or offsets")
@@ -176,25 +196,32 @@ def _unpack_array(code: int, data: bytes) -> NDArray[Any]:
     return np.frombuffer(data, dtype, offset=start).reshape(shape)
 
 
-def _conform(where: str, hint: Any, value: Any) -> Any:
-    """`value` if it is exactly what the field is declared to hold."""
+def _unpack_map(pairs: list[tuple[Any, Any]]) -> dict[str, Any]:
+    """A map from its pairs, whose keys are text and increase: no key twice, one order for equal maps."""
+    names = [name for name, _ in pairs]
+    if not all(isinstance(name, str) for name in names):
+        raise ValueError("a map whose keys are not text")
+    if any(name >= after for name, after in pairwise(names)):
+        raise ValueError("a map whose keys do not increase")
+    return dict(pairs)
+
+
+def _reader(hint: Any, where: str) -> Callable[[Any], Any]:
+    """The function that returns a value if it is exactly what a field of this type holds."""
     origin = get_origin(hint)
-    if hint is Users:
-        return _users(where, value)
+    if hint == Users:
+        return partial(_users, where)
     if hint in (str, int, float):
-        return _scalar(where, hint, value)
+        return partial(_scalar, where, hint)
+    if origin is Literal:
+        return partial(_scalar, where, str)
     if origin is np.ndarray:
-        return _array(where, value)
+        return partial(_array, where)
     if origin is tuple:
-        item = get_args(hint)[0]
-        if not isinstance(value, tuple):
-            raise RemoteProtocolError(f"{where} is not a list")
-        return tuple(_conform(where, item, each) for each in value)
-    if origin is not None and issubclass(Mapping, origin):
-        return _mapping(where, get_args(hint)[1], value)
-    if hint is Any:
-        return _plain(where, value, DEEPEST)
-    return _scalar(where, str, value)
+        return partial(_tuple, where, _reader(get_args(hint)[0], where))
+    if origin is Mapping:
+        return partial(_mapping, where, _reader(get_args(hint)[1], where))
+    return partial(plain, where)
 
 
 def _scalar(where: str, kind: type, value: Any) -> Any:
@@ -211,27 +238,30 @@ def _array(where: str, value: Any) -> NDArray[Any]:
     return value
 
 
-def _mapping(where: str, item: Any, value: Any) -> dict[str, Any]:
+def _tuple(where: str, item: Callable[[Any], Any], value: Any) -> tuple[Any, ...]:
+    if not isinstance(value, tuple):
+        raise RemoteProtocolError(f"{where} should be a list, got {type(value).__name__}")
+    return tuple(item(each) for each in value)
+
+
+def _mapping(where: str, item: Callable[[Any], Any], value: Any) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise RemoteProtocolError(f"{where} should be a map, got {type(value).__name__}")
-    for name in value:
-        if not isinstance(name, str) or len(name) > 64:
-            raise RemoteProtocolError(f"{where} has a key that is not a short text")
-    return {name: _conform(f"{where}.{name}", item, each) for name, each in value.items()}
+    if any(len(name) > LONGEST_KEY for name in value):
+        raise RemoteProtocolError(f"{where} has a key of more than {LONGEST_KEY} characters")
+    return {name: item(each) for name, each in value.items()}
 
 
-def _plain(where: str, value: Any, depth: int) -> Any:
-    """Plain data of bounded depth: what parameters and details may hold."""
+def plain(where: str, value: Any, depth: int = DEEPEST) -> Any:
+    """Plain data of bounded depth: what parameters, details and headers may hold."""
     if depth == 0:
         raise RemoteProtocolError(f"{where} is nested too deeply")
     if isinstance(value, dict):
-        return {_scalar(where, str, name): _plain(where, each, depth - 1) for name, each in value.items()}
+        return {name: plain(where, each, depth - 1) for name, each in value.items()}
     if isinstance(value, tuple):
-        return tuple(_plain(where, each, depth - 1) for each in value)
+        return tuple(plain(where, each, depth - 1) for each in value)
     if isinstance(value, np.ndarray):
-        if value.dtype.kind == "f" and not np.isfinite(value).all():
-            raise RemoteProtocolError(f"{where} holds a value that is not finite")
-        return value
+        return _array(where, value)
     if isinstance(value, float) and not math.isfinite(value):
         raise RemoteProtocolError(f"{where} is not finite")
     if isinstance(value, str) and len(value) > LONGEST_TEXT:
