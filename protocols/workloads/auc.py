@@ -35,6 +35,10 @@ class AreaUnderCurve(Workload):
         return 2 * self.levels
 
     @property
+    def shape(self) -> tuple[int, ...]:
+        return self.levels, 2
+
+    @property
     def structure(self) -> Structure:
         return Structure(kind="auc", levels=(self.levels, 2))
 

@@ -57,6 +57,10 @@ class Kendall(Workload):
         return self.levels[0] * self.levels[1]
 
     @property
+    def shape(self) -> tuple[int, ...]:
+        return self.levels
+
+    @property
     def structure(self) -> Structure:
         return Structure(kind="kendall", levels=self.levels)
 
@@ -102,6 +106,10 @@ class Untied(Workload):
     @property
     def size(self) -> int:
         return self.levels[0] * self.levels[1]
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self.levels
 
     @property
     def structure(self) -> Structure:

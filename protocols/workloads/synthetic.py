@@ -13,6 +13,7 @@ from scipy.special import ndtr
 from emulator.errors import BadInput
 from emulator.protocol import Inputs
 from emulator.randomizer import Floats
+from protocols.workloads.auc import AreaUnderCurve
 from protocols.workloads.domain import nearest
 from protocols.workloads.workload import Workload
 
@@ -30,7 +31,7 @@ def draw(name: str, workload: Workload, users: int, generator: np.random.Generat
     recipes = _recipes(workload)
     if name not in recipes:
         raise BadInput(f"unknown synthetic data {name!r} for {workload.name}{nearest(name, list(recipes))}")
-    return recipes[name](workload.structure.levels, users, generator).astype(np.int64)
+    return recipes[name](workload.shape, users, generator).astype(np.int64)
 
 
 def names(workload: Workload) -> tuple[str, ...]:
@@ -44,9 +45,9 @@ def describe(name: str, workload: Workload) -> str:
 
 
 def _recipes(workload: Workload) -> dict[str, Recipe]:
-    if workload.structure.kind == "auc":
+    if isinstance(workload, AreaUnderCurve):
         return LABELLED
-    return PAIRS if len(workload.structure.levels) == 2 else SCALARS
+    return PAIRS if len(workload.shape) == 2 else SCALARS
 
 
 def _bins(uniform: Floats, levels: int) -> Inputs:

@@ -57,6 +57,11 @@ class Workload(ABC):
         """k: how many inputs there are."""
 
     @property
+    def shape(self) -> tuple[int, ...]:
+        """The levels of each column that makes up an input; their product is k."""
+        return (self.size,)
+
+    @property
     @abstractmethod
     def structure(self) -> Structure:
         """The description of W - shift * J by which factors are found."""

@@ -101,6 +101,7 @@ def test_the_structure_describes_the_shifted_matrix(workload: Workload) -> None:
     structure = workload.structure
     shifted = workload.matrix() - workload.shift
     assert np.prod(structure.levels) == workload.size
+    assert workload.shape == structure.levels
     if structure.kind in ("kendall", "auc"):
         first, second = (
             np.array([[np.sign(j - i) for j in range(levels)] for i in range(levels)]) for levels in structure.levels

@@ -5,7 +5,7 @@ import pytest
 from scipy.stats import chi2, norm
 
 from emulator.errors import BadInput
-from protocols.workloads.statistics import AreaUnderCurve, GiniDiversity, Kendall, KendallTauB, Workload
+from protocols.workloads.statistics import AreaUnderCurve, GiniDiversity, Kendall, KendallTauB, Lipschitz, Workload
 from protocols.workloads.synthetic import describe, draw, names
 
 
@@ -24,6 +24,11 @@ def test_every_data_set_lies_in_the_domain_and_follows_its_seed(workload: Worklo
         assert name == "constant" or not np.array_equal(inputs, draw(name, workload, 200, generator(12)))
         assert describe(name, workload).endswith(".")
         assert np.isfinite(workload.exact(draw(name, workload, 2, generator())))
+
+
+def test_drawing_builds_no_matrix() -> None:
+    workload = Lipschitz("huber", levels=2**20)
+    assert draw("uniform", workload, 100, generator()).max() < 2**20
 
 
 def test_unknown_names_are_refused_with_the_nearest_one() -> None:
