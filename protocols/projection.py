@@ -8,6 +8,7 @@ Formal guarantee: the returned weights are in the set, point = A weights, and wi
 |point - mu*|^2 / 2 <= |point - Y|^2 / 2 - |mu* - Y|^2 / 2 <= gap.
 """
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -100,6 +101,13 @@ def project_simplex(
 def project_l1(factor: Factor, point: Floats, tolerance: float = TOLERANCE, iterations: int = ITERATIONS) -> Projection:
     """The nearest point of A^Delta = {A x : |x|_1 <= 1} (Theorem "proj"); the gap as for the simplex."""
     return _project(factor, point, _L1_BALL, tolerance, iterations)
+
+
+def projection_error(factor: Factor, variance: float) -> float:
+    """Theorem proj in numbers: E|mu - Ah|^2 is at most l v, and at most E max_j |<A_j, Z>| for Z of variance v."""
+    unprojected = factor.rows * variance
+    vertices = factor.radius * math.sqrt(variance) * math.sqrt(2 * math.log(2 * factor.inputs))
+    return min(unprojected, vertices, (2 * factor.radius) ** 2)
 
 
 def _project(factor: Factor, point: Floats, region: _Set, tolerance: float, iterations: int) -> Projection:

@@ -5,33 +5,32 @@ the third measures <Y, Rh - mu>, whose noise is small because Rh - mu is.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, ClassVar, Self
 
 import numpy as np
 
 from emulator.errors import RemoteProtocolError
-from emulator.protocol import Broadcast, Claim, Estimate, Inputs, Protocol, Round, Tally
+from emulator.protocol import Broadcast, Estimate, Inputs, Interaction, Round, Tally
 from emulator.randomizer import Floats, Shape
-from protocols.estimates import estimate, projection_error
 from protocols.factorization.model import Factorization
 from protocols.factors import factor_parameters, factorize, factors_from, infinity_norm
-from protocols.parameters import LARGEST_EPSILON, MOST_USERS, check_epsilon, check_users, count, mapping, number, only
-from protocols.projection import project_l1
+from protocols.pairwise import Pairwise, common
+from protocols.parameters import count
+from protocols.projection import project_l1, projection_error
 from protocols.randomizers.codebook import Codebook
 from protocols.randomizers.grid_laplace import GridLaplace
-from protocols.side import SideQueries
 from protocols.steps import ComposedRound, Part
-from protocols.workloads.statistics import workload_from
 from protocols.workloads.workload import Workload
 
 # A broadcast mu is rounded to float64; the inequality a user checks must not fail for that.
 ROUNDING = 1e-9
+CANDIDATES = 16
 
 
 @dataclass(frozen=True, kw_only=True)
-class ThreeRound(Protocol):
+class ThreeRound(Pairwise):
     """The paper's interactive algorithm.
 
     Formal guarantee: eps-LDP against any analyst. The four replies are eps/4 each: two vectors from a codebook; a,
@@ -40,51 +39,24 @@ class ThreeRound(Protocol):
 
     name: ClassVar[str] = "three-round"
     summary: ClassVar[str] = "Theorem alg-interactive-app: project, correct, correct again; eps/4 four times"
+    interaction: ClassVar[Interaction] = "fully interactive"
 
-    workload: Workload
-    epsilon: float
-    users: int
     factors: Factorization = field(repr=False)
-
-    def __post_init__(self) -> None:
-        check_epsilon(self.epsilon)
-        check_users(self.users)
+    best: int
 
     @classmethod
     def design(cls, workload: Workload, *, epsilon: float, users: int) -> Self:
-        return cls(workload=workload, epsilon=epsilon, users=users, factors=factorize(workload))
+        draft = cls(workload=workload, epsilon=epsilon, users=users, factors=factorize(workload), best=1)
+        return replace(draft, best=replace(draft.vector, best=None).favoured)
 
     @classmethod
     def from_parameters(cls, parameters: Mapping[str, Any]) -> Self:
-        only(parameters, "workload", "epsilon", "users", optional=("left", "right"))
-        workload = workload_from(mapping(parameters, "workload"))
-        return cls(
-            workload=workload,
-            epsilon=number(parameters, "epsilon", 0.0, LARGEST_EPSILON),
-            users=count(parameters, "users", 2, MOST_USERS),
-            factors=factors_from(workload, parameters),
-        )
+        fields = common(parameters, "best", optional=("left", "right"))
+        factors = factors_from(fields["workload"], parameters)
+        return cls(**fields, factors=factors, best=count(parameters, "best", 1, CANDIDATES // 2))
 
     def parameters(self) -> Mapping[str, Any]:
-        return {
-            "workload": self.workload.parameters(),
-            "epsilon": self.epsilon,
-            "users": self.users,
-            **factor_parameters(self.workload, self.factors),
-        }
-
-    @property
-    def claim(self) -> Claim:
-        return Claim(epsilon=self.epsilon, rounds=3, interaction="fully interactive")
-
-    @property
-    def inputs(self) -> int:
-        return self.workload.size
-
-    @cached_property
-    def side(self) -> SideQueries:
-        """What the statistic needs besides the form, measured in the first round with its share of the budget."""
-        return SideQueries(self.workload, self.epsilon)
+        return {**super().parameters(), "best": self.best, **factor_parameters(self.workload, self.factors)}
 
     @property
     def part(self) -> float:
@@ -103,7 +75,13 @@ class ThreeRound(Protocol):
     @cached_property
     def vector(self) -> Codebook:
         """VRand_{eps/4, C}."""
-        return Codebook(dimension=self.factors.rows, radius=self.factors.radius, epsilon=self.part)
+        return Codebook(
+            dimension=self.factors.rows,
+            radius=self.factors.radius,
+            epsilon=self.part,
+            candidates=CANDIDATES,
+            best=self.best,
+        )
 
     @cached_property
     def first(self) -> "First":
@@ -121,8 +99,9 @@ class ThreeRound(Protocol):
     def rounds(self) -> tuple[Round, ...]:
         return self.first, self.second, self.third
 
-    def opening(self) -> Broadcast:
-        return {}
+    @property
+    def planned_replies(self) -> tuple[int, ...]:
+        return self.users, self.users, self.users
 
     def conclude(self, heard: tuple[tuple[Broadcast, Tally], ...]) -> Broadcast | Estimate:
         if len(heard) == 1:
@@ -131,19 +110,9 @@ class ThreeRound(Protocol):
         if len(heard) == 2:
             return {"mu": heard[1][0]["mu"], "mean": self.second.mean(heard[1][1], "left")}
         form = float(self.second.mean(heard[1][1], "inner") + self.third.mean(heard[2][1], "outer"))
-        replies = (heard[0][1].replies, heard[1][1].replies, heard[2][1].replies)
-        means = self.side.means(heard[0][1])
-        return estimate(
-            self.workload,
-            form,
-            means,
-            users=self.users,
-            replies=replies,
-            form_variance=self.variance(replies),
-            side_variances=self.side.variances(replies[0]),
-        )
+        return self.finish(form, heard)
 
-    def variance(self, replies: tuple[int, ...]) -> float:
+    def form_variance(self, replies: tuple[int, ...], histogram: Floats | None = None) -> float:
         """Predicted MSE of the form: kappa, z, and <Z, Rh - mu>."""
         lost = projection_error(self.factors.right, self.vector.variance / replies[0])
         return (

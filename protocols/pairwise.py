@@ -1,0 +1,119 @@
+"""What all protocols for pairwise statistics share: the problem, the claim, and how an estimate follows from a form."""
+
+import math
+from abc import abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, ClassVar, Self
+
+import numpy as np
+
+from emulator.protocol import Broadcast, Claim, Estimate, Interaction, Protocol, Tally
+from emulator.randomizer import Floats
+from protocols.parameters import LARGEST_EPSILON, MOST_USERS, check_epsilon, check_users, count, mapping, number, only
+from protocols.side import SideQueries
+from protocols.workloads.statistics import workload_from
+from protocols.workloads.workload import Workload
+
+QUANTILE_95 = 1.959963984540054
+COMMON = ("workload", "epsilon", "users")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Pairwise(Protocol):
+    """A protocol that estimates h'(W - cJ)h and from it the statistic. `users` is the planned, public number n."""
+
+    summary: ClassVar[str]
+    interaction: ClassVar[Interaction]
+
+    workload: Workload
+    epsilon: float
+    users: int
+
+    def __post_init__(self) -> None:
+        check_epsilon(self.epsilon)
+        check_users(self.users)
+
+    @classmethod
+    @abstractmethod
+    def design(cls, workload: Workload, *, epsilon: float, users: int) -> Self:
+        """The protocol with everything chosen that a person did not choose, never from private data."""
+
+    @classmethod
+    @abstractmethod
+    def from_parameters(cls, parameters: Mapping[str, Any]) -> Self:
+        """The protocol a Setup describes; BadInput for anything that is not exactly such a description."""
+
+    def parameters(self) -> Mapping[str, Any]:
+        return {"workload": self.workload.parameters(), "epsilon": self.epsilon, "users": self.users}
+
+    @property
+    def claim(self) -> Claim:
+        return Claim(epsilon=self.epsilon, rounds=len(self.rounds), interaction=self.interaction)
+
+    @property
+    def inputs(self) -> int:
+        return self.workload.size
+
+    def opening(self) -> Broadcast:
+        return {}
+
+    @cached_property
+    def side(self) -> SideQueries:
+        """What the statistic needs besides the form, measured in the first round with its share of the budget."""
+        return SideQueries(self.workload, self.epsilon)
+
+    @abstractmethod
+    def form_variance(self, replies: tuple[int, ...], histogram: Floats | None = None) -> float:
+        """Predicted MSE of the form when so many users reply in each round: for this histogram, or for the worst."""
+
+    @property
+    @abstractmethod
+    def planned_replies(self) -> tuple[int, ...]:
+        """How many replies each round gets if all users stay."""
+
+    def predicted_rmse(self, histogram: Floats | None = None) -> float:
+        """Predicted RMSE of the statistic if all users stay; without a histogram for the worst one."""
+        replies = self.planned_replies
+        queries = self.workload.linear_queries()
+        guess = np.full(self.inputs, 1 / self.inputs) if histogram is None else histogram
+        means = {name: float(query @ guess) for name, query in queries.items()}
+        slopes = self.workload.gradient(self.workload.form(guess), means, self.users)
+        return self._rmse(slopes, replies, histogram)
+
+    def finish(self, shifted_form: float, heard: tuple[tuple[Broadcast, Tally], ...]) -> Estimate:
+        """The statistic from h'(W - cJ)h and the side queries; errors propagate through the value's gradient."""
+        replies = tuple(tally.replies for _, tally in heard)
+        means = self.side.means(heard[0][1])
+        form = shifted_form + self.workload.shift
+        value = self.workload.value(form, means, self.users)
+        rmse = self._rmse(self.workload.gradient(form, means, self.users), replies, None)
+        half = QUANTILE_95 * rmse
+        return Estimate(
+            value=value,
+            predicted_rmse=rmse,
+            interval95=(value - half, value + half),
+            details={"form": form, **means},
+        )
+
+    def _rmse(self, slopes: Mapping[str, float], replies: tuple[int, ...], histogram: Floats | None) -> float:
+        variances = self.side.variances(replies[0])
+        variances["form"] = self.form_variance(replies, histogram) + self._dropout_variance(replies)
+        return math.sqrt(sum(slopes[name] ** 2 * variance for name, variance in variances.items()))
+
+    def _dropout_variance(self, replies: tuple[int, ...]) -> float:
+        """At most what a random subset of the users adds: a form is a mean of (Wh)_x, twice over."""
+        stayed = min(1.0, min(got / planned for got, planned in zip(replies, self.planned_replies, strict=True)))
+        low, high = self.workload.bounds
+        return (high - low) ** 2 / self.users * (1 / stayed - 1)
+
+
+def common(parameters: Mapping[str, Any], *names: str, optional: tuple[str, ...] = ()) -> dict[str, Any]:
+    """The fields every pairwise protocol has, from a Setup that holds these and `names` and nothing else."""
+    only(parameters, *COMMON, *names, optional=optional)
+    return {
+        "workload": workload_from(mapping(parameters, "workload")),
+        "epsilon": number(parameters, "epsilon", 0.0, LARGEST_EPSILON),
+        "users": count(parameters, "users", 2, MOST_USERS),
+    }
