@@ -1,0 +1,89 @@
+"""Where the board's channels are, who may reach them there, and how many connections this process may hold."""
+
+import ipaddress
+import re
+import resource
+from dataclasses import dataclass, fields
+
+from emulator.errors import BadInput
+
+_TCP = re.compile(r"tcp://(?P<host>\[[0-9A-Fa-f:.%]+\]|[A-Za-z0-9_.*-]+):(?P<port>\*|[0-9]{1,5})")
+_IPC = re.compile(r"ipc://(?P<path>[^*@\0][^\0]{0,106})")
+_OWN_DESCRIPTORS = 256
+
+
+@dataclass(frozen=True, kw_only=True)
+class BoardAddresses:
+    """`tcp://host:port` (port 0 or * binds a free one) or `ipc://path` for each of the board's three channels."""
+
+    post: str
+    feed: str
+    desk: str
+
+    def __post_init__(self) -> None:
+        for each in fields(self):
+            check_address(getattr(self, each.name))
+
+    @classmethod
+    def on(cls, host: str = "127.0.0.1", first_port: int = 0) -> "BoardAddresses":
+        """Three ports in a row on one host; from 0, any three free ones."""
+        post, feed, desk = (f"tcp://{host}:{first_port + step if first_port else 0}" for step in range(3))
+        return cls(post=post, feed=feed, desk=desk)
+
+
+def check_address(address: str) -> None:
+    """Refuse what is neither tcp with a port nor ipc with a path."""
+    match = _TCP.fullmatch(address)
+    if match is None and _IPC.fullmatch(address) is None:
+        raise BadInput(f"not an address: {address!r}; write tcp://host:port or ipc://path")
+    if match is not None and match["port"] != "*" and int(match["port"]) > 65535:
+        raise BadInput(f"port {match['port']} in {address} does not exist; the largest is 65535")
+
+
+def host_and_port(address: str) -> tuple[str, str] | None:
+    """Host and port of a tcp address; None for ipc."""
+    match = _TCP.fullmatch(address)
+    return None if match is None else (match["host"].strip("[]"), match["port"])
+
+
+def check_private(address: str) -> None:
+    """Without keys anybody who reaches the port could read and write: only this machine may."""
+    place = host_and_port(address)
+    if place is None or _is_loopback(place[0]):
+        return
+    raise BadInput(
+        f"{place[0]} can be reached from other machines, where without keys anyone could listen and speak for users; "
+        "give keys (see `parley keys`), or use 127.0.0.1"
+    )
+
+
+def descriptors_for(nodes: int) -> int:
+    """File descriptors a board needs for so many user nodes: a post and a feed connection each, and its own."""
+    return 2 * nodes + _OWN_DESCRIPTORS
+
+
+def raise_file_limit(needed: int) -> None:
+    """Make room for `needed` open files, or say before anything starts that it does not fit.
+
+    A binding socket that runs out of descriptors raises nothing: connections just never come about.
+    """
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft == resource.RLIM_INFINITY or soft >= needed:
+        return
+    room = hard == resource.RLIM_INFINITY or hard >= needed
+    try:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (needed, hard if room else needed))
+    except (ValueError, OSError) as error:
+        raise BadInput(
+            f"{needed} open files are needed and the hard limit is {hard}; raise it (`ulimit -Hn {needed}` as root, "
+            "or nofile in /etc/security/limits.conf), or use fewer processes"
+        ) from error
+
+
+def _is_loopback(host: str) -> bool:
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
