@@ -5,16 +5,17 @@ import time
 from pathlib import Path
 
 import click
-from emulator.sockets import connect_analyst
-from emulator.transport import AnalystPort
-from protocols.registry import build
 
+from emulator.addresses import BoardAddresses
 from emulator.codec import decode, encode, open_envelope, unpack
 from emulator.errors import BadInput, LocalProtocolError, RemoteProtocolError
 from emulator.messages import Resume
 from emulator.protocol import Protocol
 from emulator.roles import Analyst, AnalystRole
-from nodes.common import GOOD, UNFINISHED, read_addresses, run_to_exit
+from emulator.sockets import connect_analyst
+from emulator.transport import AnalystPort
+from nodes.common import GOOD, UNFINISHED, board_options, find_board, run_to_exit
+from protocols.registry import build
 
 SILENCE_SECONDS = 0.5
 LONGEST_SILENCE = 60.0
@@ -82,9 +83,9 @@ def read_plan(path: Path) -> Protocol:
     return build(plan["protocol"], plan["parameters"])
 
 
-async def serve_analyst(protocol: Protocol, run: str, post: str, desk: str) -> int:
+async def serve_analyst(protocol: Protocol, run: str, board: BoardAddresses) -> int:
     """Connect and ask until there is an answer."""
-    port = connect_analyst(post=post, desk=desk)
+    port = connect_analyst(board)
     role = AnalystRole(protocol, run)
     try:
         await AnalystNode(role, port).serve()
@@ -95,18 +96,13 @@ async def serve_analyst(protocol: Protocol, run: str, post: str, desk: str) -> i
 
 @click.command(name="analyst")
 @click.option("--run", required=True, help="Name of the run.")
-@click.option("--addresses", type=click.Path(path_type=Path), help="File in which the board wrote its endpoints.")
-@click.option("--post", help="Endpoint of the board's post, instead of --addresses.")
-@click.option("--desk", help="Endpoint of the board's desk, instead of --addresses.")
+@board_options
 @click.option("--plan", type=click.Path(path_type=Path), required=True, help="Protocol and parameters.")
-def main(run: str, addresses: Path | None, post: str | None, desk: str | None, plan: Path) -> None:
+def main(run: str, addresses: Path | None, post: str | None, feed: str | None, desk: str | None, plan: Path) -> None:
     """Run the analyst: ask in rounds, fold the replies, say the estimate."""
 
     async def work() -> int:
-        known = read_addresses(addresses) if addresses else {"post": post or "", "desk": desk or ""}
-        if not known["post"] or not known["desk"]:
-            raise BadInput("the analyst needs --addresses FILE, or --post and --desk")
-        return await serve_analyst(read_plan(plan), run, known["post"], known["desk"])
+        return await serve_analyst(read_plan(plan), run, find_board(addresses, post, feed, desk))
 
     run_to_exit(work())
 

@@ -7,17 +7,17 @@ from collections import Counter
 from pathlib import Path
 
 import click
-from emulator.sockets import BoardAddresses, open_board, raise_file_limit
-from emulator.transcript import TranscriptReader, TranscriptWriter
-from emulator.transport import BoardPort, Received
 
+from emulator.addresses import BoardAddresses, descriptors_for, raise_file_limit
 from emulator.board import ANALYST_NAME, BOARD_NAME, BoardRole, Terms
 from emulator.codec import decode, encode, envelope
 from emulator.errors import RemoteProtocolError
 from emulator.messages import BROADCASTS, Abort, Event, Message, Ready, Refusal, Reminder, Replies, Result, Resume
+from emulator.sockets import open_board
+from emulator.transcript import TranscriptReader, TranscriptWriter
+from emulator.transport import BROADCAST, REPLY, BoardPort, Received
 from nodes.common import GOOD, UNFINISHED, run_to_exit
 
-BROADCAST_TOPIC, REPLY_TOPIC = b"B", b"R"
 FAREWELL_SECONDS = 2.0
 MOST_EVENTS_A_KIND = 1000
 log = logging.getLogger("board")
@@ -66,8 +66,8 @@ class BoardNode:
             sequence = self.writer.append(sender, frame, time.time_ns())
             sealed = envelope(sequence, sender, frame)
             if isinstance(message, Reminder) and "announce" in self._recent:
-                self.port.publish(BROADCAST_TOPIC, self._recent["announce"])
-            self.port.publish(BROADCAST_TOPIC if isinstance(message, BROADCASTS) else REPLY_TOPIC, sealed)
+                self.port.publish(BROADCAST, self._recent["announce"])
+            self.port.publish(BROADCAST if isinstance(message, BROADCASTS) else REPLY, sealed)
             await self.port.deliver(sealed)
             if isinstance(message, BROADCASTS):
                 self._recent[message.kind] = sealed
@@ -87,7 +87,7 @@ class BoardNode:
             self._repeated = now
             for kind in ("setup", "announce", "result", "abort"):
                 if kind in self._recent:
-                    self.port.publish(BROADCAST_TOPIC, self._recent[kind])
+                    self.port.publish(BROADCAST, self._recent[kind])
 
     async def _redeliver(self, sequence: int) -> None:
         for record in TranscriptReader(self.writer.path).since(sequence):
@@ -112,7 +112,7 @@ class BoardNode:
         while time.monotonic() < until and self.port.subscribers:
             for kind in ("result", "abort"):
                 if kind in self._recent:
-                    self.port.publish(BROADCAST_TOPIC, self._recent[kind])
+                    self.port.publish(BROADCAST, self._recent[kind])
             for received in await self.port.receive(timeout=0.05):
                 await self._answer_late(received)
 
@@ -133,7 +133,7 @@ def restore(role: BoardRole, transcript: Path, now: float) -> None:
 
 async def serve_board(terms: Terms, wanted: BoardAddresses, transcript: Path, addresses: Path | None) -> int:
     """Bind, say where, serve to the end."""
-    raise_file_limit(64 + 4 * terms.nodes)
+    raise_file_limit(descriptors_for(terms.nodes))
     port = open_board(wanted)
     try:
         role = BoardRole(terms)

@@ -4,10 +4,13 @@ import asyncio
 import json
 import logging
 import sys
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any
 
+import click
+
+from emulator.addresses import BoardAddresses
 from emulator.errors import BadInput, ParleyError
 
 GOOD, CHECK_FAILED, BAD_INPUT, UNFINISHED = 0, 1, 2, 3
@@ -35,12 +38,28 @@ def run_to_exit(work: Coroutine[Any, Any, int]) -> None:
     sys.exit(code)
 
 
-def read_addresses(path: Path) -> dict[str, str]:
-    """The endpoints a board wrote down when it had bound them."""
+def find_board(addresses: Path | None, post: str | None, feed: str | None, desk: str | None) -> BoardAddresses:
+    """The board's endpoints: from the file it wrote when it had bound them, or as given one by one."""
+    if addresses is None:
+        if not (post and feed and desk):
+            raise BadInput("where is the board? Give --addresses FILE, or --post, --feed and --desk")
+        return BoardAddresses(post=post, feed=feed, desk=desk)
     try:
-        found = json.loads(path.read_text())
-    except (OSError, ValueError) as error:
-        raise BadInput(f"the board's addresses cannot be read from {path}: {error}") from error
-    if not isinstance(found, dict) or not all(isinstance(found.get(each), str) for each in ("post", "feed", "desk")):
-        raise BadInput(f"{path} does not name the endpoints post, feed and desk")
-    return found
+        found = json.loads(addresses.read_text())
+        return BoardAddresses(**{name: str(found[name]) for name in ("post", "feed", "desk")})
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise BadInput(f"the board's addresses cannot be read from {addresses}: {error}") from error
+
+
+def board_options(command: Callable[..., None]) -> Callable[..., None]:
+    """The options by which a node finds the board."""
+    for option in (
+        click.option("--desk", help="Endpoint of the board's desk."),
+        click.option("--feed", help="Endpoint of the board's feed."),
+        click.option("--post", help="Endpoint of the board's post."),
+        click.option(
+            "--addresses", type=click.Path(path_type=Path), help="File in which the board wrote its endpoints."
+        ),
+    ):
+        command = option(command)
+    return command

@@ -7,18 +7,19 @@ from pathlib import Path
 
 import click
 import numpy as np
-from emulator.sockets import connect_node
-from emulator.transport import NodePort
-from protocols.registry import build
 
+from emulator.addresses import BoardAddresses
 from emulator.codec import decode, encode, open_envelope
 from emulator.errors import BadInput, LocalProtocolError, RemoteProtocolError
 from emulator.messages import Announce, Message, Ready, Refusal, Reminder, Setup
 from emulator.protocol import Inputs
 from emulator.roles import Cohort, CohortRole, Commit
+from emulator.sockets import connect_node
+from emulator.transport import NodePort
 from emulator.witness import Witness
-from nodes.common import GOOD, UNFINISHED, read_addresses, run_to_exit
+from nodes.common import GOOD, UNFINISHED, board_options, find_board, run_to_exit
 from nodes.journal import Journal, keep_key
+from protocols.registry import build
 
 SILENCE_SECONDS = 0.5
 LONGEST_SILENCE = 60.0
@@ -93,7 +94,7 @@ class UserNode:
 
 
 async def serve_user(
-    *, node: str, first: int, inputs: Inputs, key: bytes, cap: float, journal: Path, post: str, feed: str
+    *, node: str, first: int, inputs: Inputs, key: bytes, cap: float, journal: Path, board: BoardAddresses
 ) -> int:
     """Connect and take part to the end."""
     memory = Journal(journal)
@@ -107,7 +108,7 @@ async def serve_user(
         run=memory.run,
         commitments=memory.commitments,
     )
-    port = connect_node(post=post, feed=feed)
+    port = connect_node(board)
     try:
         await UserNode(role, port, memory).serve()
     finally:
@@ -128,9 +129,7 @@ def read_inputs(path: Path) -> Inputs:
 
 
 @click.command(name="user")
-@click.option("--addresses", type=click.Path(path_type=Path), help="File in which the board wrote its endpoints.")
-@click.option("--post", help="Endpoint of the board's post, instead of --addresses.")
-@click.option("--feed", help="Endpoint of the board's feed, instead of --addresses.")
+@board_options
 @click.option("--node", required=True, help="Name of this node.")
 @click.option("--first", type=int, default=0, show_default=True, help="Number of this node's first user.")
 @click.option("--users", type=int, help="How many users of the witness are this node's.")
@@ -143,6 +142,7 @@ def main(
     addresses: Path | None,
     post: str | None,
     feed: str | None,
+    desk: str | None,
     node: str,
     first: int,
     users: int | None,
@@ -155,9 +155,7 @@ def main(
     """Run a user node: defend its users, answer each round once."""
 
     async def work() -> int:
-        known = read_addresses(addresses) if addresses else {"post": post or "", "feed": feed or ""}
-        if not known["post"] or not known["feed"]:
-            raise BadInput("a user node needs --addresses FILE, or --post and --feed")
+        board = find_board(addresses, post, feed, desk)
         if witness is not None and users is not None and journal is not None:
             secret = Witness.load(witness)
             mine, key, diary = secret.inputs[first : first + users], secret.key, journal
@@ -167,9 +165,7 @@ def main(
             raise BadInput(
                 "a user node needs --inputs and --state, or in an emulation --witness, --users and --journal"
             )
-        return await serve_user(
-            node=node, first=first, inputs=mine, key=key, cap=cap, journal=diary, post=known["post"], feed=known["feed"]
-        )
+        return await serve_user(node=node, first=first, inputs=mine, key=key, cap=cap, journal=diary, board=board)
 
     run_to_exit(work())
 
