@@ -1,8 +1,8 @@
 """Mean and covariance of randomizers that reply with a random direction which leans towards the input.
 
-All of them send a unit vector U in R^D whose law depends on the input's direction u only through <U, u>. So
-E[U] = shrink * u and E[UU'] = along * uu' + across * (I - uu'), with across = (1 - along)/(D - 1). The decoded
-vector is Y = C * U / shrink with the appended coordinate, if there is one, dropped.
+All of them send a unit vector U whose law depends on the input's direction u only through <U, u>. So
+E[U] = shrink * u and E[UU'] = along * uu' + across * (I - uu'). The decoded vector is Y = C * U / shrink, with
+the appended coordinate, if there is one, dropped.
 """
 
 from dataclasses import dataclass
@@ -14,17 +14,13 @@ from emulator.randomizer import Floats
 
 @dataclass(frozen=True, kw_only=True)
 class SphereMoments:
-    """Two numbers, E<U,u> and E<U,u>^2, from which every first and second moment follows."""
+    """Three numbers, E<U,u>, E<U,u>^2 and E<U,w>^2 for w orthogonal to u, from which the moments of Y follow."""
 
     dimension: int
     radius: float
     shrink: float
     along: float
-
-    @property
-    def across(self) -> float:
-        """Second moment of U in each of the `dimension` directions orthogonal to u in R^(d+1)."""
-        return (1.0 - self.along) / self.dimension
+    across: float
 
     @property
     def scale(self) -> float:
@@ -53,3 +49,9 @@ class SphereMoments:
     def variance(self) -> float:
         """E|Y-x|^2 / d, the largest over all inputs: it is linear in |x|^2, so an end point has it."""
         return max(self.variance_at(0.0), self.variance_at(self.radius))
+
+
+def lifted_moments(*, dimension: int, radius: float, shrink: float, along: float) -> SphereMoments:
+    """The moments of U in R^(d+1): as |U| = 1, the d directions orthogonal to u share 1 - along."""
+    across = (1.0 - along) / dimension
+    return SphereMoments(dimension=dimension, radius=radius, shrink=shrink, along=along, across=across)

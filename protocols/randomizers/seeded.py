@@ -1,0 +1,73 @@
+"""Directional randomizers whose reply is (seed, index): candidate b is a direction of the seed, B + b its negative."""
+
+from abc import abstractmethod
+from collections.abc import Iterator
+
+import numpy as np
+from numpy.typing import NDArray
+
+from emulator.randomizer import Columns, Floats, Integers, Shape
+from protocols.randomizers.directional import Directional, blocks
+from protocols.randomizers.exact import Words
+from protocols.randomizers.expansion import all_directions, one_direction
+
+
+class Seeded(Directional):
+    """The seed is public and independent of the input; only the index is chosen."""
+
+    candidates: int
+
+    @property
+    @abstractmethod
+    def ambient(self) -> int:
+        """The dimension of the candidates: d, or d + 1 with the appended coordinate."""
+
+    @property
+    def half(self) -> int:
+        """B, the directions of a seed."""
+        return self.candidates // 2
+
+    @property
+    def reply(self) -> Shape:
+        """The seed and the index of a candidate."""
+        index: np.dtype[np.generic] = np.dtype(np.uint8 if self.candidates <= 256 else np.uint16)
+        return {"seed": (np.dtype(np.uint64), ()), "index": (index, ())}
+
+    def check(self, reply: Columns) -> NDArray[np.bool_]:
+        """Any seed, and an index below the number of candidates."""
+        accepted: NDArray[np.bool_] = reply["index"].astype(np.int64) < self.candidates
+        return accepted
+
+    def _blocks(self, rows: int, inputs: int = 1) -> Iterator[slice]:
+        """Blocks for work on all candidates and this many inputs."""
+        return blocks(rows, self.half * max(self.ambient, inputs))
+
+    def _scores(self, seeds: Words, points: Floats) -> Floats:
+        """<g_b, x> / |g_b|: sums of whole numbers below 2^53, so neither BLAS nor the order of sums matters."""
+        directions = all_directions(seeds, self.half, self.ambient)
+        norms = np.sqrt(np.einsum("nbd,nbd->nb", directions, directions))
+        scores: Floats = np.matmul(directions, points) / norms[:, :, None]
+        return scores
+
+    def _directions(self, reply: Columns) -> Iterator[tuple[slice, Floats]]:
+        """The candidates sent, as whole numbers, block by block."""
+        seeds, index = read(reply)
+        for block in blocks(len(seeds), self.ambient):
+            sign = np.where(index[block] < self.half, 1.0, -1.0)
+            yield block, one_direction(seeds[block], index[block] % self.half, self.ambient) * sign[:, None]
+
+    def _units(self, reply: Columns) -> Iterator[tuple[slice, Floats]]:
+        for block, directions in self._directions(reply):
+            norms = np.sqrt(np.einsum("nd,nd->n", directions, directions))
+            yield block, directions[:, : self.dimension] / norms[:, None]
+
+    def _shares(self, reply: Columns, weights: Floats) -> Iterator[Floats]:
+        for _, directions in self._directions(reply):
+            squares = directions**2
+            # Both sums are over whole numbers below 2^53; only the division rounds.
+            yield squares[:, : self.dimension] @ weights / squares.sum(axis=1)
+
+
+def read(reply: Columns) -> tuple[Words, Integers]:
+    """Seeds and indices in the types of arithmetic."""
+    return reply["seed"].astype(np.uint64), reply["index"].astype(np.int64)
