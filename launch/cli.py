@@ -1,0 +1,91 @@
+"""`parley`: finds the command, runs it, and turns what went wrong into one sentence and an exit code."""
+
+import os
+import sys
+import traceback
+from importlib import import_module
+
+import click
+
+from emulator.errors import BadInput, ParleyError
+from launch.settings import BAD_INPUT, GOOD, INTERRUPTED, TERMINATED, UNFINISHED, Settings, Stopped, debug_option
+from launch.version import release
+
+# A command is loaded from launch/commands/<name>.py only when it is called, so that `parley --help` is quick.
+COMMANDS = {
+    "run": "Run a protocol between processes on this machine.",
+    "protocols": "List the protocols there are.",
+    "show": "Show the records of a transcript.",
+    "node": "Start a board, an analyst or a user node by hand.",
+}
+
+
+class Commands(click.Group):
+    """The commands of the table above."""
+
+    def list_commands(self, context: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, context: click.Context, name: str) -> click.Command | None:
+        if name not in COMMANDS:
+            return None
+        command = getattr(import_module(f"launch.commands.{name}"), name)
+        assert isinstance(command, click.Command)
+        return command
+
+    def format_commands(self, context: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl(list(COMMANDS.items()))
+
+
+@click.command(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(release(), prog_name="parley")
+@debug_option
+def parley() -> None:
+    """Interactive local-differential-privacy protocols as messages between processes.
+
+    Exit codes: 0 good; 1 a check failed; 2 bad usage or bad input; 3 the run could not finish.
+    """
+
+
+def exit_code(error: BaseException) -> int:
+    """What an error means to a script."""
+    if isinstance(error, BadInput | click.UsageError):
+        return BAD_INPUT
+    if isinstance(error, KeyboardInterrupt | click.Abort):
+        return INTERRUPTED
+    return TERMINATED if isinstance(error, Stopped) else UNFINISHED
+
+
+def sentence(error: BaseException) -> str:
+    """What is said about an error: one line."""
+    if isinstance(error, KeyboardInterrupt | click.Abort):
+        return "interrupted"
+    text = error.format_message() if isinstance(error, click.ClickException) else str(error)
+    return " ".join(text.split())
+
+
+def run(arguments: list[str] | None = None) -> int:
+    """Run a command line; the exit code."""
+    settings = Settings()
+    try:
+        returned = parley.main(args=arguments, prog_name="parley", standalone_mode=False, obj=settings)
+    except (ParleyError, click.ClickException, click.Abort, KeyboardInterrupt, Stopped) as error:
+        if settings.debug:
+            traceback.print_exc()
+        print(f"parley: {sentence(error)}", file=sys.stderr)
+        return exit_code(error)
+    except BrokenPipeError:
+        # The reader of our output has gone (`parley show | head`); nothing more can be said to it.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return GOOD
+    return returned if isinstance(returned, int) else GOOD
+
+
+def main() -> None:
+    """The console script."""
+    sys.exit(run())
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,115 @@
+"""`parley run`: start everybody, watch, and say what came out."""
+
+import json
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import click
+
+from emulator.errors import BadInput
+from launch.cluster import Cluster, Layout
+from launch.folder import RunFolder, choose_folder
+from launch.problem import Problem, ProblemFlags, make_problem, problem_options
+from launch.progress import make_progress
+from launch.settings import Stopped, debug_option
+from launch.summary import summarize
+from launch.version import release
+
+
+@click.command()
+@problem_options
+@click.option("--processes", type=int, metavar="P", help="User nodes that share the users.  [default: at most 4]")
+@click.option("--process-per-user", is_flag=True, help="Every user is a process.")
+@click.option("--out", type=click.Path(path_type=Path), help="Folder for the run instead of runs/<time>-<name>.")
+@click.option("--name", help="Name of the run.  [default: statistic and protocol]")
+@click.option("--deadline", default=600.0, show_default=True, help="Seconds a round may last.")
+@click.option("--quorum", default=1.0, show_default=True, help="Share of users a round needs at its deadline.")
+@click.option("--port", type=int, help="First of three ports of the board on loopback.  [default: free ones]")
+@click.option("--json", "as_json", is_flag=True, help="Print the result record.")
+@click.option("--quiet", is_flag=True, help="No progress.")
+@debug_option
+def run(
+    flags: ProblemFlags,
+    processes: int | None,
+    process_per_user: bool,
+    out: Path | None,
+    name: str | None,
+    deadline: float,
+    quorum: float,
+    port: int | None,
+    as_json: bool,
+    quiet: bool,
+) -> None:
+    """Run a protocol between processes on this machine and print the estimate."""
+    problem = make_problem(flags)
+    layout = Layout(
+        protocol=problem.protocol(flags.protocol),
+        inputs=problem.inputs,
+        key=problem.coin_key(),
+        processes=_processes(processes, process_per_user, problem.users),
+        deadline=deadline,
+        quorum=quorum,
+        port=port,
+    )
+    folder = choose_folder(out, name or f"{problem.workload.name}-{layout.protocol.name}"[:40])
+    if flags.seed is not None:
+        click.echo("parley: with --seed the noise is known in advance, so this run is not private", err=True)
+    with _stoppable(), make_progress(quiet=quiet) as progress:
+        Cluster(layout, folder, progress).run()
+    result = _result(folder, problem)
+    folder.write_result(result)
+    click.echo(json.dumps(result, indent=2) if as_json else describe(result, folder))
+
+
+def _processes(wanted: int | None, per_user: bool, users: int) -> int:
+    if per_user and wanted is not None:
+        raise BadInput("--processes and --process-per-user contradict each other; give one of them")
+    if per_user:
+        return users
+    return min(4, users) if wanted is None else wanted
+
+
+@contextmanager
+def _stoppable() -> Iterator[None]:
+    """Inside, SIGTERM raises, so that whoever holds processes lets go of them."""
+
+    def stop(*_: object) -> None:
+        raise Stopped("stopped by SIGTERM")
+
+    before = signal.signal(signal.SIGTERM, stop)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def _result(folder: RunFolder, problem: Problem) -> dict[str, Any]:
+    """The result record with what only the emulation knows."""
+    record = summarize(folder.transcript).record()
+    truth = problem.truth()
+    error = record["estimate"] - truth
+    return {**record, "truth": truth, "error": error, "seed": problem.seed, "version": release()}
+
+
+def describe(result: dict[str, Any], folder: RunFolder) -> str:
+    """The result for people."""
+    low, high = result["interval95"]
+    rounds = result["rounds"]
+    lines = {
+        "estimate": f"{result['estimate']:.6g}   95% interval [{low:.6g}, {high:.6g}]",
+        "truth": f"{result['truth']:.6g}   error {result['error']:+.3g} (predicted {result['predicted_rmse']:.3g})",
+        "privacy": f"epsilon {result['epsilon']:g}, delta {result['delta']:g}, {result['protocol']}",
+        "rounds": f"{rounds['declared']} declared, {rounds['observed']} observed",
+        "replied": f"{result['replied']} of {result['users']} users",
+        "bytes": f"{result['bytes_up']:.1f} up and {result['bytes_down']:.0f} down a user",
+        "seconds": f"{result['seconds']:.2f}",
+        "files": _short(folder.path),
+    }
+    return "\n".join(f"{label:<9} {text}" for label, text in lines.items())
+
+
+def _short(path: Path) -> str:
+    return str(path.relative_to(Path.cwd())) if path.is_relative_to(Path.cwd()) else str(path)

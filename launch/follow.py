@@ -1,0 +1,82 @@
+"""Follow a run by its growing record, and end a record whose board cannot do so itself."""
+
+import time
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+
+from emulator.board import BOARD_NAME
+from emulator.codec import encode
+from emulator.errors import LocalProtocolError, ParleyError, TranscriptError
+from emulator.messages import Abort, Announce, Close, Message, Outcome, Ready, Replies, Result
+from emulator.transcript import TranscriptReader, TranscriptWriter
+from launch.progress import Standing
+
+
+class Follower:
+    """Reads what was added to a transcript since it last looked."""
+
+    def __init__(self, transcript: Path, *, nodes: int, users: int, declared: int) -> None:
+        self.transcript = transcript
+        self.standing = Standing(nodes=nodes, users=users, declared=declared)
+        self.ending: Result | Abort | None = None
+        self._reader: TranscriptReader | None = None
+        self._next = 0
+        self._opened = 0.0
+
+    @property
+    def ended(self) -> bool:
+        return self.ending is not None
+
+    def look(self) -> Standing:
+        """Take in all that is new."""
+        if self._reader is None and self.transcript.exists():
+            # The board may be in the middle of writing the header.
+            with suppress(TranscriptError):
+                self._reader = TranscriptReader(self.transcript)
+        if self._reader is not None:
+            for record in self._reader.since(self._next):
+                self._next = record.sequence + 1
+                self._take(record.message, record.time)
+        return self.standing
+
+    def check_completed(self) -> None:
+        """Raise unless the analyst has said its last word."""
+        if isinstance(self.ending, Abort):
+            raise LocalProtocolError(f"the run ended without a result: {self.ending.reason}")
+        if self.ending is None:
+            raise LocalProtocolError("the run ended without a result: the board stopped before the analyst was done")
+
+    def _take(self, message: Message, now: float) -> None:
+        standing = self.standing
+        if isinstance(message, Ready):
+            self.standing = replace(standing, joined=standing.joined + 1)
+        elif isinstance(message, Announce):
+            self._opened = now
+            self.standing = replace(standing, round=message.round, replies=0)
+        elif isinstance(message, Replies):
+            self.standing = replace(standing, replies=standing.replies + len(message.users))
+        elif isinstance(message, Close):
+            self.standing = replace(standing, closed=message.round, missing=message.missing, seconds=now - self._opened)
+        elif isinstance(message, Result | Abort):
+            self.ending = message
+
+
+def close_broken(transcript: Path, run: str, error: BaseException) -> None:
+    """Give a record its end when the processes that wrote it are gone: what happened, and the closing record."""
+    if not transcript.exists():
+        return
+    outcome: Outcome = "failed" if isinstance(error, ParleyError) else "aborted"
+    reason = str(error) if isinstance(error, ParleyError) else "the launcher was told to stop"
+    # A transcript that is closed already, or damaged, is left as it is.
+    with suppress(TranscriptError), TranscriptWriter.resume(transcript) as writer:
+        last = None
+        for record in TranscriptReader(transcript):
+            last = record.message
+        if isinstance(last, Result):
+            writer.close("completed")
+            return
+        if not isinstance(last, Abort):
+            abort = Abort(run=run, outcome=outcome, reason=reason[:500])
+            writer.append(BOARD_NAME, encode(abort), time.time_ns())
+        writer.close(outcome, reason[:500])

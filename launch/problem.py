@@ -1,0 +1,110 @@
+"""The problem flags, the same for every command: the one place where they become a workload and inputs."""
+
+import functools
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any
+
+import click
+import numpy as np
+
+from emulator.coins import fresh_key, key_from_seed
+from emulator.errors import BadInput
+from emulator.protocol import Inputs, Protocol
+from protocols.registry import design
+from protocols.workloads import synthetic
+from protocols.workloads.problem import STATISTICS, make_workload
+from protocols.workloads.workload import Workload
+
+MOST_USERS = 10**8
+LARGEST_SEED = 2**127
+
+OPTIONS = (
+    click.option("--statistic", metavar="NAME", help=f"What to estimate: {', '.join(STATISTICS)}."),
+    click.option("--levels", metavar="LEVELS", help="Levels of the data: 16x16 for kendall, else one number."),
+    click.option(
+        "--kernel", type=click.Path(path_type=Path), help="A k x k matrix (.npy or .csv) instead of a statistic."
+    ),
+    click.option("--users", type=int, metavar="N", help="How many users there are."),
+    click.option("--synthetic", metavar="NAME", help="Which synthetic data the users hold."),
+    click.option("--epsilon", type=float, required=True, help="The privacy every user is promised."),
+    click.option("--seed", type=int, help="Make data and noise repeatable; such a run is not private."),
+    click.option(
+        "--protocol", metavar="NAME", default="three-round", show_default=True, help="See `parley protocols`."
+    ),
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProblemFlags:
+    """The problem flags as they were typed."""
+
+    statistic: str | None
+    levels: str | None
+    kernel: Path | None
+    users: int | None
+    synthetic: str | None
+    epsilon: float
+    seed: int | None
+    protocol: str
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class Problem:
+    """What the flags ask for: a statistic of private inputs."""
+
+    workload: Workload
+    inputs: Inputs
+    epsilon: float
+    seed: int | None
+
+    @property
+    def users(self) -> int:
+        return len(self.inputs)
+
+    def truth(self) -> float:
+        """The statistic of the inputs themselves; only an emulation knows it."""
+        return self.workload.exact(self.inputs)
+
+    def coin_key(self) -> bytes:
+        """From the operating system, or from the seed of an experiment."""
+        return fresh_key() if self.seed is None else key_from_seed(self.seed)
+
+    def protocol(self, name: str) -> Protocol:
+        """The named protocol for this problem."""
+        return design(name, self.workload, epsilon=self.epsilon, users=self.users)
+
+
+def problem_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Give a command the problem flags, collected as its argument `flags`."""
+
+    @functools.wraps(command)
+    def collected(**given: Any) -> Any:
+        flags = ProblemFlags(**{each.name: given.pop(each.name) for each in fields(ProblemFlags)})
+        return command(flags=flags, **given)
+
+    decorated: Callable[..., Any] = collected
+    for option in reversed(OPTIONS):
+        decorated = option(decorated)
+    return decorated
+
+
+def make_problem(flags: ProblemFlags) -> Problem:
+    """The problem the flags describe, or BadInput naming the flag that is wrong."""
+    workload = make_workload(flags.statistic, flags.levels, flags.kernel)
+    if not (math.isfinite(flags.epsilon) and flags.epsilon > 0):
+        raise BadInput(f"--epsilon {flags.epsilon} promises nothing; give a positive, finite number")
+    if flags.seed is not None and not 0 <= flags.seed < LARGEST_SEED:
+        raise BadInput(f"--seed {flags.seed} cannot be used; give a whole number from 0 to 2^127 - 1")
+    return Problem(workload=workload, inputs=_inputs(flags, workload), epsilon=flags.epsilon, seed=flags.seed)
+
+
+def _inputs(flags: ProblemFlags, workload: Workload) -> Inputs:
+    if flags.users is None:
+        raise BadInput("say how many users there are with --users N")
+    if not 2 <= flags.users <= MOST_USERS:
+        raise BadInput(f"--users {flags.users} cannot be used; give a number from 2 to {MOST_USERS}")
+    name = flags.synthetic or synthetic.names(workload)[0]
+    return synthetic.draw(name, workload, flags.users, np.random.default_rng(flags.seed))

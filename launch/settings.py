@@ -1,0 +1,33 @@
+"""What every command shares: exit codes, `--debug`, and the wish to stop."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import click
+
+GOOD, CHECK_FAILED, BAD_INPUT, UNFINISHED, INTERRUPTED, TERMINATED = 0, 1, 2, 3, 130, 143
+
+
+class Stopped(Exception):
+    """Someone asked this process to end (SIGTERM); raised so that everything is cleaned up on the way out."""
+
+
+@dataclass
+class Settings:
+    """What the command line says about the command itself."""
+
+    debug: bool = False
+
+
+def _debug(context: click.Context, parameter: click.Parameter, value: bool) -> None:
+    settings = context.find_object(Settings)
+    if settings is not None and value:
+        settings.debug = True
+
+
+def debug_option(command: Callable[..., Any]) -> Callable[..., Any]:
+    """`--debug`: show where an error came from."""
+    return click.option(
+        "--debug", is_flag=True, expose_value=False, callback=_debug, help="Show the traceback of an error."
+    )(command)
