@@ -28,6 +28,7 @@ MOST_USERS = 2**20
 LONGEST_KEY = 64
 DTYPES = ("|u1", "<u2", "<u4", "<u8", "|i1", "<i2", "<i4", "<i8", "<f4", "<f8", "|b1")
 _CODE = {np.dtype(name): code for code, name in enumerate(DTYPES)}
+_PLAIN = frozenset((int, str, bytes, bool, type(None)))
 _TAGS: dict[type[Message], int] = {kind: tag for tag, kind in enumerate(MESSAGES)}
 
 
@@ -128,7 +129,7 @@ def _same(value: Any) -> Any:
 
 
 def _pack(value: Any) -> Any:
-    if type(value) is int or type(value) is str:
+    if type(value) in _PLAIN:
         return value
     if isinstance(value, np.ndarray):
         return _pack_array(value)

@@ -11,7 +11,7 @@ import numpy as np
 from cryptography.hazmat.primitives.ciphers import Cipher
 from cryptography.hazmat.primitives.ciphers.algorithms import ChaCha20
 
-from emulator.errors import LocalProtocolError
+from emulator.errors import BadInput, LocalProtocolError
 from emulator.randomizer import Coins
 
 KEY_BYTES = 32
@@ -27,13 +27,17 @@ def fresh_key() -> bytes:
 
 def key_from_seed(seed: int) -> bytes:
     """The key of an experiment that is to be repeated. Such a run is not private: whoever knows the seed knows all."""
+    if not 0 <= seed < 2**128:
+        raise BadInput(f"the seed {seed} is not between 0 and 2^128 - 1")
     return hashlib.sha256(b"parley seed" + seed.to_bytes(16, "little")).digest()
 
 
 def coins(key: bytes, round_number: int, first: int, users: int, size: int) -> Coins:
     """`size` bytes of coins for each of the users first, first + 1, ...: one row a user."""
-    if len(key) != KEY_BYTES or round_number < 0 or first < 0 or not 0 <= size <= LARGEST:
-        raise LocalProtocolError(f"no coins for round {round_number}, user {first}, {size} bytes")
+    if len(key) != KEY_BYTES or not 0 <= size <= LARGEST:
+        raise LocalProtocolError(f"no coins from a key of {len(key)} bytes, {size} bytes for each user")
+    if not 0 <= round_number < 2**32 or first < 0 or users < 0 or first + users > 2**63:
+        raise LocalProtocolError(f"no coins for round {round_number}, {users} users from {first} on")
     if size == 0:
         return np.empty((users, 0), dtype=np.uint8)
     width = -(-size // BLOCK) * BLOCK

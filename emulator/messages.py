@@ -13,6 +13,7 @@ from emulator.errors import RemoteProtocolError
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:-]{0,63}")
 LONGEST_TEXT = 4096
+LARGEST_COUNT = 2**62
 Outcome = Literal["completed", "failed", "aborted"]
 Users = NDArray[np.int64]
 
@@ -31,8 +32,8 @@ class Message:
                 raise RemoteProtocolError(f"{self.kind}: {each.name} is not a name: {value[:80]!r}")
             if isinstance(value, str) and len(value) > LONGEST_TEXT:
                 raise RemoteProtocolError(f"{self.kind}: {each.name} is {len(value)} characters long")
-            if type(value) is int and value < 0:
-                raise RemoteProtocolError(f"{self.kind}: {each.name} is negative: {value}")
+            if type(value) is int and not 0 <= value < LARGEST_COUNT:
+                raise RemoteProtocolError(f"{self.kind}: {each.name} is negative or too large: {value}")
             if isinstance(value, float) and not math.isfinite(value):
                 raise RemoteProtocolError(f"{self.kind}: {each.name} is not finite: {value}")
 
@@ -103,7 +104,10 @@ class Replies(Message):
         super().__post_init__()
         if not self.chunk < self.chunks:
             raise RemoteProtocolError(f"replies: chunk {self.chunk} of {self.chunks}")
-        if self.users.ndim != 1 or (len(self.users) and self.users[0] < 0) or (np.diff(self.users) <= 0).any():
+        users = self.users
+        if users.dtype != np.int64 or users.ndim != 1:
+            raise RemoteProtocolError(f"replies: user numbers are {users.dtype} in {users.ndim} dimensions")
+        if (len(users) and users[0] < 0) or (users[1:] <= users[:-1]).any():
             raise RemoteProtocolError("replies: user numbers are not increasing")
         for name, column in self.columns.items():
             if column.ndim < 1 or len(column) != len(self.users):

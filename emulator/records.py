@@ -8,7 +8,7 @@ import hashlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple, get_args
+from typing import Any, NamedTuple, cast, get_args
 
 from emulator.codec import LARGEST_FRAME, decode, pack, plain, unpack
 from emulator.errors import LocalProtocolError, RemoteProtocolError, TranscriptError
@@ -152,7 +152,7 @@ def _closing(fields: Mapping[str, Any]) -> Closing:
         raise RemoteProtocolError("a closing record with a reason that is no short text")
     if type(records) is not int:
         raise RemoteProtocolError("a closing record that does not count the records")
-    return Closing(outcome=outcome, reason=reason, records=records)
+    return Closing(outcome=cast(Outcome, outcome), reason=reason, records=records)
 
 
 VERSIONS: Mapping[int, Callable[[bytes, Position], Entry]] = {1: _parse_version_1}
