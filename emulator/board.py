@@ -186,12 +186,11 @@ class BoardRole:
             return self.settle([(BOARD_NAME, self._late_roster())], now)
         if self.state is Board.OPEN and now - self._opened > self.terms.deadline:
             return self.settle([(BOARD_NAME, self._cut())], now)
-        waited = now - max(self._reminded, self._opened)
-        if self.state is Board.OPEN and waited > self.terms.patience:
-            self._reminded = now
-            return self.settle(
-                [(BOARD_NAME, Reminder(run=self.terms.run, round=self.round, missing=self.missing()))], now
-            )
+        if self.state is Board.OPEN and now - self._reminded > self._patience:
+            # Slow is not lost: each reminder of a round waits twice as long as the one before.
+            self._reminded, self._patience = now, min(2 * self._patience, LONGEST_PATIENCE)
+            reminder = Reminder(run=self.terms.run, round=self.round, missing=self.missing())
+            return self.settle([(BOARD_NAME, reminder)], now)
         return []
 
     def missing(self) -> dict[str, tuple[int, ...]]:

@@ -294,6 +294,8 @@ class CohortRole:
             raise RemoteProtocolError(f"node {self.node}: a broadcast of run {announce.run} in run {self.run}")
         if not 1 <= announce.round <= len(protocol.rounds):
             raise RemoteProtocolError(f"node {self.node}: round {announce.round} of {len(protocol.rounds)}")
+        step = protocol.rounds[announce.round - 1]
+        check_arrays(f"broadcast of round {announce.round}", announce.broadcast, step.broadcast)
         digest = hashlib.sha256(encode(announce)).digest()
         known = self.commitments.get(announce.round)
         if known is None and announce.round < max(self.commitments, default=0):
@@ -302,8 +304,6 @@ class CohortRole:
             raise RemoteProtocolError(f"node {self.node}: a second, different broadcast for round {announce.round}")
         if known is not None and self._open is not None and self._open.round == announce.round:
             return iter(())
-        step = protocol.rounds[announce.round - 1]
-        check_arrays(f"broadcast of round {announce.round}", announce.broadcast, step.broadcast)
         step.admit(announce.broadcast)
         self._open = announce
         return self._fix_and_reply(announce, digest, fresh=known is None)

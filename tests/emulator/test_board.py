@@ -1,0 +1,211 @@
+"""The board: admission, closing, deadlines, reminders; and that it can be rebuilt from its own record."""
+
+import numpy as np
+import pytest
+
+from emulator.board import BOARD, Board, BoardRole, Terms
+from emulator.codec import encode
+from emulator.errors import BadInput, RemoteProtocolError
+from emulator.messages import (
+    Abort,
+    Announce,
+    Close,
+    Event,
+    Message,
+    Ready,
+    Refusal,
+    Reminder,
+    Replies,
+    Result,
+    Roster,
+)
+from tests.emulator.samples import RUN, every_message, setup
+
+TERMS = Terms(run=RUN, users=10, nodes=2, deadline=10.0, quorum=0.5, join_deadline=5.0, patience=1.0)
+
+
+def ready(node: str, first: int, users: int, pid: int = 1) -> Ready:
+    return Ready(node=node, first=first, users=users, pid=pid)
+
+
+def replies(node: str, first: int, count: int, *, chunk: int = 0, chunks: int = 1, number: int = 1) -> Replies:
+    users = np.arange(first, first + count)
+    return Replies(run=RUN, round=number, node=node, chunk=chunk, chunks=chunks, users=users, columns={})
+
+
+def kinds(said: list[tuple[str, Message]]) -> list[str]:
+    return [message.kind for _, message in said]
+
+
+def seated() -> BoardRole:
+    role = BoardRole(TERMS)
+    assert kinds(role.hear("a", ready("a", 0, 6), 0.0)) == ["ready"]
+    assert kinds(role.hear("b", ready("b", 6, 4), 0.0)) == ["ready", "roster"]
+    return role
+
+
+def opened() -> BoardRole:
+    role = seated()
+    role.hear("analyst", setup(), 0.0)
+    role.hear("analyst", Announce(run=RUN, round=1, broadcast={}), 0.0)
+    assert role.state is Board.OPEN
+    return role
+
+
+def test_a_round_closes_when_every_node_has_answered() -> None:
+    role = opened()
+    assert kinds(role.hear("a", replies("a", 0, 3, chunk=1, chunks=2), 1.0)) == ["replies"]
+    assert kinds(role.hear("b", replies("b", 6, 4), 1.0)) == ["replies"]
+    said = role.hear("a", replies("a", 3, 3, chunk=0, chunks=2), 1.0)
+    assert kinds(said) == ["replies", "close"]
+    close = said[-1][1]
+    assert isinstance(close, Close)
+    assert (close.replies, close.missing) == (10, 0)
+
+
+def test_repetitions_are_dropped_and_contradictions_refused() -> None:
+    role = opened()
+    assert role.hear("a", ready("a", 0, 6), 0.0) == []
+    assert kinds(role.hear("a", ready("a", 0, 6, pid=2), 0.0)) == ["event"]
+    assert role.hear("analyst", setup(), 0.0) == []
+    assert role.hear("analyst", Announce(run=RUN, round=1, broadcast={}), 0.0) == []
+    role.hear("a", replies("a", 0, 6), 0.0)
+    assert role.hear("a", replies("a", 0, 6), 0.0) == []
+    for sender, message in (
+        ("a", ready("a", 0, 5)),
+        ("analyst", setup(epsilon=0.25)),
+        ("analyst", Announce(run=RUN, round=1, broadcast={"mu": np.zeros(1)})),
+        ("analyst", Announce(run=RUN, round=3, broadcast={})),
+        ("analyst", Announce(run="other", round=2, broadcast={})),
+        ("a", Announce(run=RUN, round=2, broadcast={})),
+        ("b", replies("b", 5, 4)),
+        ("c", replies("c", 6, 4)),
+        ("b", replies("b", 6, 4, chunk=0, chunks=5)),
+        ("a", Roster(run=RUN, nodes=1, users=10)),
+        ("a", Refusal(run=RUN, round=1, node="c", reason="no")),
+    ):
+        with pytest.raises(RemoteProtocolError):
+            role.hear(sender, message, 0.0)
+    assert role.state is Board.OPEN
+
+
+def test_nobody_sits_on_anothers_chair() -> None:
+    role = BoardRole(TERMS)
+    role.hear("a", ready("a", 0, 6), 0.0)
+    with pytest.raises(RemoteProtocolError, match="claims users of node a"):
+        role.hear("b", ready("b", 5, 4), 0.0)
+    with pytest.raises(RemoteProtocolError, match="beyond 10"):
+        role.hear("b", ready("b", 6, 5), 0.0)
+
+
+def test_reminders_name_what_is_missing_and_come_less_and_less_often() -> None:
+    role = opened()
+    role.hear("a", replies("a", 0, 3, chunk=0, chunks=2), 0.5)
+    assert role.tick(0.9) == []
+    times = [now / 10 for now in range(0, 99) if kinds(role.tick(now / 10)) == ["reminder"]]
+    assert len(times) == 3
+    ((_, reminder),) = role.settle([("board", Reminder(run=RUN, round=1, missing=role.missing()))], 9.9)
+    assert isinstance(reminder, Reminder)
+    assert dict(reminder.missing) == {"a": (1,), "b": ()}
+
+
+def test_at_the_deadline_the_quorum_decides() -> None:
+    role = opened()
+    role.hear("a", replies("a", 0, 6), 1.0)
+    ((_, close),) = [each for each in role.tick(10.5) if each[1].kind != "reminder"]
+    assert isinstance(close, Close)
+    assert (close.replies, close.missing) == (6, 4)
+    role = opened()
+    role.hear("b", replies("b", 6, 4), 1.0)
+    ((_, abort),) = role.tick(10.5)
+    assert isinstance(abort, Abort)
+    assert "below the quorum" in abort.reason
+    assert role.state is Board.ENDED
+
+
+def test_who_refuses_is_not_waited_for() -> None:
+    role = opened()
+    role.hear("a", replies("a", 0, 6), 1.0)
+    said = role.hear("b", Refusal(run=RUN, round=1, node="b", reason="no"), 1.0)
+    assert kinds(said) == ["refusal", "close"]
+    role.hear("analyst", Announce(run=RUN, round=2, broadcast={}), 2.0)
+    assert role.missing() == {"a": (), "b": ()}
+
+
+def test_who_refuses_the_terms_takes_no_part_at_all() -> None:
+    role = seated()
+    role.hear("analyst", setup(), 0.0)
+    role.hear("b", Refusal(run=RUN, round=0, node="b", reason="no"), 0.0)
+    role.hear("analyst", Announce(run=RUN, round=1, broadcast={}), 0.0)
+    assert role.missing() == {"a": ()}
+
+
+def test_too_few_to_begin_and_enough_to_begin() -> None:
+    role = BoardRole(TERMS)
+    role.tick(0.0)
+    role.hear("b", ready("b", 6, 4), 1.0)
+    assert kinds(role.tick(6.0)) == ["abort"]
+    role = BoardRole(TERMS)
+    role.tick(0.0)
+    role.hear("a", ready("a", 0, 6), 1.0)
+    assert kinds(role.tick(6.0)) == ["roster"]
+    role.hear("analyst", setup(), 6.0)
+    role.hear("analyst", Announce(run=RUN, round=1, broadcast={}), 6.0)
+    assert kinds(role.hear("b", ready("b", 6, 4), 7.0)) == ["ready"]
+    assert "b" in role.missing()
+
+
+def test_a_restarted_board_is_where_its_record_ends() -> None:
+    role = BoardRole(TERMS)
+    heard: list[tuple[str, Message]] = [
+        ("a", ready("a", 0, 6)),
+        ("b", ready("b", 6, 4)),
+        ("analyst", setup()),
+        ("analyst", Announce(run=RUN, round=1, broadcast={})),
+        ("b", replies("b", 6, 4)),
+        ("x", Event(event="drop", node="x", round=1, detail="noise")),
+        ("a", replies("a", 0, 3, chunk=0, chunks=2)),
+    ]
+    record = [message for each in heard for _, message in role.hear(*each, now=0.0)]
+    restored = BoardRole(TERMS)
+    for message in record:
+        restored.record(message, 5.0)
+    assert restored.state is role.state
+    assert restored.missing() == role.missing() == {"a": (1,)}
+    assert restored.hear("analyst", setup(), 5.0) == []
+    final = restored.hear("a", replies("a", 3, 3, chunk=1, chunks=2), 5.0)
+    assert [encode(m) for _, m in final] == [
+        encode(m) for _, m in role.hear("a", replies("a", 3, 3, chunk=1, chunks=2), 5.0)
+    ]
+
+
+@pytest.mark.parametrize("state", list(Board))
+@pytest.mark.parametrize("message", every_message(), ids=lambda each: each.kind)
+def test_the_board_moves_by_its_table_or_raises(state: Board, message: Message) -> None:
+    role = opened()
+    role.state = state
+    if (state, type(message)) in BOARD:
+        if not isinstance(message, Replies):
+            role.record(message, 0.0)
+            assert role.state is BOARD[(state, type(message))]
+    else:
+        with pytest.raises(RemoteProtocolError, match=state.name):
+            role.record(message, 0.0)
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"users": 0}, {"nodes": 11}, {"nodes": 0}, {"quorum": 0.0}, {"quorum": 1.5}, {"deadline": 0.0}]
+)
+def test_terms_that_make_no_sense(wrong: dict[str, float]) -> None:
+    with pytest.raises(BadInput):
+        Terms(**{"run": RUN, "users": 10, "nodes": 2, **wrong})  # type: ignore[arg-type]
+
+
+def test_only_results_end_well() -> None:
+    role = opened()
+    role.hear("a", replies("a", 0, 6), 1.0)
+    role.hear("b", replies("b", 6, 4), 1.0)
+    result = Result(run=RUN, estimate=0.5, predicted_rmse=0.1, low=0.3, high=0.7, replied=10)
+    role.hear("analyst", result, 2.0)
+    assert role.over
+    assert isinstance(role.ending, Result)

@@ -1,0 +1,47 @@
+"""Runs in memory: sharding and framing change no byte of any reply."""
+
+import numpy as np
+import pytest
+
+from emulator.errors import LocalProtocolError
+from emulator.messages import Announce, Message, Replies, Result
+from emulator.simulate import conversation, simulate
+from tests.emulator.samples import KEY, protocol
+
+INPUTS = np.arange(100, dtype=np.int64) % 3
+
+
+def replies(said: list[Message]) -> dict[tuple[int, int], bytes]:
+    """Every user's reply of every round, as bytes."""
+    return {
+        (message.round, int(user)): b"".join(message.columns[name][row].tobytes() for name in sorted(message.columns))
+        for message in said
+        if isinstance(message, Replies)
+        for row, user in enumerate(message.users)
+    }
+
+
+@pytest.mark.parametrize(("nodes", "chunk"), [(1, 7), (2, 100), (7, 3), (100, 1)])
+def test_sharding_changes_nothing(nodes: int, chunk: int) -> None:
+    whole = [message for _, message in conversation(protocol(100), INPUTS, KEY)]
+    parts = [message for _, message in conversation(protocol(100), INPUTS, KEY, nodes=nodes, chunk=chunk)]
+    assert replies(whole) == replies(parts)
+    assert len(replies(whole)) == 300
+    assert isinstance(whole[-1], Result)
+    assert isinstance(parts[-1], Result)
+    assert whole[-1].estimate == parts[-1].estimate
+
+
+def test_three_rounds_are_three_broadcasts() -> None:
+    said = [message for _, message in conversation(protocol(100), INPUTS, KEY)]
+    assert [message.round for message in said if isinstance(message, Announce)] == [1, 2, 3]
+
+
+def test_another_key_gives_other_noise() -> None:
+    one, other = simulate(protocol(100), INPUTS, KEY), simulate(protocol(100), INPUTS, bytes(32))
+    assert one.estimate != other.estimate
+
+
+def test_a_run_that_fails_says_so() -> None:
+    with pytest.raises(LocalProtocolError, match="outside"):
+        simulate(protocol(3), np.array([0, 1, 9]), KEY)
