@@ -1,0 +1,89 @@
+"""The best free shift: min over c of gamma_2(W - cJ), since h'Jh = 1 for every histogram h.
+
+gamma_2(W - cJ) is convex in c. Every dual matrix G with gamma_2*(G) <= 1 is a line below it,
+<G, W> - c sum(G), and two such lines of opposite slope bound the minimum over all c from below. Each step
+evaluates gamma_2 where the present lines are lowest and adds the line found there.
+"""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from emulator.randomizer import Floats
+from protocols.factorization.fixed_point import (
+    Bracket,
+    assemble,
+    bracket,
+    check_tolerance,
+    embed,
+    fixed_point,
+)
+from protocols.factorization.guard import check_matrix
+from protocols.factorization.model import Factorization
+
+TOLERANCE = 1e-3
+EVALUATIONS = 60
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Line:
+    """c -> height + slope * c, everywhere below gamma_2(W - cJ)."""
+
+    height: float
+    slope: float
+
+    def at(self, shift: float) -> float:
+        return self.height + self.slope * shift
+
+
+def best_shift(matrix: ArrayLike, tolerance: float = TOLERANCE) -> tuple[float, Factorization]:
+    """The shift c and a factorization of W - cJ whose upper bound is within `tolerance` of the least over all c.
+
+    The `lower` of the factorization bounds gamma_2(W - cJ) from below for every c, not for the returned one alone.
+    """
+    workload = check_matrix(matrix)
+    check_tolerance(tolerance)
+    if workload.max() == workload.min():
+        return float(workload[0, 0]), fixed_point(np.zeros_like(workload))
+    scale = float(np.max(np.abs(workload)))
+    shift, found, floor = _search(workload / scale, tolerance)
+    core = assemble(workload / scale - shift, found)
+    every = tuple(np.ones(size, dtype=np.bool_) for size in workload.shape)
+    whole = embed(core, scale, *every)
+    return shift * scale, replace(whole, lower=min(floor * scale, whole.upper))
+
+
+def _search(workload: Floats, tolerance: float) -> tuple[float, Bracket, float]:
+    """The best shift met, the bounds found there, and a lower bound for all shifts."""
+    # One entry of W - cJ alone gives gamma_2 >= max W - c and gamma_2 >= c - min W.
+    lines = [
+        _Line(height=float(workload.max()), slope=-1.0),
+        _Line(height=-float(workload.min()), slope=1.0),
+    ]
+    floor, shift = _lowest(lines)
+    found = bracket(workload - shift, tolerance / 3)
+    best = shift, found
+    for _ in range(EVALUATIONS):
+        mass = found.below.mass
+        lines.append(_Line(height=found.below.lower + shift * mass, slope=-mass))
+        floor, shift = _lowest(lines)
+        if best[1].above.upper <= (1 + tolerance) * floor:
+            break
+        found = bracket(workload - shift, tolerance / 3, start=(found.below.rows, found.below.columns))
+        if found.above.upper < best[1].above.upper:
+            best = shift, found
+    return *best, floor
+
+
+def _lowest(lines: list[_Line]) -> tuple[float, float]:
+    """The minimum over c of the highest line, which is where a falling and a rising one cross, and its c."""
+    crossings = [
+        (first.height - second.height) / (second.slope - first.slope)
+        for first in lines
+        for second in lines
+        if first.slope < 0 <= second.slope
+    ]
+    heights = [max(line.at(shift) for line in lines) for shift in crossings]
+    lowest = int(np.argmin(heights))
+    return heights[lowest], crossings[lowest]
