@@ -3,7 +3,7 @@
 import math
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -26,16 +26,19 @@ class Message:
     names: ClassVar[tuple[str, ...]] = ()
 
     def __post_init__(self) -> None:
-        for each in fields(self):
-            value = getattr(self, each.name)
-            if each.name in self.names and not NAME.fullmatch(value):
-                raise RemoteProtocolError(f"{self.kind}: {each.name} is not a name: {value[:80]!r}")
-            if isinstance(value, str) and len(value) > LONGEST_TEXT:
-                raise RemoteProtocolError(f"{self.kind}: {each.name} is {len(value)} characters long")
-            if type(value) is int and not 0 <= value < LARGEST_COUNT:
-                raise RemoteProtocolError(f"{self.kind}: {each.name} is negative or too large: {value}")
-            if isinstance(value, float) and not math.isfinite(value):
-                raise RemoteProtocolError(f"{self.kind}: {each.name} is not finite: {value}")
+        for name, value in vars(self).items():
+            if isinstance(value, str):
+                self._check_text(name, value)
+            elif type(value) is int and not 0 <= value < LARGEST_COUNT:
+                raise RemoteProtocolError(f"{self.kind}: {name} is negative or too large: {value}")
+            elif isinstance(value, float) and not math.isfinite(value):
+                raise RemoteProtocolError(f"{self.kind}: {name} is not finite: {value}")
+
+    def _check_text(self, name: str, value: str) -> None:
+        if name in self.names and not NAME.fullmatch(value):
+            raise RemoteProtocolError(f"{self.kind}: {name} is not a name: {value[:80]!r}")
+        if len(value) > LONGEST_TEXT:
+            raise RemoteProtocolError(f"{self.kind}: {name} is {len(value)} characters long")
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -107,7 +110,7 @@ class Replies(Message):
         users = self.users
         if users.dtype != np.int64 or users.ndim != 1:
             raise RemoteProtocolError(f"replies: user numbers are {users.dtype} in {users.ndim} dimensions")
-        if (len(users) and users[0] < 0) or (users[1:] <= users[:-1]).any():
+        if (len(users) and users[0] < 0) or (len(users) > 1 and (users[1:] <= users[:-1]).any()):
             raise RemoteProtocolError("replies: user numbers are not increasing")
         for name, column in self.columns.items():
             if column.ndim < 1 or len(column) != len(self.users):
