@@ -23,6 +23,7 @@ from launch.progress import Progress
 BOARD, ANALYST = "board", "analyst"
 LOOK_SECONDS = 0.05
 LEAVE_SECONDS = 3.0
+REHEARSE_FROM = 16
 # The board holds two connections a node and a few of its own; the nodes two and what an event loop needs.
 DESCRIPTORS_A_NODE = 4
 SPARE_DESCRIPTORS = 64
@@ -134,7 +135,7 @@ class Cluster:
         Witness(run=self.folder.run, key=self.layout.key, inputs=self.layout.inputs).save(self.folder.witness)
 
     def _start(self, processes: Processes) -> None:
-        processes.prepare(self.folder.plan)
+        processes.prepare(self.folder.plan, rehearse=self.layout.processes >= REHEARSE_FROM)
         processes.spawn([self._board()])
         while not self.folder.addresses.exists():
             for exit in processes.exits(0.005):

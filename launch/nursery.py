@@ -16,9 +16,16 @@ import struct
 import sys
 import traceback
 from collections.abc import Iterator
+from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
 from typing import Any
+
+import numpy as np
+
+from emulator.coins import KEY_BYTES
+from emulator.errors import ParleyError
+from emulator.simulate import simulate
 
 LENGTH = struct.Struct("<I")
 PIECE = 2**20
@@ -129,7 +136,7 @@ class Nursery:
         if request["request"] == "spawn":
             self._spawn(request["name"], request["node"], request["arguments"], request["log"])
         elif request["request"] == "prepare":
-            prepare(request["plan"])
+            prepare(request["plan"], request["rehearse"])
         else:
             self._signal(request["names"], request["signal"])
 
@@ -210,9 +217,17 @@ def warm() -> None:
     settle()
 
 
-def prepare(plan: str) -> None:
-    """Build the run's protocol once: what its parts remember of their parameters, every node then knows from birth."""
-    import_module("nodes.analyst").read_plan(Path(plan))
+def prepare(plan: str, rehearse: bool) -> None:
+    """Build the run's protocol once: what its parts remember of their parameters, every node then knows from birth.
+
+    With `rehearse`, two users that do not exist go through all rounds, so that nothing is imported or worked out for
+    the first time a thousand times over.
+    """
+    protocol = import_module("nodes.analyst").read_plan(Path(plan))
+    if rehearse:
+        # Two users may be too few for an estimate; what matters is that they have spoken.
+        with suppress(ParleyError):
+            simulate(protocol, np.zeros(2, dtype=np.int64), bytes(KEY_BYTES), nodes=2)
     settle()
 
 

@@ -110,9 +110,9 @@ class Processes:
             )
             self._hear()
 
-    def prepare(self, plan: Path) -> None:
-        """Let the nursery build the plan's protocol before it forks."""
-        self._opened()[0].send({"request": "prepare", "plan": str(plan)})
+    def prepare(self, plan: Path, *, rehearse: bool) -> None:
+        """Let the nursery build the plan's protocol, and perhaps speak it once, before it forks."""
+        self._opened()[0].send({"request": "prepare", "plan": str(plan), "rehearse": rehearse})
 
     def send_signal(self, names: Iterable[str], number: int) -> None:
         """Send a signal to the named nodes that still run."""
