@@ -1,7 +1,9 @@
 """The board as a process: every frame is decoded, judged by the role, written down, and only then delivered."""
 
+import asyncio
 import json
 import logging
+import signal
 import time
 from collections import Counter
 from pathlib import Path
@@ -33,10 +35,19 @@ class BoardNode:
         self._dropped: Counter[str] = Counter()
         self._recent: dict[str, bytes] = {}
         self._repeated = 0.0
+        self._stopped = ""
+
+    def stop(self, reason: str) -> None:
+        """End the run at the next step: the record is closed as aborted, whole."""
+        self._stopped = reason
 
     async def serve(self) -> None:
         """Until the run is over; then say so until everybody has gone."""
         while not self.role.over:
+            if self._stopped:
+                abort = Abort(run=self.role.terms.run, outcome="aborted", reason=self._stopped)
+                await self.put(self.role.hear(BOARD_NAME, abort, time.monotonic()))
+                break
             for received in await self.port.receive(timeout=self.role.terms.patience / 2):
                 await self.take(received)
             await self.put(self.role.tick(time.monotonic()))
@@ -145,6 +156,8 @@ async def serve_board(terms: Terms, wanted: BoardAddresses, transcript: Path, ad
         node = BoardNode(role, port, writer)
         if addresses is not None:
             _write_addresses(addresses, port.addresses)
+        for number in (signal.SIGINT, signal.SIGTERM):
+            asyncio.get_running_loop().add_signal_handler(number, node.stop, f"stopped by {number.name}")
         await node.serve()
     finally:
         port.close()

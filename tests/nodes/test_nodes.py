@@ -1,0 +1,201 @@
+"""The drivers around the roles: barrier, slow joiners, stalls, loss, refusal, restart; in memory and over sockets."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from emulator.addresses import BoardAddresses
+from emulator.codec import encode
+from emulator.messages import Abort, Announce, Event, Ready, Refusal, Reminder, Replies
+from emulator.simulate import conversation, simulate
+from emulator.sockets import connect_analyst, connect_node, open_board
+from emulator.transport import AnalystPort, BoardPort, MemoryTransport, NodePort
+from tests.nodes.table import INPUTS, KEY, USERS, Table, seat, spoken, until
+
+
+class Places:
+    """Where parties sit: in memory or at sockets."""
+
+    def __init__(self, kind: str) -> None:
+        self.memory = MemoryTransport() if kind == "memory" else None
+        self._board: BoardPort = self.memory.board() if self.memory else open_board(BoardAddresses.on())
+        self._open: list[BoardPort | NodePort] = [self._board]
+
+    @property
+    def board(self) -> BoardPort:
+        return self._board
+
+    def node(self, name: str) -> NodePort:
+        port = self.memory.node(name) if self.memory else connect_node(self._board.addresses)  # type: ignore[attr-defined]
+        self._open.append(port)
+        return port
+
+    def analyst(self) -> AnalystPort:
+        port = self.memory.analyst() if self.memory else connect_analyst(self._board.addresses)  # type: ignore[attr-defined]
+        self._open.append(port)
+        return port
+
+    def close(self) -> None:
+        for port in self._open:
+            port.close()
+
+
+@pytest.fixture(params=["memory", "sockets"])
+async def places(request: pytest.FixtureRequest) -> AsyncIterator[Places]:
+    found = Places(request.param)
+    yield found
+    found.close()
+
+
+class Lossy(NodePort):
+    """A node's port that loses the first publications, as a slow joiner does, or stalls before it reads on."""
+
+    def __init__(self, port: NodePort, *, lose: int = 0, stall: float = 0.0) -> None:
+        self.port = port
+        self.lose = lose
+        self.stall = stall
+
+    async def receive(self, timeout: float) -> list[bytes]:
+        batch = await self.port.receive(timeout)
+        if batch and self.stall:
+            wait, self.stall = self.stall, 0.0
+            await asyncio.sleep(wait)
+        lost, self.lose = batch[: self.lose], max(0, self.lose - len(batch))
+        return batch[len(lost) :]
+
+    async def send(self, frame: bytes) -> None:
+        await self.port.send(frame)
+
+    def close(self) -> None:
+        self.port.close()
+
+
+async def play(table: Table, places: Places, *, troubled: dict[int, Lossy] | None = None) -> None:
+    async with asyncio.timeout(60), asyncio.TaskGroup() as group:
+        group.create_task(table.board(places.board).serve())
+        group.create_task(seat(table.analyst(places.analyst())))
+        for number in range(table.nodes):
+            port = (troubled or {}).get(number) or places.node(f"node-{number}")
+            group.create_task(seat(table.user(number, port)))
+
+
+async def test_a_run_over_any_transport_is_the_run_in_memory(places: Places, tmp_path: Path) -> None:
+    table = Table.laid(tmp_path, 3)
+    await play(table, places)
+    assert table.result().estimate == simulate(spoken(), INPUTS, KEY).estimate
+    expected = {
+        (message.round, int(user))
+        for _, message in conversation(spoken(), INPUTS, KEY)
+        if isinstance(message, Replies)
+        for user in message.users
+    }
+    assert set(table.replies()) == expected
+    assert sum(isinstance(message, Ready) for message in table.record()) == 3
+
+
+@pytest.mark.parametrize("lose", [1, 2, 5])
+async def test_a_slow_joiner_still_takes_part(places: Places, tmp_path: Path, lose: int) -> None:
+    """The first publications never reach node 1; repeats do."""
+    table = Table.laid(tmp_path, 3)
+    await play(table, places, troubled={1: Lossy(places.node("node-1"), lose=lose)})
+    assert len(table.replies()) == 3 * USERS
+    assert table.result().estimate == simulate(spoken(), INPUTS, KEY).estimate
+
+
+async def test_a_stalled_subscriber_still_takes_part(places: Places, tmp_path: Path) -> None:
+    table = Table.laid(tmp_path, 2)
+    await play(table, places, troubled={0: Lossy(places.node("node-0"), stall=1.0)})
+    assert len(table.replies()) == 3 * USERS
+    assert any(isinstance(message, Reminder) for message in table.record())
+
+
+async def test_a_late_joiner_is_let_in_while_the_run_goes_on(places: Places, tmp_path: Path) -> None:
+    table = Table.laid(tmp_path, 2, quorum=0.4, join_deadline=0.3)
+    async with asyncio.timeout(60), asyncio.TaskGroup() as group:
+        board = table.board(places.board)
+        group.create_task(board.serve())
+        group.create_task(seat(table.user(0, places.node("node-0"))))
+        await until(lambda: board.role.setup is None and len(board.role.seats) == 1)
+        await asyncio.sleep(0.5)
+        group.create_task(seat(table.user(1, places.node("node-1"))))
+        await until(lambda: len(board.role.seats) == 2)
+        group.create_task(seat(table.analyst(places.analyst())))
+    assert len(table.replies()) == 3 * USERS
+
+
+async def test_a_restarted_analyst_reads_the_record_and_goes_on(places: Places, tmp_path: Path) -> None:
+    table = Table.laid(tmp_path, 2)
+    async with asyncio.timeout(60), asyncio.TaskGroup() as group:
+        board = table.board(places.board)
+        group.create_task(board.serve())
+        for number in range(2):
+            group.create_task(seat(table.user(number, places.node(f"node-{number}"))))
+        port = places.analyst()
+        first = asyncio.create_task(table.analyst(port).serve())
+        await until(lambda: board.role.round >= 2)
+        first.cancel()
+        port.close()
+        group.create_task(seat(table.analyst(places.analyst())))
+    assert table.result().estimate == simulate(spoken(), INPUTS, KEY).estimate
+    assert [m.round for m in table.record() if isinstance(m, Announce)] == [1, 2, 3]
+
+
+async def test_a_restarted_node_gives_the_same_replies(places: Places, tmp_path: Path) -> None:
+    table = Table.laid(tmp_path, 2)
+    async with asyncio.timeout(60), asyncio.TaskGroup() as group:
+        board = table.board(places.board)
+        group.create_task(board.serve())
+        group.create_task(seat(table.user(0, places.node("node-0"))))
+        port = places.node("node-1")
+        first = asyncio.create_task(table.user(1, port).serve())
+        await until(lambda: len(board.role.seats) == 2)
+        first.cancel()
+        port.close()
+        group.create_task(seat(table.analyst(places.analyst())))
+        group.create_task(seat(table.user(1, places.node("node-1"))))
+    assert table.result().estimate == simulate(spoken(), INPUTS, KEY).estimate
+
+
+async def test_noise_on_the_post_is_dropped_with_its_cause(places: Places, tmp_path: Path) -> None:
+    table = Table.laid(tmp_path, 1)
+    stranger = places.node("stranger")
+    async with asyncio.timeout(60), asyncio.TaskGroup() as group:
+        group.create_task(table.board(places.board).serve())
+        for frame in (b"noise", encode(Announce(run="table", round=1, broadcast={})), bytes(100)):
+            await stranger.send(frame)
+        await asyncio.sleep(0.2)
+        group.create_task(seat(table.analyst(places.analyst())))
+        group.create_task(seat(table.user(0, places.node("node-0"))))
+    causes = [message.detail for message in table.record() if isinstance(message, Event)]
+    assert len(causes) == 3
+    assert table.result().replied == 3 * USERS
+
+
+async def test_a_stopped_board_closes_its_record_as_aborted(places: Places, tmp_path: Path) -> None:
+    table = Table.laid(tmp_path, 1)
+    board = table.board(places.board)
+    user = table.user(0, places.node("node-0"))
+    async with asyncio.timeout(60), asyncio.TaskGroup() as group:
+        group.create_task(board.serve())
+        group.create_task(seat(user))
+        await until(lambda: len(board.role.seats) == 1)
+        board.stop("stopped by a test")
+    last = table.record()[-1]
+    assert isinstance(last, Abort)
+    assert last.outcome == "aborted"
+
+
+async def test_users_that_refuse_end_the_run_below_the_quorum(places: Places, tmp_path: Path) -> None:
+    table = Table.laid(tmp_path, 1)
+    user = table.user(0, places.node("node-0"))
+    user.role._cap = 0.5
+    async with asyncio.timeout(60), asyncio.TaskGroup() as group:
+        group.create_task(table.board(places.board).serve())
+        group.create_task(seat(table.analyst(places.analyst())))
+        group.create_task(seat(user))
+    refusals = [message.reason for message in table.record() if isinstance(message, Refusal)]
+    assert "above this user's cap 0.5" in refusals[0]
+    assert isinstance(table.record()[-1], Abort)
+    assert table.replies() == {}
