@@ -241,14 +241,15 @@ class TranscriptReader:
         size = int.from_bytes(length, "little")
         if len(length) == 4 and size > LARGEST_PAYLOAD:
             raise AlteredTranscript(self.path, position, f"it claims to be {size} bytes long")
-        rest = file.read(size + HASH_BYTES) if len(length) == 4 else b""
-        if len(rest) < size + HASH_BYTES:
-            self._check_torn(position, size, rest)
+        # Nothing more is read after a short read: the file may have grown in between.
+        payload = file.read(size) if len(length) == 4 else b""
+        stored = file.read(HASH_BYTES) if len(length) == 4 and len(payload) == size else b""
+        if len(stored) < HASH_BYTES:
+            self._check_torn(position, size, payload)
             self.truncated_at = offset
             return None
-        payload = rest[:size]
         linked = link(chain, length, payload)
-        if linked != rest[size:]:
+        if linked != stored:
             raise AlteredTranscript(self.path, position, "its hash does not match its bytes")
         try:
             entry = self._parse(payload, position)
@@ -256,10 +257,10 @@ class TranscriptReader:
             raise AlteredTranscript(self.path, position, str(error)) from error
         return entry, Position(offset + 4 + size + HASH_BYTES, sequence + 1, linked)
 
-    def _check_torn(self, position: Position, size: int, rest: bytes) -> None:
+    def _check_torn(self, position: Position, size: int, payload: bytes) -> None:
         """A record that is merely not whole still has a payload as long as its length field says."""
         try:
-            inside = extent(rest[:size])
+            inside = extent(payload)
         except CutOff:
             return
         except RemoteProtocolError as error:
