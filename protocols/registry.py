@@ -7,6 +7,7 @@ from typing import Protocol as Interface
 
 from emulator.errors import BadInput
 from emulator.protocol import Protocol, Round
+from protocols.one_round import OneRound
 from protocols.three_round import ThreeRound
 from protocols.workloads.workload import Workload
 
@@ -74,5 +75,5 @@ def check_rounds(protocol: Protocol) -> Protocol:
     return protocol
 
 
-for _kind in (ThreeRound,):
+for _kind in (ThreeRound, OneRound):
     register(_kind)

@@ -30,7 +30,7 @@ from protocols.workloads.synthetic import draw
 ALPHA = 1e-6
 SIGMAS = float(norm.isf(ALPHA / 2))
 PARTS = ((0, 1), (1, 40), (40, 90))
-NONSENSE = (None, math.nan, -1, "?", [], {"a": 1}, True, 2.5, 10**18)
+NONSENSE: tuple[Any, ...] = (None, math.nan, -1, "?", [], {"a": 1}, True, 2.5, 10**18)
 
 
 def estimate(protocol: Protocol, inputs: Inputs, key: bytes) -> Estimate:

@@ -1,0 +1,112 @@
+"""Which matrix a one-round protocol factorises: W - cJ, or a W~ near it that costs less (Theorem alg-main).
+
+Lemma fac-vs-apx-fac allows a W~ with |W~ - W|_inf <= alpha, at the price of a bias of at most alpha; Lemma
+rank-striction shortens the vectors at the same price. alpha is measured here, never taken from a bound.
+"""
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from emulator.errors import BadInput
+from emulator.randomizer import Floats
+from protocols.factorization.model import Factorization
+from protocols.factorization.operator import Dense
+from protocols.factorization.sdp import LARGEST as LARGEST_PROGRAM
+from protocols.factorization.sdp import SolverFailed, zeta
+from protocols.factors import COMPUTED, factorize
+from protocols.workloads.workload import Workload
+
+# Approximations travel as dense factors and are compared with a dense W.
+LARGEST_DENSE = 4096
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Approximation:
+    """Factors of W~, and W - cJ where that is another matrix."""
+
+    factors: Factorization
+    target: Floats | None = None
+
+    @cached_property
+    def error(self) -> Floats | None:
+        """W~ - (W - cJ), or None where they are the same."""
+        return None if self.target is None else self.factors.dense() - self.target
+
+    def bias(self, histogram: Floats | None) -> float:
+        """h'(W~ - W)h; without a histogram alpha = |W~ - W|_inf, which it never exceeds."""
+        if self.error is None:
+            return 0.0
+        if histogram is None:
+            return float(np.abs(self.error).max())
+        return float(histogram @ self.error @ histogram)
+
+
+def useful_approximations(workload: Workload, *, epsilon: float, users: int) -> Iterator[Approximation]:
+    """W itself, and zeta's W~ where it can differ."""
+    yield exact(workload)
+    slope = epsilon * math.sqrt(users)
+    # A dual certificate G has |G|_1 <= sqrt(k) gamma_2*(G), so a steeper slope makes alpha = 0 optimal.
+    if workload.size > LARGEST_PROGRAM or slope >= math.sqrt(workload.size):
+        return
+    try:
+        optimum = zeta(shifted(workload), users, epsilon)
+    except SolverFailed:
+        return
+    if optimum.alpha > 0 and optimum.factorization.upper > 0:
+        yield dense(workload, optimum.factorization)
+
+
+def exact(workload: Workload) -> Approximation:
+    """W's own factors."""
+    factors = factorize(workload)
+    return Approximation(factors=factors) if workload.structure.kind not in COMPUTED else dense(workload, factors)
+
+
+def dense(workload: Workload, factors: Factorization) -> Approximation:
+    """Factors as they travel, entry by entry: everybody computes with exactly these numbers."""
+    return Approximation(factors=_plain(factors.left.dense(), factors.right.dense()), target=shifted(workload))
+
+
+def shifted(workload: Workload) -> Floats:
+    """W - cJ, refused where it is too large to compare with."""
+    if workload.size > LARGEST_DENSE:
+        raise BadInput(f"{workload.size} inputs are too many for dense factors; the limit is {LARGEST_DENSE}")
+    return workload.matrix() - workload.shift
+
+
+def approximation_parameters(approximation: Approximation) -> dict[str, Floats]:
+    """What Setup must carry of the factors: nothing where everybody can derive them."""
+    if approximation.target is None:
+        return {}
+    return {"left": approximation.factors.left.dense(), "right": approximation.factors.right.dense()}
+
+
+def read_approximation(workload: Workload, parameters: Mapping[str, Any]) -> Approximation:
+    """The factors a Setup describes. Norms and the error are measured, never believed."""
+    if "left" not in parameters and "right" not in parameters and workload.structure.kind not in COMPUTED:
+        return exact(workload)
+    target = shifted(workload)
+    left, right = (given_factor(parameters.get(name), name, workload.size) for name in ("left", "right"))
+    return Approximation(factors=_plain(left, right), target=target)
+
+
+def _plain(left: Floats, right: Floats) -> Factorization:
+    """Factors with nothing rescaled: one radius bounds the columns of both."""
+    one, two = Dense(left), Dense(right)
+    return Factorization(left=one, right=two, lower=0.0, upper=max(one.radius, two.radius) ** 2)
+
+
+def given_factor(factor: Any, name: str, size: int) -> Floats:
+    """A matrix from a stranger: finite, with a column for each input and not absurdly many rows."""
+    if not isinstance(factor, np.ndarray) or factor.ndim != 2 or factor.dtype != np.float64:
+        raise BadInput(f"the {name} factor is not a matrix of float64")
+    if factor.shape[1] != size or not 1 <= factor.shape[0] <= 4 * size:
+        raise BadInput(f"the {name} factor has shape {factor.shape} for {size} inputs")
+    if not np.isfinite(factor).all() or not np.abs(factor).max() > 0:
+        raise BadInput(f"the {name} factor holds a value that is not finite, or nothing but zeros")
+    return factor

@@ -1,0 +1,132 @@
+"""Lemma basic-one-round-lem, verbatim, with Theorem alg-main's choice of factors: two vectors at eps/2 each.
+
+Each user i sends y^L_i = VRand_{eps/2}(L 1_{x_i}) and y^R_i = VRand_{eps/2}(R 1_{x_i}); the analyst outputs
+<mean y^L, mean y^R>. The pairs i = i are left in: both vectors have their own noise, so they add no bias.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any, ClassVar, Self
+
+from emulator.protocol import Broadcast, Inputs, Tally
+from emulator.randomizer import Floats
+from protocols.approximation import Approximation, approximation_parameters, read_approximation, useful_approximations
+from protocols.factors import infinity_norm
+from protocols.noise import FormNoise, noise_of
+from protocols.non_interactive import NonInteractive, OnlyRound
+from protocols.pairwise import common
+from protocols.parameters import count
+from protocols.randomizers.codebook import Codebook
+from protocols.steps import Part
+from protocols.workloads.workload import Workload
+
+CANDIDATES = 16
+
+
+@dataclass(frozen=True, kw_only=True)
+class OneRound(NonInteractive):
+    """The paper's non-interactive algorithm.
+
+    Formal guarantee: eps-LDP. What the form may spend is halved between two vectors from a codebook; what the
+    statistic needs besides (n+ of the AUC, a diagonal that is not constant) is one bit with its own share.
+    """
+
+    name: ClassVar[str] = "one-round"
+    summary: ClassVar[str] = "Lemma basic-one-round-lem: VRand(L 1_x) and VRand(R 1_x), eps/2 each"
+
+    approximation: Approximation = field(repr=False)
+    best: int
+
+    @classmethod
+    def design(cls, workload: Workload, *, epsilon: float, users: int) -> Self:
+        """Of W's own factors, those of zeta(W, n) and their rank reductions, those with the least predicted error."""
+        drafts = [
+            cls._tuned(cls(workload=workload, epsilon=epsilon, users=users, approximation=each, best=1))
+            for each in useful_approximations(workload, epsilon=epsilon, users=users)
+        ]
+        return min(drafts, key=lambda draft: draft.form_variance((users,)))
+
+    @classmethod
+    def _tuned(cls, draft: Self) -> Self:
+        return replace(draft, best=replace(draft.vector, best=None).favoured)
+
+    @classmethod
+    def from_parameters(cls, parameters: Mapping[str, Any]) -> Self:
+        fields = common(parameters, "best", optional=("left", "right"))
+        approximation = read_approximation(fields["workload"], parameters)
+        return cls(**fields, approximation=approximation, best=count(parameters, "best", 1, CANDIDATES // 2))
+
+    def parameters(self) -> Mapping[str, Any]:
+        shared = super().parameters()
+        return {**shared, "best": self.best, **approximation_parameters(self.approximation)}
+
+    @property
+    def part(self) -> float:
+        """The paper's bar-epsilon: half of what the form may spend."""
+        return (self.epsilon - self.side.epsilon) / 2
+
+    @cached_property
+    def vector(self) -> Codebook:
+        """VRand_{eps/2, C}."""
+        factors = self.approximation.factors
+        return Codebook(
+            dimension=factors.rows, radius=factors.radius, epsilon=self.part, candidates=CANDIDATES, best=self.best
+        )
+
+    @cached_property
+    def step(self) -> "Both":
+        return Both(self)
+
+    def form(self, tally: Tally) -> float:
+        """<mean y^L, mean y^R>."""
+        return float(self.step.mean(tally, "left") @ self.step.mean(tally, "right"))
+
+    @cached_property
+    def noise(self) -> FormNoise:
+        return FormNoise(
+            factors=self.approximation.factors, noise=noise_of(self.vector), norm=infinity_norm(self.workload)
+        )
+
+    def form_variance(self, replies: tuple[int, ...], histogram: Floats | None = None) -> float:
+        """alpha^2 + linear/n + quadratic/n^2: the lemma's three terms."""
+        bias = self.approximation.bias(histogram)
+        return bias**2 + self.noise.linear(histogram) / replies[0] + self.noise.quadratic / replies[0] ** 2
+
+    def seen_variance(self, tally: Tally) -> float:
+        """The same, with |Lh|^2 and |Rh|^2 estimated from the mean vectors themselves."""
+        form, replies = self.form(tally), tally.replies
+        sides = (self.step.mean(tally, name) for name in ("left", "right"))
+        energy = sum(self.noise.energy(mean, replies, form) for mean in sides)
+        bias = self.approximation.bias(None)
+        return bias**2 + self.noise.linear_seen(energy) / replies + self.noise.quadratic / replies**2
+
+
+class Both(OnlyRound):
+    """Each user sends VRand(L 1_x) and VRand(R 1_x)."""
+
+    name = "both sides"
+
+    def __init__(self, protocol: OneRound) -> None:
+        self.protocol = protocol
+
+    @property
+    def inputs(self) -> int:
+        return self.protocol.inputs
+
+    @cached_property
+    def parts(self) -> tuple[Part, ...]:
+        vector = self.protocol.vector
+        return (
+            Part(name="left", randomizer=vector),
+            Part(name="right", randomizer=vector),
+            *self.protocol.side.parts,
+        )
+
+    def functions(self, public: Broadcast, inputs: Inputs) -> dict[str, Floats]:
+        factors = self.protocol.approximation.factors
+        return {
+            "left": factors.left.columns(inputs),
+            "right": factors.right.columns(inputs),
+            **self.protocol.side.functions(inputs),
+        }
