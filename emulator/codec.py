@@ -134,7 +134,7 @@ def _pack(value: Any) -> Any:
     if isinstance(value, np.ndarray):
         return _pack_array(value)
     if isinstance(value, Mapping):
-        return {name: _pack(value[name]) for name in sorted(value)}
+        return _pack_map(value)
     if isinstance(value, tuple | list):
         return [_pack(each) for each in value]
     if isinstance(value, np.generic):
@@ -142,6 +142,13 @@ def _pack(value: Any) -> Any:
     if isinstance(value, float) and not math.isfinite(value):
         raise LocalProtocolError(f"{value} cannot be sent: it is not finite")
     return value
+
+
+def _pack_map(values: Mapping[Any, Any]) -> dict[str, Any]:
+    for name in values:
+        if not isinstance(name, str):
+            raise LocalProtocolError(f"the key {name!r:.80} cannot be sent: it is not text")
+    return {name: _pack(values[name]) for name in sorted(values)}
 
 
 def _pack_array(array: NDArray[Any]) -> Any:
