@@ -1,0 +1,107 @@
+"""What a block of users said, and how likely that was under each of the k inputs."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from emulator.messages import Replies, Users
+from emulator.protocol import Broadcast, Round
+from emulator.randomizer import Columns, Floats
+
+# Rows of likelihoods made at once: temporary arrays stay at a few times 16 MiB whatever a frame holds.
+_MOST_NUMBERS = 2**21
+NAMED = 20
+
+
+@dataclass(frozen=True, kw_only=True)
+class Offence:
+    """One thing that no honest node does, and who did it."""
+
+    user: int
+    round: int
+    record: int
+    what: str
+
+    def __str__(self) -> str:
+        return f"user {self.user}, round {self.round} (record {self.record}): {self.what}"
+
+
+class Ledger:
+    """The exact log-likelihoods of some users' messages, added up over rounds: a row a user, a column an input."""
+
+    def __init__(self, users: Users, inputs: int) -> None:
+        self.users = users
+        self.sums: Floats = np.zeros((len(users), inputs))
+        self.offences: list[Offence] = []
+        self.offended = 0
+        self._said: dict[int, NDArray[np.uint8]] = {}
+        self._spoke: dict[int, NDArray[np.bool_]] = {}
+
+    @property
+    def losses(self) -> Floats:
+        """max over x, x' of log p(messages | x) - log p(messages | x'), for each user."""
+        high, low = self.sums.max(axis=1), self.sums.min(axis=1)
+        # Messages that are impossible under every input were noted as offences; they say nothing about the input.
+        losses: Floats = np.where(np.isneginf(high), 0.0, high - np.where(np.isneginf(high), 0.0, low))
+        return losses
+
+    def take(self, record: int, replies: Replies, step: Round, public: Broadcast) -> None:
+        """Add the part of a frame that belongs to this block. Arrays are as declared."""
+        place = np.minimum(np.searchsorted(self.users, replies.users), len(self.users) - 1)
+        row = np.flatnonzero(self.users[place] == replies.users)
+        for start in range(0, len(row), max(1, _MOST_NUMBERS // self.sums.shape[1])):
+            part = row[start : start + max(1, _MOST_NUMBERS // self.sums.shape[1])]
+            columns = {name: column[part] for name, column in replies.columns.items()}
+            self._add(record, replies.round, place[part], columns, step, public)
+
+    def _add(
+        self, record: int, number: int, place: NDArray[np.intp], columns: Columns, step: Round, public: Broadcast
+    ) -> None:
+        users = self.users[place]
+        good = step.check(public, columns)
+        self._note(record, number, users[~good], "a reply outside the output space")
+        self._note(record, number, users[~step.speaks(users)], "it was not this user's turn")
+        fresh = self._fresh(record, number, place, columns)
+        counted = good & fresh
+        if not counted.any():
+            return
+        with np.errstate(all="ignore"):
+            rows = step.log_likelihood(public, {name: column[counted] for name, column in columns.items()})
+        rows = np.where(np.isnan(rows), -np.inf, rows)
+        self._note(record, number, users[counted][np.isneginf(rows).all(axis=1)], "a reply no input could have caused")
+        self.sums[place[counted]] += rows
+
+    def _fresh(self, record: int, number: int, place: NDArray[np.intp], columns: Columns) -> NDArray[np.bool_]:
+        """Which replies add something: the first of a user in a round, and any other one with other bytes."""
+        said = row_bytes(columns, len(place))
+        if number not in self._said:
+            self._said[number] = np.zeros((len(self.users), said.shape[1]), np.uint8)
+            self._spoke[number] = np.zeros(len(self.users), np.bool_)
+        again = self._spoke[number][place]
+        other = again & (self._said[number][place] != said).any(axis=1)
+        self._note(record, number, self.users[place[other]], "a second answer with other bytes")
+        self._said[number][place[~again]] = said[~again]
+        self._spoke[number][place] = True
+        fresh: NDArray[np.bool_] = ~again | other
+        return fresh
+
+    def _note(self, record: int, number: int, users: Users, what: str) -> None:
+        self.offended += len(users)
+        named = users[: NAMED - len(self.offences)]
+        self.offences += [Offence(user=int(user), round=number, record=record, what=what) for user in named]
+
+
+def row_bytes(columns: Columns, rows: int) -> NDArray[np.uint8]:
+    """Each user's reply as its bytes: one row a user, columns in the order of their names."""
+    parts = [
+        np.ascontiguousarray(columns[name]).reshape(rows, -1).view(np.uint8).reshape(rows, -1)
+        for name in sorted(columns)
+        if columns[name].size
+    ]
+    return np.concatenate(parts, axis=1) if parts else np.zeros((rows, 0), np.uint8)
+
+
+def reply_bytes(step: Round) -> int:
+    """Bytes of one user's reply."""
+    return sum(dtype.itemsize * int(np.prod(shape, dtype=np.int64)) for dtype, shape in step.reply.values())

@@ -1,0 +1,175 @@
+"""Privacy: the exact loss that the recorded messages caused to every user, against the claim.
+
+For one user and the recorded broadcasts, log p(message | x) is known for every input x. Summed over the user's
+messages, its largest minus its smallest value over x is the loss this transcript really caused.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from emulator.audit.conversation import Conversation, fits
+from emulator.audit.ledger import NAMED, Ledger, Offence, reply_bytes
+from emulator.audit.people import People
+from emulator.audit.verdict import Progress, Verdict, failed, passed, quiet, unknown
+from emulator.errors import RemoteProtocolError
+from emulator.messages import Replies, Setup, Users
+from emulator.protocol import Broadcast, Protocol, Round, check_arrays
+from emulator.randomizer import Floats
+from emulator.records import Record
+
+MOST_BYTES = 256 * 2**20
+BINS = 20
+# Probabilities are exact to the last bit but their logarithms are not: a few ulp of numbers below 64, for each part.
+ROUNDING = 1e-9
+
+
+@dataclass
+class Losses:
+    """What is kept of the users' losses: counts, the largest, those above the claim. It does not grow with users."""
+
+    claim: float
+    users: int = 0
+    largest: float = 0.0
+    largest_user: int | None = None
+    above: int = 0
+    named: list[dict[str, float]] = field(default_factory=list)
+    counts: NDArray[np.int64] = field(default_factory=lambda: np.zeros(BINS + 1, np.int64))
+    offences: list[Offence] = field(default_factory=list)
+    offended: int = 0
+
+    def take(self, users: Users, losses: Floats) -> None:
+        """Count one block of users."""
+        self.users += len(users)
+        worst = int(losses.argmax())
+        if self.largest_user is None or losses[worst] > self.largest:
+            self.largest, self.largest_user = float(losses[worst]), int(users[worst])
+        over = np.flatnonzero(losses > self.claim + ROUNDING)
+        self.above += len(over)
+        for place in over[: NAMED - len(self.named)]:
+            self.named.append({"user": int(users[place]), "loss": float(losses[place])})
+        within = np.clip(losses / (self.claim or 1.0) * BINS, 0, BINS - 1)
+        bins = np.where(losses > self.claim + ROUNDING, BINS, within).astype(np.int64)
+        self.counts += np.bincount(bins, minlength=BINS + 1)
+
+    def note(self, offences: list[Offence], count: int) -> None:
+        """Remember the first offences and count all."""
+        self.offended += count
+        self.offences += offences[: NAMED - len(self.offences)]
+
+    def evidence(self) -> dict[str, object]:
+        """For the report."""
+        edges = [self.claim * number / BINS for number in range(BINS + 1)]
+        return {
+            "claim": self.claim,
+            "max_loss": self.largest,
+            "users": self.users,
+            "max_loss_user": self.largest_user,
+            "above_claim": self.above,
+            "users_above": self.named,
+            "offences": [vars(each) for each in self.offences],
+            "histogram": {"edges": edges, "counts": self.counts[:BINS].tolist(), "above": int(self.counts[BINS])},
+        }
+
+
+def check_privacy(
+    conversation: Conversation,
+    *,
+    sample: int | None = None,
+    generator: np.random.Generator | None = None,
+    progress: Progress = quiet,
+    most_bytes: int = MOST_BYTES,
+) -> Verdict:
+    """Every user's exact loss is within the claim and every reply is one the protocol allows.
+
+    Users are taken in blocks whose ledgers fit `most_bytes`, with one reading of the record a block. `sample` looks
+    at so many users at random instead of all of them.
+    """
+    setup, protocol = conversation.setup, conversation.protocol
+    if setup is None or protocol is None:
+        return unknown(conversation.problem)
+    losses = Losses(claim=setup.epsilon)
+    people = _answering(conversation, protocol, losses)
+    blocks = _blocks(people, protocol, sample, generator or np.random.default_rng(), most_bytes)
+    total = min(len(people), sample or len(people))
+    for users in blocks:
+        ledger = Ledger(users, protocol.inputs)
+        for record, replies, step, public in _answers(conversation, protocol):
+            ledger.take(record.sequence, replies, step, public)
+        losses.note(ledger.offences, ledger.offended)
+        losses.take(users, ledger.losses)
+        progress("privacy", losses.users, total)
+    return _judge(setup, protocol, losses, len(people))
+
+
+def _answers(conversation: Conversation, protocol: Protocol) -> Iterator[tuple[Record, Replies, Round, Broadcast]]:
+    """Every frame of replies with its round and the broadcast it answers, if its arrays are as declared."""
+    public = conversation.broadcasts()
+    for record, replies in conversation.replies():
+        if _malformed(protocol, replies, public) == "":
+            yield record, replies, protocol.rounds[replies.round - 1], public[replies.round]
+
+
+def _malformed(protocol: Protocol, replies: Replies, public: dict[int, Broadcast]) -> str:
+    if replies.round not in public or not 1 <= replies.round <= len(protocol.rounds):
+        return "a reply to a round that was not announced"
+    step = protocol.rounds[replies.round - 1]
+    try:
+        check_arrays("its broadcast", public[replies.round], step.broadcast)
+        check_arrays("the reply", replies.columns, step.reply, len(replies.users))
+    except RemoteProtocolError as error:
+        return str(error)
+    return ""
+
+
+def _answering(conversation: Conversation, protocol: Protocol, losses: Losses) -> People:
+    """Who answered; replies without a likelihood and broadcasts that should have been refused are noted."""
+    people, public = People(), conversation.broadcasts()
+    refusable = {each.round: fits(protocol, each) for each in conversation.announces}
+    for record, replies in conversation.replies():
+        if not len(replies.users):
+            continue
+        wrong = _malformed(protocol, replies, public) or refusable.get(replies.round, "")
+        if wrong:
+            first = Offence(user=int(replies.users[0]), round=replies.round, record=record.sequence, what=wrong)
+            losses.note([first], len(replies.users))
+        if not _malformed(protocol, replies, public):
+            people.add(replies.users)
+    return people
+
+
+def _blocks(
+    people: People, protocol: Protocol, sample: int | None, generator: np.random.Generator, most_bytes: int
+) -> Iterator[Users]:
+    each = 8 * protocol.inputs + sum(reply_bytes(step) + 1 for step in protocol.rounds)
+    size = max(1, most_bytes // each)
+    if sample is None:
+        yield from people.blocks(size)
+        return
+    chosen = people.choose(sample, generator)
+    for start in range(0, len(chosen), size):
+        yield chosen[start : start + size]
+
+
+def _judge(setup: Setup, protocol: Protocol, losses: Losses, population: int) -> Verdict:
+    evidence = {**losses.evidence(), "delta": setup.delta, "population": population}
+    claim = protocol.claim
+    if (setup.epsilon, setup.delta) != (claim.epsilon, claim.delta):
+        reason = (
+            f"the setup claims epsilon {setup.epsilon:g} and delta {setup.delta:g}, its protocol is "
+            f"{claim.epsilon:g} and {claim.delta:g}"
+        )
+        return failed(reason, **evidence)
+    if losses.offences:
+        return failed(f"{losses.offended} offences, first {losses.offences[0]}", **evidence)
+    if losses.above and setup.delta == 0:
+        worst = f"user {losses.largest_user} lost {losses.largest:.6g}"
+        return failed(f"{losses.above} users lost more than epsilon {setup.epsilon:g}: {worst}", **evidence)
+    if losses.above:
+        reason = f"{losses.above} users lost more than epsilon, which a delta of {setup.delta:g} allows now and then"
+        return unknown(reason, **evidence)
+    if not losses.users:
+        return unknown("nobody replied", **evidence)
+    return passed(**evidence)

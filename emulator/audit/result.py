@@ -1,0 +1,27 @@
+"""Result: the analyst's every word recomputed from the record, bit for bit."""
+
+import numpy as np
+
+from emulator.audit.conversation import Conversation
+from emulator.audit.verdict import Verdict, failed, passed, unknown
+from emulator.errors import ParleyError
+from emulator.messages import Result
+from emulator.roles import AnalystRole
+
+
+def check_result(conversation: Conversation) -> Verdict:
+    """A fresh analyst that hears the record must say what the record says it said."""
+    setup, protocol, ending = conversation.setup, conversation.protocol, conversation.ending
+    recorded = ending.estimate if isinstance(ending, Result) else None
+    if setup is None or protocol is None:
+        return unknown(conversation.problem, estimate=recorded)
+    role = AnalystRole(protocol, setup.run)
+    for record, message in conversation.messages():
+        try:
+            with np.errstate(all="ignore"):
+                role.hear(message)
+        except (ParleyError, ArithmeticError, ValueError) as error:
+            return failed(f"record {record.sequence}: {error}", estimate=recorded, record=record.sequence)
+    if not isinstance(ending, Result):
+        return unknown("the record holds no result", estimate=None, rejected=role.rejected)
+    return passed(estimate=recorded, replied=role.replied, rejected=role.rejected)
