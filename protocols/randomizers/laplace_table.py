@@ -18,8 +18,8 @@ from protocols.randomizers.exact import (
 
 # Enough for any weight below 2^64, and cut off it rounds a ratio down.
 RATIO_BITS = 128
-# Leftover coin values pull estimates to the centre. So few of them stay below the noise of 10^12 users.
-NEGLIGIBLE = 2.0**64 * 1e-8
+# Outermost weights this close are next to equal: their tables differ by less than the ratio of one step.
+CLOSE_BITS = 16
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -86,9 +86,44 @@ def _build(outermost: int, numerator: int, reach: int) -> LaplaceTable:
     return LaplaceTable(weights=tuple(reversed(weights)), end=end)
 
 
+def _bracket(outermost: int, numerator: int, reach: int) -> tuple[LaplaceTable, LaplaceTable]:
+    """A table that fits 2^64 - 1 coin values and one that does not, their outermost weights next to equal."""
+    small = _build(outermost, numerator, reach)
+    stride = outermost * small.leftover // (WHOLE - small.leftover) + 1
+    while (large := _build(outermost + stride, numerator, reach)).leftover >= 1:
+        outermost, small = outermost + stride, large
+    while stride > max(1, outermost >> CLOSE_BITS):
+        stride //= 2
+        middle = _build(outermost + stride, numerator, reach)
+        if middle.leftover >= 1:
+            outermost, small = outermost + stride, middle
+            stride = large.weights[-1] - outermost
+        else:
+            large = middle
+    return small, large
+
+
+def _blend(small: LaplaceTable, large: LaplaceTable) -> LaplaceTable:
+    """Outside from the large table, inside from the small one, as far in as the coin values last.
+
+    A weight of the small table is within the ratio of the small weight outside it, hence of a larger one, too.
+    """
+    spare = small.leftover - 1
+    raised = min(large.end - small.end, spare // 2)
+    end, spare = small.end + raised, spare - 2 * raised
+    weights = list(small.weights)
+    for place in range(len(weights) - 1, 0, -1):
+        raised = min(large.weights[place] - weights[place], spare // 2)
+        if raised <= 0 and spare < 2:
+            break
+        weights[place] += raised
+        spare -= 2 * raised
+    return LaplaceTable(weights=tuple(weights), end=end)
+
+
 @lru_cache(maxsize=16)
 def laplace_table(epsilon: float, distance: int, reach: int) -> LaplaceTable:
-    """The table with ratio e^(eps/distance) whose weights fill 2^64 coin values as far as they can."""
+    """The table with ratio e^(eps/distance) whose weights use all but a few of the 2^64 coin values."""
     step = guarded(epsilon) / distance
     ratio = exponential_lower(step)
     numerator = (ratio.numerator << RATIO_BITS) // ratio.denominator
@@ -97,13 +132,5 @@ def laplace_table(epsilon: float, distance: int, reach: int) -> LaplaceTable:
     outermost = int((WHOLE - 1) * (ratio - 1) / whole) - 1
     if outermost < 1:
         raise BadInput(f"epsilon {epsilon} over {distance} steps leaves no coin value for the ends; use fewer steps")
-    table = _build(outermost, numerator, reach)
-    # Rounding down lost a little of the sum, which grows with the outermost weight: look for the largest that fits.
-    stride = outermost * table.leftover // (WHOLE - table.leftover) + 1
-    while stride and table.leftover * epsilon > NEGLIGIBLE:
-        fuller = _build(outermost + stride, numerator, reach)
-        if fuller.leftover >= 1:
-            outermost, table = outermost + stride, fuller
-        else:
-            stride //= 2
-    return table
+    # Rounding down loses some of the sum, which grows with the outermost weight; what is still left is blended in.
+    return _blend(*_bracket(outermost, numerator, reach))

@@ -11,9 +11,17 @@ from functools import lru_cache
 import numpy as np
 from scipy.special import betainc, gammaln
 
+from emulator.randomizer import Floats
+
 NODES = 512
 # In units of 1/sqrt(D) no angle beyond this has a probability a double can notice.
 REACH = 14.0
+
+
+@lru_cache(maxsize=1)
+def _nodes() -> tuple[Floats, Floats]:
+    points, weights = np.polynomial.legendre.leggauss(NODES)
+    return points, weights
 
 
 @lru_cache(maxsize=4096)
@@ -24,7 +32,7 @@ def best_moment(dimension: int, candidates: int, best: int, power: int) -> float
         # All first powers add up to 0 and all second powers to M/D in the mean, so look at the other candidates.
         rest = best_moment(dimension, candidates, candidates - best, power)
         return rest if power == 1 else candidates / dimension - rest
-    points, weights = np.polynomial.legendre.leggauss(NODES)
+    points, weights = _nodes()
     reach = min(np.pi / 2.0, REACH / np.sqrt(dimension))
     angle = 0.5 * reach * (points + 1.0)
     z = np.sin(angle)
