@@ -14,6 +14,7 @@ from launch.version import release
 # A command is loaded from launch/commands/<name>.py only when it is called, so that `parley --help` is quick.
 COMMANDS = {
     "run": "Run a protocol between processes on this machine.",
+    "audit": "Check what a run's record proves: integrity, rounds, exact privacy loss, result.",
     "protocols": "List the protocols there are.",
     "show": "Show the records of a transcript.",
     "node": "Start a board, an analyst or a user node by hand.",

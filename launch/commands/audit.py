@@ -1,0 +1,98 @@
+"""`parley audit`: what a run's record proves about it."""
+
+import json
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import click
+from rich.console import Console
+from rich.progress import BarColumn, TaskProgressColumn, TextColumn, TimeElapsedColumn
+from rich.progress import Progress as Bars
+
+from emulator.audit.report import Report
+from emulator.audit.report import audit as audit_transcript
+from emulator.audit.verdict import Progress, quiet
+from launch.recorded import find_run, json_option, run_argument, witness_option
+from launch.settings import CHECK_FAILED, GOOD, debug_option
+from protocols.registry import build
+
+
+@click.command()
+@run_argument
+@witness_option
+@click.option("--sample", type=click.IntRange(min=1), metavar="N", help="Look at N users chosen at random.")
+@click.option("--strict", is_flag=True, help="A check that could not be made counts as failed.")
+@json_option
+@click.option("--quiet", "silent", is_flag=True, help="No progress.")
+@debug_option
+def audit(run: Path, witness: Path | None, sample: int | None, strict: bool, as_json: bool, silent: bool) -> int:
+    """Check RUN: integrity, rounds, exact privacy loss of every user, fidelity, side channels, result.
+
+    RUN is the folder of a run, its name in runs/, or a transcript; without it, the latest run.
+    """
+    recorded = find_run(run, witness)
+    began = time.perf_counter()
+    with _progress(silent) as progress:
+        report = audit_transcript(
+            recorded.transcript, build, witness=recorded.load_witness(), sample=sample, progress=progress
+        )
+    seconds = time.perf_counter() - began
+    good = report.ok and not (strict and any(each.verdict == "unknown" for each in report.verdicts.values()))
+    record = {**report.record(), "ok": good, "seconds": seconds}
+    click.echo(json.dumps(record, indent=2) if as_json else describe(report, good, seconds))
+    return GOOD if good else CHECK_FAILED
+
+
+def describe(report: Report, good: bool, seconds: float) -> str:
+    """The report for people: a line a check, then how long it took."""
+    record = report.record()
+    lines = [f"{name.replace('_', ' '):<13} {_line(name, record[name])}" for name in report.verdicts]
+    users = record["privacy"].get("users")
+    speed = f"   {users / seconds:,.0f} users a second" if users else ""
+    return "\n".join([*lines, f"{'time':<13} {seconds:.2f} s{speed}", "good" if good else "NOT GOOD"])
+
+
+def _line(name: str, check: dict[str, Any]) -> str:
+    detail = check.get("reason") or DETAILS[name](check)
+    return f"{check['verdict']:<8} {detail}"
+
+
+def _privacy(check: dict[str, Any]) -> str:
+    part = "" if check["users"] == check["population"] else f" of {check['population']}"
+    return f"largest loss {check['max_loss']:.6g} of epsilon {check['claim']:g}, {check['users']}{part} users"
+
+
+DETAILS: dict[str, Callable[[dict[str, Any]], str]] = {
+    "integrity": lambda check: f"{check['records']} records, chain {check['chain'][:16]}, closed as {check['outcome']}",
+    "rounds": lambda check: (
+        f"{check['declared']} declared, {check['observed']} observed, {check['interaction']['observed']}; "
+        f"transport: {', '.join(f'{count} {kind}' for kind, count in check['transport'].items())}"
+    ),
+    "privacy": _privacy,
+    "fidelity": lambda check: f"{check['tests']} tests, smallest p-value {check['p_value']:.2g}",
+    "side_channels": lambda check: f"{check['tests']} tests, smallest p-value {check['p_value']:.2g}",
+    "result": lambda check: f"estimate {check['estimate']:.12g} recomputed bit for bit",
+}
+
+
+@contextmanager
+def _progress(silent: bool) -> Iterator[Progress]:
+    """A bar a check, if somebody watches."""
+    console = Console(stderr=True)
+    if silent or not console.is_terminal:
+        yield quiet
+        return
+    with Bars(
+        TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeElapsedColumn(), console=console
+    ) as bars:
+        tasks = {}
+
+        def show(check: str, done: int, total: int) -> None:
+            if check not in tasks:
+                tasks[check] = bars.add_task(check, total=total)
+            bars.update(tasks[check], completed=done, total=total)
+
+        yield show

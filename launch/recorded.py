@@ -1,0 +1,56 @@
+"""Runs that were recorded: what a person names as RUN, and the files that belong to it."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import click
+
+from emulator.errors import BadInput
+from emulator.witness import Witness
+from launch.folder import RUNS
+
+TRANSCRIPT, WITNESS = "transcript.parley", "witness.parley"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Recorded:
+    """A transcript and, where the emulation left one, the witness beside it."""
+
+    transcript: Path
+    witness: Path | None
+
+    def load_witness(self) -> Witness | None:
+        """The witness, or None where there is none; BadInput where it cannot be used."""
+        return None if self.witness is None else Witness.load(self.witness)
+
+    def need_witness(self) -> Witness:
+        """The witness, or BadInput: some questions cannot be answered from the transcript alone."""
+        if self.witness is None:
+            raise BadInput(f"{self.transcript} has no {WITNESS} beside it; name one with --witness FILE")
+        return Witness.load(self.witness)
+
+
+def find_run(named: Path, witness: Path | None = None) -> Recorded:
+    """A folder of a run, a transcript, or the name of a folder in runs/."""
+    for candidate in (named, RUNS / named):
+        if candidate.is_dir() and (candidate / TRANSCRIPT).is_file():
+            return _with_witness(candidate / TRANSCRIPT, witness)
+        if candidate.is_file():
+            return _with_witness(candidate, witness)
+    if named.is_dir():
+        raise BadInput(f"{named} holds no {TRANSCRIPT}; give the folder of a run or a transcript")
+    raise BadInput(f"{named} is no run; give the folder of a run, its name in {RUNS}/ or a transcript")
+
+
+def _with_witness(transcript: Path, given: Path | None) -> Recorded:
+    beside = transcript.with_name(WITNESS)
+    if given is not None:
+        return Recorded(transcript=transcript, witness=given)
+    return Recorded(transcript=transcript, witness=beside if beside.is_file() else None)
+
+
+run_argument = click.argument("run", type=click.Path(path_type=Path), default=RUNS / "latest")
+witness_option = click.option(
+    "--witness", type=click.Path(path_type=Path), help=f"The private record.  [default: {WITNESS} beside the run]"
+)
+json_option = click.option("--json", "as_json", is_flag=True, help="Print one record of JSON.")
