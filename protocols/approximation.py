@@ -14,7 +14,7 @@ import numpy as np
 
 from emulator.errors import BadInput
 from emulator.randomizer import Floats
-from protocols.factorization.model import Factorization
+from protocols.factorization.model import Factorization, signed, symmetric
 from protocols.factorization.operator import Dense
 from protocols.factorization.sdp import LARGEST as LARGEST_PROGRAM
 from protocols.factorization.sdp import SolverFailed, zeta
@@ -58,18 +58,21 @@ def useful_approximations(workload: Workload, *, epsilon: float, users: int) -> 
     except SolverFailed:
         return
     if optimum.alpha > 0 and optimum.factorization.upper > 0:
-        yield dense(workload, optimum.factorization)
+        yield Approximation(factors=optimum.factorization, target=shifted(workload))
 
 
 def exact(workload: Workload) -> Approximation:
     """W's own factors."""
-    factors = factorize(workload)
-    return Approximation(factors=factors) if workload.structure.kind not in COMPUTED else dense(workload, factors)
+    computed = workload.structure.kind in COMPUTED
+    return Approximation(factors=factorize(workload), target=shifted(workload) if computed else None)
 
 
-def dense(workload: Workload, factors: Factorization) -> Approximation:
-    """Factors as they travel, entry by entry: everybody computes with exactly these numbers."""
-    return Approximation(factors=_plain(factors.left.dense(), factors.right.dense()), target=shifted(workload))
+def double(approximation: Approximation) -> Approximation:
+    """L and R as they travel, entry by entry: everybody computes with exactly these numbers."""
+    if approximation.target is None:
+        return approximation
+    factors = approximation.factors
+    return Approximation(factors=_plain(factors.left.dense(), factors.right.dense()), target=approximation.target)
 
 
 def shifted(workload: Workload) -> Floats:
@@ -93,6 +96,36 @@ def read_approximation(workload: Workload, parameters: Mapping[str, Any]) -> App
     target = shifted(workload)
     left, right = (given_factor(parameters.get(name), name, workload.size) for name in ("left", "right"))
     return Approximation(factors=_plain(left, right), target=target)
+
+
+def signed_parameters(approximation: Approximation) -> dict[str, Floats]:
+    """The same for W~ = A'DA."""
+    if approximation.target is None:
+        return {}
+    whole = signed(approximation.factors)
+    return {"factor": whole.factor.dense(), "signs": whole.signs}
+
+
+def read_signed(workload: Workload, parameters: Mapping[str, Any]) -> Approximation:
+    """The A and D a Setup describes, measured likewise."""
+    if "factor" not in parameters and "signs" not in parameters and workload.structure.kind not in COMPUTED:
+        return exact(workload)
+    factor = given_factor(parameters.get("factor"), "single", workload.size)
+    signs = parameters.get("signs")
+    if not isinstance(signs, np.ndarray) or signs.dtype != np.float64 or signs.shape != (len(factor),):
+        raise BadInput(f"the signs of the factor should be {len(factor)} float64")
+    if not np.all(np.abs(signs) == 1):
+        raise BadInput("the signs of the factor should be +1 or -1")
+    return Approximation(factors=symmetric(Dense(factor), signs, 0.0), target=shifted(workload))
+
+
+def single(approximation: Approximation) -> Approximation:
+    """W~ = A'DA with the A and D that travel."""
+    if approximation.target is None:
+        return approximation
+    whole = signed(approximation.factors)
+    factors = symmetric(Dense(whole.factor.dense()), whole.signs, 0.0)
+    return Approximation(factors=factors, target=approximation.target)
 
 
 def _plain(left: Floats, right: Floats) -> Factorization:

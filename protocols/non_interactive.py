@@ -6,8 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+import numpy as np
+
 from emulator.protocol import Broadcast, Estimate, Interaction, Round, Tally
-from emulator.randomizer import Shape
+from emulator.randomizer import Floats, Shape
 from protocols.pairwise import QUANTILE_95, Pairwise
 from protocols.steps import ComposedRound
 
@@ -34,6 +36,22 @@ class NonInteractive(Pairwise):
     def seen_variance(self, tally: Tally) -> float:
         """The form's MSE as far as the tally shows which histogram it is."""
 
+    def means(self, tally: Tally) -> dict[str, float]:
+        """What the statistic needs besides the form."""
+        return self.side.means(tally)
+
+    def mean_variances(self, replies: int) -> dict[str, float]:
+        """The noise of those means."""
+        return self.side.variances(replies)
+
+    def value(self, form: float, means: Mapping[str, float], replies: int) -> float:
+        """The statistic from the form h'Wh."""
+        return self.workload.value(form, means, replies)
+
+    def slopes(self, form: float, means: Mapping[str, float], replies: int) -> Mapping[str, float]:
+        """Its derivatives, by which errors propagate."""
+        return self.workload.gradient(form, means, replies)
+
     @property
     def rounds(self) -> tuple[Round, ...]:
         return (self.step,)
@@ -42,22 +60,25 @@ class NonInteractive(Pairwise):
     def planned_replies(self) -> tuple[int, ...]:
         return (self.users,)
 
+    def predicted_rmse(self, histogram: Floats | None = None) -> float:
+        guess = np.full(self.inputs, 1 / self.inputs) if histogram is None else histogram
+        means = {name: float(query @ guess) for name, query in self.workload.linear_queries().items()}
+        slopes = self.slopes(self.workload.form(guess), means, self.users)
+        variances = {**self.mean_variances(self.users), "form": self.form_variance((self.users,), histogram)}
+        return root_of_sum(slopes, variances)
+
     def conclude(self, heard: tuple[tuple[Broadcast, Tally], ...]) -> Estimate:
         tally = heard[0][1]
         present = max(2, tally.replies)
-        means = self.side.means(tally)
+        means = self.means(tally)
         form = self.form(tally) + self.workload.shift
-        slopes = self.workload.gradient(form, means, present)
-        variances = self.side.variances(tally.replies)
+        variances = self.mean_variances(tally.replies)
         variances["form"] = self.seen_variance(tally) + self._dropout_variance((tally.replies,))
-        rmse = math.sqrt(sum(slopes[name] ** 2 * variance for name, variance in variances.items()))
-        value = self.workload.value(form, means, present)
-        return estimate(value, rmse, {"form": form, **means, **self._balance(means, variances)})
-
-    def _balance(self, means: Mapping[str, float], variances: Mapping[str, float]) -> dict[str, bool]:
-        if "positive" not in means:
-            return {}
-        return {"balanced": balanced(means["positive"], math.sqrt(variances["positive"]))}
+        rmse = root_of_sum(self.slopes(form, means, present), variances)
+        details = {"form": form, **means}
+        if "positive" in means:
+            details["balanced"] = balanced(means["positive"], math.sqrt(variances["positive"]))
+        return estimate(self.value(form, means, present), rmse, details)
 
 
 class OnlyRound(ComposedRound):
@@ -77,3 +98,8 @@ def estimate(value: float, rmse: float, details: Mapping[str, Any]) -> Estimate:
     """A value with its normal 95% interval."""
     half = QUANTILE_95 * rmse
     return Estimate(value=value, predicted_rmse=rmse, interval95=(value - half, value + half), details=dict(details))
+
+
+def root_of_sum(slopes: Mapping[str, float], variances: Mapping[str, float]) -> float:
+    """The RMSE of a function of independent estimates, by its gradient."""
+    return math.sqrt(sum(slopes[name] ** 2 * variance for name, variance in variances.items()))

@@ -11,7 +11,13 @@ from typing import Any, ClassVar, Self
 
 from emulator.protocol import Broadcast, Inputs, Tally
 from emulator.randomizer import Floats
-from protocols.approximation import Approximation, approximation_parameters, read_approximation, useful_approximations
+from protocols.approximation import (
+    Approximation,
+    approximation_parameters,
+    double,
+    read_approximation,
+    useful_approximations,
+)
 from protocols.factors import infinity_norm
 from protocols.noise import FormNoise, noise_of
 from protocols.non_interactive import NonInteractive, OnlyRound
@@ -42,7 +48,7 @@ class OneRound(NonInteractive):
     def design(cls, workload: Workload, *, epsilon: float, users: int) -> Self:
         """Of W's own factors, those of zeta(W, n) and their rank reductions, those with the least predicted error."""
         drafts = [
-            cls._tuned(cls(workload=workload, epsilon=epsilon, users=users, approximation=each, best=1))
+            cls._tuned(cls(workload=workload, epsilon=epsilon, users=users, approximation=double(each), best=1))
             for each in useful_approximations(workload, epsilon=epsilon, users=users)
         ]
         return min(drafts, key=lambda draft: draft.form_variance((users,)))

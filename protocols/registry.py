@@ -8,7 +8,10 @@ from typing import Protocol as Interface
 from emulator.errors import BadInput
 from emulator.protocol import Protocol, Round
 from protocols.one_round import OneRound
+from protocols.one_round_tuned import OneRoundTuned
 from protocols.three_round import ThreeRound
+from protocols.three_round_tuned import ThreeRoundTuned
+from protocols.two_round_tuned import TwoRoundTuned
 from protocols.workloads.workload import Workload
 
 
@@ -75,5 +78,5 @@ def check_rounds(protocol: Protocol) -> Protocol:
     return protocol
 
 
-for _kind in (ThreeRound, OneRound):
+for _kind in (ThreeRound, ThreeRoundTuned, TwoRoundTuned, OneRound, OneRoundTuned):
     register(_kind)
