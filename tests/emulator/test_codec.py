@@ -56,7 +56,7 @@ def replies(draw: st.DrawFn) -> messages.Replies:
     trailing = draw(st.lists(hnp.array_shapes(min_dims=0, max_dims=2, min_side=0, max_side=3), max_size=2))
     columns = {draw(keys): draw(arrays_of((len(users), *shape))) for shape in trailing}
     chunk = draw(st.integers(0, 2**30))
-    rest = {"run": draw(names), "round": draw(counts), "node": draw(names)}
+    rest: dict[str, Any] = {"run": draw(names), "round": draw(counts), "node": draw(names)}
     return messages.Replies(**rest, chunk=chunk, chunks=chunk + draw(st.integers(1, 9)), users=users, columns=columns)
 
 
@@ -93,13 +93,13 @@ ANY_MESSAGE: dict[type[messages.Message], st.SearchStrategy[messages.Message]] =
         round=counts,
         missing=st.dictionaries(names, st.lists(counts, max_size=4).map(tuple), max_size=3),
     ),
-    messages.Resume: st.builds(messages.Resume, sequence=counts),
+    messages.Resume: st.builds(messages.Resume, sequence=counts, count=counts),
     messages.Event: st.builds(messages.Event, event=texts, node=texts, round=counts, detail=texts),
 }
 any_message = st.one_of(*ANY_MESSAGE.values())
 
 
-def steady(examples: int) -> Any:
+def steady(examples: int) -> settings:
     """The same examples on every machine."""
     return settings(max_examples=examples, deadline=None, derandomize=True)
 

@@ -43,7 +43,7 @@ GOOD: dict[type[Message], dict[str, Any]] = {
     },
     messages.Abort: {"run": "r1", "outcome": "failed", "reason": "below the quorum"},
     messages.Reminder: {"run": "r1", "round": 1, "missing": {"user-1": (0, 2)}},
-    messages.Resume: {"sequence": 0},
+    messages.Resume: {"sequence": 0, "count": 0},
     messages.Event: {"event": "drop", "node": "user-1", "round": 1, "detail": "loss"},
 }
 
