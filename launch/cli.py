@@ -15,6 +15,7 @@ from launch.version import release
 COMMANDS = {
     "run": "Run a protocol between processes on this machine.",
     "audit": "Check what a run's record proves: integrity, rounds, exact privacy loss, result.",
+    "replay": "Run a recorded conversation again and show the first difference.",
     "protocols": "List the protocols there are.",
     "show": "Show the records of a transcript.",
     "node": "Start a board, an analyst or a user node by hand.",

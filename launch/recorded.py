@@ -5,9 +5,11 @@ from pathlib import Path
 
 import click
 
-from emulator.errors import BadInput
+from emulator.audit.conversation import Conversation, listen
+from emulator.errors import BadInput, TranscriptError
 from emulator.witness import Witness
 from launch.folder import RUNS
+from protocols.registry import build
 
 TRANSCRIPT, WITNESS = "transcript.parley", "witness.parley"
 
@@ -18,6 +20,13 @@ class Recorded:
 
     transcript: Path
     witness: Path | None
+
+    def listen(self) -> Conversation:
+        """The conversation on record; BadInput where the record was altered, for then it proves nothing."""
+        try:
+            return listen(self.transcript, build)
+        except TranscriptError as error:
+            raise BadInput(f"{error}; see `parley audit`") from error
 
     def load_witness(self) -> Witness | None:
         """The witness, or None where there is none; BadInput where it cannot be used."""

@@ -1,0 +1,61 @@
+"""`parley replay`: run the recorded conversation again and show the first difference."""
+
+import asyncio
+import json
+from pathlib import Path
+
+import click
+
+from emulator.audit.conversation import Conversation
+from emulator.errors import BadInput
+from emulator.replay import Replay, Role, replay_analyst, replay_users
+from launch.recorded import Recorded, find_run, json_option, run_argument, witness_option
+from launch.settings import CHECK_FAILED, GOOD, debug_option
+from nodes.replay import Timing, replay_live
+
+
+@click.command()
+@run_argument
+@click.option("--role", type=click.Choice(["analyst", "users", "all"]), default="analyst", show_default=True)
+@click.option("--live", is_flag=True, help="Send the record through real sockets to a fresh analyst process.")
+@click.option(
+    "--timing",
+    type=click.Choice(["fast", "recorded"]),
+    default="fast",
+    show_default=True,
+    help="With --live: as fast as it goes, or with the pauses of the record.",
+)
+@witness_option
+@json_option
+@debug_option
+def replay(run: Path, role: Role, live: bool, timing: Timing, witness: Path | None, as_json: bool) -> int:
+    """Replay RUN: the analyst's words from the record, the users' replies from the witness, byte for byte.
+
+    RUN is the folder of a run, its name in runs/, or a transcript; without it, the latest run.
+    """
+    if timing == "recorded" and not live:
+        raise BadInput("--timing recorded is for --live; without sockets there is nothing to wait for")
+    recorded = find_run(run, witness)
+    outcome = _replay(recorded.listen(), recorded, role, live, timing)
+    click.echo(json.dumps(outcome.record(), indent=2) if as_json else describe(outcome))
+    return GOOD if outcome.identical else CHECK_FAILED
+
+
+def _replay(conversation: Conversation, recorded: Recorded, role: Role, live: bool, timing: Timing) -> Replay:
+    parts: list[Replay] = []
+    if role in ("analyst", "all"):
+        parts.append(asyncio.run(replay_live(conversation, timing)) if live else replay_analyst(conversation))
+    if role in ("users", "all"):
+        parts.append(replay_users(conversation, recorded.need_witness()))
+    difference = next((part.difference for part in parts if part.difference is not None), None)
+    return Replay(role=role, compared=sum(part.compared for part in parts), difference=difference)
+
+
+def describe(outcome: Replay) -> str:
+    """The outcome for people."""
+    if outcome.difference is None:
+        return f"identical: {outcome.compared} messages and replies of {outcome.role} came out the same, byte for byte"
+    found = outcome.difference
+    who = "the analyst" if found.user is None else f"user {found.user}"
+    where = f"round {found.round}, {who}" if found.round is not None else who
+    return f"DIFFERENT: {where}\n  recorded  {json.dumps(found.recorded)}\n  replayed  {json.dumps(found.replayed)}"

@@ -1,0 +1,137 @@
+"""A live replay: recorded frames go through real sockets to a fresh analyst process, whose words are compared."""
+
+import asyncio
+import json
+import os
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Literal
+
+from emulator.addresses import BoardAddresses
+from emulator.audit.conversation import Conversation
+from emulator.board import ANALYST_NAME
+from emulator.codec import decode, envelope, pack
+from emulator.differences import Difference, compare_messages
+from emulator.errors import LocalProtocolError
+from emulator.messages import Message, Resume, Setup
+from emulator.records import Record
+from emulator.replay import Replay, speaking
+from emulator.sockets import open_board
+from emulator.transport import BoardPort
+
+Timing = Literal["fast", "recorded"]
+LONGEST_SILENCE = 60.0
+LEAVE_SECONDS = 10.0
+
+
+class Player:
+    """The board's side of a replay: delivers what is on record, and waits where the analyst is to speak."""
+
+    def __init__(self, port: BoardPort, conversation: Conversation, timing: Timing) -> None:
+        self.port = port
+        self.conversation = conversation
+        self.timing = timing
+        self.compared = 0
+        self._next = 0
+        self._said: list[bytes] = []
+        self._echoed: set[bytes] = set()
+
+    async def play(self) -> Difference | None:
+        """Deliver the record; the first word of the analyst that is not the recorded one."""
+        before: int | None = None
+        for record in self.conversation.reader:
+            if self.timing == "recorded" and before is not None:
+                await asyncio.sleep(max(0, record.time_ns - before) / 1e9)
+            before = record.time_ns
+            if record.sender == ANALYST_NAME:
+                difference = await self._compare(record)
+                if difference is not None:
+                    return difference
+            while not await self.port.deliver(envelope(record.sequence, record.sender, record.frame)):
+                await self._listen(f"takes no record {record.sequence}")
+            self._next = record.sequence + 1
+        return None
+
+    async def _compare(self, record: Record) -> Difference | None:
+        while not self._said:
+            await self._listen(f"should say what is in record {record.sequence}")
+        frame = self._said.pop(0)
+        self.compared += 1
+        self._echoed.add(frame)
+        return None if frame == record.frame else compare_messages(record.message, decode(frame))
+
+    async def _listen(self, waiting_for: str) -> None:
+        """Hear the analyst: its words are kept once, its requests for records it missed are met."""
+        received = await self.port.receive(timeout=LONGEST_SILENCE)
+        if not received:
+            raise LocalProtocolError(f"the analyst has been silent for {LONGEST_SILENCE:g} s; it {waiting_for}")
+        for each in received:
+            message: Message = decode(each.frame)
+            if isinstance(message, Resume):
+                await self._again(message.sequence)
+            elif each.frame not in self._echoed and each.frame not in self._said:
+                self._said.append(each.frame)
+
+    async def _again(self, sequence: int) -> None:
+        for record in self.conversation.reader.since(sequence):
+            if record.sequence >= self._next:
+                return
+            await self.port.deliver(envelope(record.sequence, record.sender, record.frame))
+
+
+async def replay_live(conversation: Conversation, timing: Timing = "fast") -> Replay:
+    """Bind a board's port, start an analyst, play the record to it."""
+    setup, _ = speaking(conversation)
+    port = open_board(BoardAddresses.on())
+    try:
+        with TemporaryDirectory(prefix="parley-replay-") as folder:
+            async with _analyst(setup, port.addresses, Path(folder)) as process:
+                player = Player(port, conversation, timing)
+                playing, ended = asyncio.ensure_future(player.play()), asyncio.ensure_future(process.wait())
+                await asyncio.wait({playing, ended}, return_when=asyncio.FIRST_COMPLETED)
+                difference = await _outcome(playing, ended)
+    finally:
+        port.close()
+    return Replay(role="analyst", compared=player.compared, difference=difference)
+
+
+async def _outcome(playing: "asyncio.Future[Difference | None]", ended: "asyncio.Future[int]") -> Difference | None:
+    if not playing.done():
+        # The analyst leaves when it has heard its last word; what is left of the record is for others.
+        done, _ = await asyncio.wait({playing}, timeout=LEAVE_SECONDS)
+        if not done:
+            playing.cancel()
+            raise LocalProtocolError(f"the analyst ended with exit code {ended.result()} before the record did")
+    ended.cancel()
+    return playing.result()
+
+
+@asynccontextmanager
+async def _analyst(setup: Setup, board: BoardAddresses, folder: Path) -> AsyncIterator[asyncio.subprocess.Process]:
+    """A fresh analyst process that finds the board's port; gone when the context is left."""
+    plan, addresses = folder / "plan.parley", folder / "addresses.json"
+    plan.write_bytes(pack({"protocol": setup.protocol, "parameters": setup.parameters}))
+    addresses.write_text(json.dumps({"post": board.post, "feed": board.feed, "desk": board.desk}))
+    root = str(Path(__file__).resolve().parent.parent)
+    path = os.pathsep.join(filter(None, (root, os.environ.get("PYTHONPATH"))))
+    arguments = ("--run", setup.run, "--addresses", str(addresses), "--plan", str(plan))
+    process = await asyncio.create_subprocess_exec(
+        sys.executable,
+        "-P",
+        "-m",
+        "nodes.analyst",
+        *arguments,
+        stdin=asyncio.subprocess.DEVNULL,
+        stdout=asyncio.subprocess.DEVNULL,
+        stderr=asyncio.subprocess.DEVNULL,
+        env={**os.environ, "PYTHONPATH": path},
+    )
+    try:
+        yield process
+    finally:
+        if process.returncode is None:
+            process.kill()
+        await process.wait()
