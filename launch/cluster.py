@@ -24,6 +24,9 @@ BOARD, ANALYST = "board", "analyst"
 LOOK_SECONDS = 0.05
 LEAVE_SECONDS = 3.0
 REHEARSE_FROM = 16
+# A crowd of users must not keep board and analyst, whom all of them wait for, from the processor.
+CROWD = 64
+CROWD_NICENESS = 10
 # The board holds two connections a node and a few of its own; the nodes two and what an event loop needs.
 DESCRIPTORS_A_NODE = 4
 SPARE_DESCRIPTORS = 64
@@ -210,4 +213,5 @@ class Cluster:
 
     def _order(self, name: str, node: str, arguments: dict[str, object]) -> Order:
         words = tuple(str(word) for pair in arguments.items() for word in pair)
-        return Order(name=name, node=node, arguments=words, log=self.folder.log(name))
+        niceness = CROWD_NICENESS if node == "user" and self.layout.processes >= CROWD else 0
+        return Order(name=name, node=node, arguments=words, log=self.folder.log(name), niceness=niceness)

@@ -134,7 +134,7 @@ class Nursery:
 
     def _obey(self, request: dict[str, Any]) -> None:
         if request["request"] == "spawn":
-            self._spawn(request["name"], request["node"], request["arguments"], request["log"])
+            self._spawn(request)
         elif request["request"] == "prepare":
             prepare(request["plan"], request["rehearse"])
         else:
@@ -146,19 +146,19 @@ class Nursery:
             if name in wanted:
                 os.kill(pid, number)
 
-    def _spawn(self, name: str, node: str, arguments: list[str], log: str) -> None:
-        nursery = os.getpid()
+    def _spawn(self, request: dict[str, Any]) -> None:
+        nursery, name = os.getpid(), request["name"]
         try:
             pid = os.fork()
         except OSError as error:
             self.channel.send({"event": "refused", "name": name, "reason": str(error)})
             return
         if pid == 0:
-            self._become(nursery, node, arguments, log)
+            self._become(nursery, request)
         self.children[pid] = name
         self.channel.send({"event": "spawned", "name": name, "pid": pid})
 
-    def _become(self, nursery: int, node: str, arguments: list[str], log: str) -> None:
+    def _become(self, nursery: int, request: dict[str, Any]) -> None:
         """In the child: let go of all that is the nursery's, run the node, and never return."""
         code = CRASHED
         try:
@@ -169,8 +169,9 @@ class Nursery:
             self._selector.close()
             for each in (self.channel.stream, self._woken, self._wake):
                 each.close()
-            redirect(log)
-            code = run_node(node, arguments)
+            redirect(request["log"])
+            os.nice(request["niceness"])
+            code = run_node(request["node"], request["arguments"])
         finally:
             # The last thing this process does is to write down why; the nursery reports the exit code.
             if sys.exception() is not None:

@@ -25,12 +25,13 @@ SINGLE_THREADED = dict.fromkeys(
 
 @dataclass(frozen=True, kw_only=True)
 class Order:
-    """One node to start: its name, its kind (board, analyst or user), its arguments and its log."""
+    """One node to start: its name, its kind (board, analyst or user), its arguments, its log, its niceness."""
 
     name: str
     node: str
     arguments: tuple[str, ...]
     log: Path
+    niceness: int = 0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -106,6 +107,7 @@ class Processes:
                     "node": order.node,
                     "arguments": list(order.arguments),
                     "log": str(order.log),
+                    "niceness": order.niceness,
                 }
             )
             self._hear()

@@ -1,0 +1,141 @@
+"""`parley show`: the records of a transcript, and where it is truncated or altered."""
+
+import json
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import click
+
+from emulator.errors import BadInput, TranscriptError
+from emulator.messages import KINDS, Message, Ready, Replies
+from emulator.transcript import Record, TranscriptReader
+from launch.recorded import find_run, json_option, run_argument
+from launch.settings import CHECK_FAILED, GOOD, debug_option
+
+HEADINGS = f"{'record':>8}  {'time':<15}  {'sender':<16}  {'kind':<9}  {'round':>5}  {'bytes':>9}  what"
+
+
+@click.command()
+@run_argument
+@click.option("--round", "number", type=int, help="Only records of this round.")
+@click.option("--user", type=int, help="Only replies of this user, and what its node said of itself.")
+@click.option("--kind", metavar="KIND", help=f"Only messages of this kind: {', '.join(KINDS)}.")
+@json_option
+@debug_option
+def show(run: Path, number: int | None, user: int | None, kind: str | None, as_json: bool) -> int:
+    """Show the records of RUN: the folder of a run, its name, or a transcript; by default the latest run.
+
+    Exit code 1 if it is truncated or altered, after all the records before that place.
+    """
+    if kind is not None and kind not in KINDS:
+        raise BadInput(f"no message is of the kind {kind!r}; there are {', '.join(KINDS)}")
+    try:
+        reader = TranscriptReader(find_run(run).transcript)
+    except TranscriptError as error:
+        click.echo(f"parley: {error}", err=True)
+        return CHECK_FAILED
+    listing = Listing(reader)
+    rows = (row(record) for record in listing if chosen(record.message, number, user, kind))
+    if as_json:
+        records = list(rows)
+        click.echo(json.dumps({"run": reader.run, "records": records, **listing.ending()}, indent=2))
+        if listing.damage:
+            click.echo(listing.last_words(), err=True)
+    else:
+        click.echo(HEADINGS)
+        for each in rows:
+            click.echo(line(each))
+        click.echo(listing.last_words(), err=listing.damage is not None)
+    return CHECK_FAILED if listing.damage else GOOD
+
+
+class Listing:
+    """The records up to the end or to the first damage, which it then can name."""
+
+    def __init__(self, reader: TranscriptReader) -> None:
+        self.reader = reader
+        self.damage: str | None = None
+        self._seen = 0
+
+    def __iter__(self) -> Iterator[Record]:
+        try:
+            for record in self.reader:
+                # Decoded here, so that a frame that makes no sense is damage at this very record.
+                record.message  # noqa: B018
+                yield record
+                self._seen = record.sequence + 1
+        except TranscriptError as error:
+            self.damage = str(error)
+            return
+        if self.reader.closing is None:
+            self.damage = (
+                f"{self.reader.path} is truncated: it ends at byte {self.reader.truncated_at}, after {self._seen} "
+                "whole records and without a closing record"
+            )
+
+    def ending(self) -> dict[str, Any]:
+        closing = self.reader.closing
+        described = None if closing is None else {"outcome": closing.outcome, "reason": closing.reason}
+        return {"closing": described, "damage": self.damage}
+
+    def last_words(self) -> str:
+        closing = self.reader.closing
+        if self.damage is not None or closing is None:
+            return f"parley: {self.damage}"
+        return f"{closing.outcome} after {closing.records} records" + (f": {closing.reason}" if closing.reason else "")
+
+
+def chosen(message: Message, number: int | None, user: int | None, kind: str | None) -> bool:
+    """Does the message pass the filters?"""
+    if kind is not None and message.kind != kind:
+        return False
+    if number is not None and getattr(message, "round", None) != number:
+        return False
+    if user is None:
+        return True
+    if isinstance(message, Replies):
+        return bool((message.users == user).any())
+    return isinstance(message, Ready) and message.first <= user < message.first + message.users
+
+
+def row(record: Record) -> dict[str, Any]:
+    """What is shown of a record."""
+    message = record.message
+    return {
+        "sequence": record.sequence,
+        "time": record.time,
+        "sender": record.sender,
+        "kind": message.kind,
+        "round": getattr(message, "round", None),
+        "bytes": len(record.frame),
+        "what": what(message),
+    }
+
+
+def what(message: Message) -> str:
+    """A few words about the content."""
+    if isinstance(message, Replies):
+        if len(message.users) == 0:
+            return "nobody speaks"
+        first, last = int(message.users[0]), int(message.users[-1])
+        return f"user {first}" if first == last else f"{len(message.users)} users, {first} to {last}"
+    if isinstance(message, Ready):
+        return f"process {message.pid}, users {message.first} to {message.first + message.users - 1}"
+    for name in ("estimate", "reason", "detail", "protocol", "replies", "nodes"):
+        if hasattr(message, name):
+            return f"{name} {getattr(message, name)}"
+    if hasattr(message, "missing"):
+        return f"{len(message.missing)} nodes missing"
+    return ", ".join(f"{name} {array.shape}" for name, array in getattr(message, "broadcast", {}).items())
+
+
+def line(shown: dict[str, Any]) -> str:
+    """A row of the table."""
+    moment = datetime.fromtimestamp(shown["time"], UTC).strftime("%H:%M:%S.%f")
+    number = "" if shown["round"] is None else shown["round"]
+    return (
+        f"{shown['sequence']:>8}  {moment:<15}  {shown['sender']:<16}  {shown['kind']:<9}  "
+        f"{number:>5}  {shown['bytes']:>9}  {shown['what']}"
+    )
