@@ -89,13 +89,7 @@ class Pairwise(Protocol):
         form = shifted_form + self.workload.shift
         value = self.workload.value(form, means, self.users)
         rmse = self._rmse(self.workload.gradient(form, means, self.users), replies, None)
-        half = QUANTILE_95 * rmse
-        return Estimate(
-            value=value,
-            predicted_rmse=rmse,
-            interval95=(value - half, value + half),
-            details={"form": form, **means},
-        )
+        return interval(value, rmse, {"form": form, **means})
 
     def _rmse(self, slopes: Mapping[str, float], replies: tuple[int, ...], histogram: Floats | None) -> float:
         variances = self.side.variances(replies[0])
@@ -107,6 +101,12 @@ class Pairwise(Protocol):
         stayed = min(1.0, min(got / planned for got, planned in zip(replies, self.planned_replies, strict=True)))
         low, high = self.workload.bounds
         return (high - low) ** 2 / self.users * (1 / stayed - 1)
+
+
+def interval(value: float, rmse: float, details: Mapping[str, Any]) -> Estimate:
+    """A value with the 95% interval of a normal error."""
+    half = QUANTILE_95 * rmse
+    return Estimate(value=value, predicted_rmse=rmse, interval95=(value - half, value + half), details=dict(details))
 
 
 def common(parameters: Mapping[str, Any], *names: str, optional: tuple[str, ...] = ()) -> dict[str, Any]:

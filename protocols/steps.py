@@ -40,6 +40,10 @@ class ComposedRound(Round):
     def inputs(self) -> int:
         """k."""
 
+    def parts_for(self, public: Broadcast) -> tuple[Part, ...]:
+        """The randomizers once the broadcast is known: the same columns and coins, perhaps another range."""
+        return self.parts
+
     @property
     def epsilon(self) -> float:
         """Basic composition."""
@@ -59,7 +63,7 @@ class ComposedRound(Round):
         values = self.functions(public, inputs)
         replies: dict[str, NDArray[np.generic]] = {}
         start = 0
-        for part in self.parts:
+        for part in self.parts_for(public):
             flips = coins[:, start : start + part.randomizer.coins]
             start += part.randomizer.coins
             sampled = part.randomizer.sample(values[part.name], flips)
@@ -67,23 +71,29 @@ class ComposedRound(Round):
         return replies
 
     def check(self, public: Broadcast, replies: Columns) -> NDArray[np.bool_]:
-        checks = [part.randomizer.check(self._own(part, replies)) for part in self.parts]
+        checks = [part.randomizer.check(self._own(part, replies)) for part in self.parts_for(public)]
         return np.asarray(np.logical_and.reduce(checks), dtype=np.bool_)
 
     def log_likelihood(self, public: Broadcast, replies: Columns) -> Floats:
         values = self.functions(public, np.arange(self.inputs))
-        terms = [part.randomizer.log_likelihood(self._own(part, replies), values[part.name]) for part in self.parts]
+        terms = [
+            part.randomizer.log_likelihood(self._own(part, replies), values[part.name])
+            for part in self.parts_for(public)
+        ]
         total: Floats = np.sum(terms, axis=0)
         return total
 
     def tally(self, public: Broadcast, replies: Columns) -> Tally:
-        sums = {part.name: np.asarray(part.randomizer.total(self._own(part, replies))) for part in self.parts}
+        sums = {
+            part.name: np.asarray(part.randomizer.total(self._own(part, replies))) for part in self.parts_for(public)
+        }
         return Tally(len(next(iter(replies.values()))), sums)
 
-    def mean(self, tally: Tally, name: str) -> Floats:
+    def mean(self, tally: Tally, name: str, public: Broadcast | None = None) -> Floats:
         """The mean of the decoded replies of one part."""
-        randomizer = next(part.randomizer for part in self.parts if part.name == name)
-        mean: Floats = tally.sums[name] * randomizer.unit / tally.replies + randomizer.offset
+        parts = self.parts if public is None else self.parts_for(public)
+        randomizer = next(part.randomizer for part in parts if part.name == name)
+        mean: Floats = tally.sums[name] * randomizer.unit / max(1, tally.replies) + randomizer.offset
         return mean
 
     def _own(self, part: Part, replies: Columns) -> Columns:

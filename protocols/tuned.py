@@ -1,0 +1,229 @@
+"""Three rounds, tuned (mathematics.md, items 1-4): what the protocols that split users have in common.
+
+With M = W - cJ = A'DA and B(u, v) = u'Dv: h'Mh = B(Ah, mu) + B(Ah, Ah - mu) for any mu. The first users send A e_x as
+randomised vectors. They fall into folds; Y_j is the mean of a fold and mu_j the projection of the mean of the others,
+so mu_j and Y_j are independent. Each of the last users sends one scalar g(x) = <A e_x, D (mu + Y)> with mu, Y averaged
+over folds, and mean g - sum_j q_j B(Y_j, mu_j) is the estimate. Whatever was broadcast, g is a public function, so
+each user finds its exact range over all k inputs itself: privacy needs nothing from the analyst.
+
+Where users are split, no user meets itself: the mean over all splits is the U-statistic itself, for any diagonal.
+"""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any, ClassVar, Self
+
+import numpy as np
+
+from emulator.errors import BadInput
+from emulator.protocol import Broadcast, Estimate, Interaction, Round, Tally
+from emulator.randomizer import Floats
+from protocols import prediction
+from protocols.approximation import Approximation, exact, read_signed, signed_parameters, single
+from protocols.crossfit import Fit, fit
+from protocols.factorization.model import signed
+from protocols.factorization.shift import best_shift
+from protocols.groups import LARGEST_SALT, check_shares
+from protocols.pairwise import Pairwise, common, interval
+from protocols.parameters import count
+from protocols.randomizers.codebook import Codebook
+from protocols.scalar_round import Scalars
+from protocols.target import Target
+from protocols.vector_round import Vectors
+from protocols.workloads.kernel import Kernel
+from protocols.workloads.workload import Workload
+
+# Twice the candidates are twice the users' work; they are worth it where they lower the variance by so much.
+SIZES = (4, 8, 16, 32, 64)
+WORTH = 1.03
+LARGEST_SHIFTED = 256
+MOST_FOLDS = 16
+# What `design` tries for the share of the users that send vectors; the rest send scalars.
+VECTOR_SHARES = (0.06, 0.1, 0.16, 0.24, 0.34, 0.46, 0.6)
+FOLDS = 4
+CHOSEN = ("candidates", "best", "folds", "shares", "split", "salt")
+SPLITS = ("users", "budget")
+# Simulated runs behind the choice of shares: the same noise for each, so that few suffice to compare them.
+SKETCHES = 8
+
+
+@dataclass(frozen=True, kw_only=True)
+class Tuned(Pairwise):
+    """One or two rounds of vectors and one of scalars; users or the budget split among them.
+
+    Formal guarantee: eps-LDP against any analyst. Split users speak once, with all of eps; with a split budget the
+    rounds' epsilons add up to eps. Vectors go through a codebook; a scalar's range is computed by its user.
+    """
+
+    interaction: ClassVar[Interaction] = "sequentially interactive"
+    vector_rounds: ClassVar[int]
+
+    approximation: Approximation = field(repr=False)
+    candidates: int
+    best: int
+    folds: int
+    shares: tuple[float, ...]
+    split: str = "users"
+    salt: int = 0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_shares(self.shares, self.vector_rounds + 1)
+        if self.split not in SPLITS:
+            raise BadInput(f"split is {self.split!r:.40}; say users or budget")
+        if not 0 <= self.salt <= LARGEST_SALT or self.folds % self.vector_rounds or not 2 <= self.folds <= MOST_FOLDS:
+            raise BadInput(f"salt {self.salt} or folds {self.folds} cannot be used")
+
+    @classmethod
+    def design(cls, workload: Workload, *, epsilon: float, users: int) -> Self:
+        return cls.tailored(workload, epsilon=epsilon, users=users)
+
+    @classmethod
+    def tailored(cls, workload: Workload, *, epsilon: float, users: int, histogram: Floats | None = None) -> Self:
+        """The shares with the smallest predicted error for a public guess of the histogram."""
+        workload = shifted(workload)
+        draft = cls(
+            workload=workload,
+            epsilon=epsilon,
+            users=users,
+            approximation=single(exact(workload)),
+            candidates=2,
+            best=1,
+            folds=FOLDS,
+            shares=cls.spread(0.5),
+        ).with_codebook()
+        guesses = [histogram] if histogram is not None else prediction.public_guesses(workload.size)
+        tries = [replace(draft, shares=cls.spread(share)) for share in VECTOR_SHARES]
+        return min(tries, key=lambda tried: sum(math.log(tried._sketched(guess)) for guess in guesses))
+
+    def with_codebook(self) -> Self:
+        """The fewest candidates whose variance is nearly that of the most, each with its best t."""
+        plain = self.vector(0)
+        tried = [replace(plain, candidates=size, best=None) for size in SIZES]
+        enough = next(each for each in tried if each.variance <= WORTH * tried[-1].variance)
+        return replace(self, candidates=enough.candidates, best=enough.favoured)
+
+    def _sketched(self, guess: Floats) -> float:
+        return prediction.simulated(self, guess, self.planned_replies, SKETCHES).total
+
+    @classmethod
+    def spread(cls, vectors: float) -> tuple[float, ...]:
+        """Shares of the rounds when the vectors have this much together."""
+        return (*(vectors / cls.vector_rounds for _ in range(cls.vector_rounds)), 1 - vectors)
+
+    @classmethod
+    def from_parameters(cls, parameters: Mapping[str, Any]) -> Self:
+        fields = common(
+            parameters, "candidates", "best", "folds", "shares", "split", "salt", optional=("factor", "signs")
+        )
+        candidates = count(parameters, "candidates", 2, SIZES[-1])
+        shares = parameters["shares"]
+        if not isinstance(shares, list | tuple) or not all(type(share) is float for share in shares):
+            raise BadInput(f"protocol parameter shares should be a list of numbers, got {shares!r:.80}")
+        if type(parameters["split"]) is not str:
+            raise BadInput("protocol parameter split should be a word")
+        return cls(
+            **fields,
+            approximation=read_signed(fields["workload"], parameters),
+            candidates=candidates,
+            best=count(parameters, "best", 1, candidates - 1),
+            folds=count(parameters, "folds", 2, MOST_FOLDS),
+            shares=tuple(shares),
+            split=parameters["split"],
+            salt=count(parameters, "salt", 0, LARGEST_SALT),
+        )
+
+    def parameters(self) -> Mapping[str, Any]:
+        return {
+            **super().parameters(),
+            "candidates": self.candidates,
+            "best": self.best,
+            "folds": self.folds,
+            "shares": list(self.shares),
+            "split": self.split,
+            "salt": self.salt,
+            **signed_parameters(self.approximation),
+        }
+
+    @cached_property
+    def target(self) -> Target:
+        return Target(workload=self.workload, form=signed(self.approximation.factors))
+
+    def budget(self, group: int) -> float:
+        """What a user spends when it speaks in this round."""
+        return self.epsilon if self.split == "users" else self.epsilon * self.shares[group]
+
+    def vector(self, group: int) -> Codebook:
+        """VRand for A e_x."""
+        return Codebook(
+            dimension=self.target.factor.rows,
+            radius=self.target.factor.radius,
+            epsilon=self.budget(group),
+            candidates=self.candidates,
+            best=self.best,
+        )
+
+    @cached_property
+    def vectors(self) -> tuple[Vectors, ...]:
+        return tuple(Vectors(self, group) for group in range(self.vector_rounds))
+
+    @cached_property
+    def scalars(self) -> Scalars:
+        return Scalars(self)
+
+    @property
+    def rounds(self) -> tuple[Round, ...]:
+        return *self.vectors, self.scalars
+
+    @property
+    def planned_replies(self) -> tuple[int, ...]:
+        if self.split == "budget":
+            return tuple(self.users for _ in self.shares)
+        return tuple(max(1, round(share * self.users)) for share in self.shares)
+
+    def conclude(self, heard: tuple[tuple[Broadcast, Tally], ...]) -> Broadcast | Estimate:
+        if len(heard) < self.vector_rounds:
+            return {}
+        if len(heard) == self.vector_rounds:
+            return self.scalars.question(self._fit(heard))
+        public, tally = heard[-1]
+        found = self.scalars.answer(public, tally)
+        variance = found.variance + self._doubt(heard, found.slope) + self._dropout_variance(self._replies(heard))
+        return interval(found.value, variance**0.5, {"form": found.form, "ratio": found.ratio})
+
+    def _fit(self, heard: tuple[tuple[Broadcast, Tally], ...]) -> Fit:
+        folds = [step.fold_means(tally) for step, (_, tally) in zip(self.vectors, heard, strict=True)]
+        means = np.concatenate([each for each, _ in folds])
+        return fit(self.target, means[None], np.concatenate([sizes for _, sizes in folds]))[0]
+
+    def _replies(self, heard: tuple[tuple[Broadcast, Tally], ...]) -> tuple[int, ...]:
+        return tuple(max(1, tally.replies) for _, tally in heard)
+
+    def _doubt(self, heard: tuple[tuple[Broadcast, Tally], ...], slope: float) -> float:
+        """What B(Y - Ah, Ah - mu) adds: simulated for a public guess, for it depends on the data very little."""
+        vectors = sum(self._replies(heard)[: self.vector_rounds])
+        planned = sum(self.planned_replies[: self.vector_rounds])
+        return self._usual_doubt * slope**2 * (planned / vectors) ** 2
+
+    @cached_property
+    def _usual_doubt(self) -> float:
+        guess = np.full(self.inputs, 1 / self.inputs)
+        return prediction.simulated(self, guess, self.planned_replies).doubt
+
+    def form_variance(self, replies: tuple[int, ...], histogram: Floats | None = None) -> float:
+        """Predicted MSE of the statistic: scalar noise and sampling, and B(Y - Ah, Ah - mu)."""
+        if histogram is None:
+            return prediction.bounded(self, replies)
+        return prediction.simulated(self, histogram, replies).total
+
+    def predicted_rmse(self, histogram: Floats | None = None) -> float:
+        return float(self.form_variance(self.planned_replies, histogram) ** 0.5)
+
+
+def shifted(workload: Workload) -> Workload:
+    """A kernel that came without a shift gets the one with the smallest gamma_2."""
+    if not isinstance(workload, Kernel) or workload.shift or workload.size > LARGEST_SHIFTED:
+        return workload
+    return Kernel(workload.values, shift=best_shift(workload.values)[0])
