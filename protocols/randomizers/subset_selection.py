@@ -31,7 +31,7 @@ class SubsetSelection(FrequencyOracle):
     Attacks. Integers only, on the wire and in every decision: nothing for Mironov's or precision-based attacks to
     read. The work does not depend on the input; timing at the level of caches is not defended against.
 
-    `size=None` takes w = k/(e^eps + 1) rounded, at least 1, which has the smallest variance.
+    `size=None` takes w = k/(e^eps + 1) rounded, at least 1, the choice of the literature.
     """
 
     categories: int

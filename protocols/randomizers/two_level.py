@@ -1,7 +1,7 @@
 """A choice among M ranked outcomes with two probabilities, e^eps apart: the heart of codebooks and responses.
 
 One 64-bit coin decides. The best t outcomes have `high` of its 2^64 values each, the other M - t have `low`
-each, and the `leftover` values (fewer than one part in 2^30 for eps <= 16) go to one outcome fixed in advance,
+each, and the `leftover` values (at most t e^eps + M of them) go to one outcome fixed in advance,
 whatever the input is: adding one constant to both sides of a ratio above 1 only lowers it.
 """
 

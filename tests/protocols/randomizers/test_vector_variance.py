@@ -4,14 +4,15 @@ from typing import Any
 
 import numpy as np
 import pytest
+from scipy.stats import norm
 
 from protocols.randomizers.blasiok import Blasiok
 from protocols.randomizers.codebook import best_codebook, hemisphere
 from protocols.randomizers.privunit import PrivUnit
-from tests.contracts.randomizer_contract import random_coins
+from tests.contracts.randomizer_contract import ALPHA, random_coins
 
-# Two-sided alpha = 1e-6 for a mean of many draws.
-DEVIATIONS = 4.9
+# Two-sided, for a mean of many draws.
+DEVIATIONS = float(norm.isf(ALPHA / 2))
 MAKERS: tuple[Any, ...] = (best_codebook, hemisphere, Blasiok, PrivUnit)
 
 
