@@ -72,7 +72,7 @@ def double(approximation: Approximation) -> Approximation:
     if approximation.target is None:
         return approximation
     factors = approximation.factors
-    return Approximation(factors=_plain(factors.left.dense(), factors.right.dense()), target=approximation.target)
+    return Approximation(factors=plain(factors.left.dense(), factors.right.dense()), target=approximation.target)
 
 
 def shifted(workload: Workload) -> Floats:
@@ -95,7 +95,7 @@ def read_approximation(workload: Workload, parameters: Mapping[str, Any]) -> App
         return exact(workload)
     target = shifted(workload)
     left, right = (given_factor(parameters.get(name), name, workload.size) for name in ("left", "right"))
-    return Approximation(factors=_plain(left, right), target=target)
+    return Approximation(factors=plain(left, right), target=target)
 
 
 def signed_parameters(approximation: Approximation) -> dict[str, Floats]:
@@ -128,7 +128,7 @@ def single(approximation: Approximation) -> Approximation:
     return Approximation(factors=factors, target=approximation.target)
 
 
-def _plain(left: Floats, right: Floats) -> Factorization:
+def plain(left: Floats, right: Floats) -> Factorization:
     """Factors with nothing rescaled: one radius bounds the columns of both."""
     one, two = Dense(left), Dense(right)
     return Factorization(left=one, right=two, lower=0.0, upper=max(one.radius, two.radius) ** 2)

@@ -7,6 +7,7 @@ from typing import Protocol as Interface
 
 from emulator.errors import BadInput
 from emulator.protocol import Protocol, Round
+from protocols.linear_queries import MatrixMechanism
 from protocols.one_round import OneRound
 from protocols.one_round_tuned import OneRoundTuned
 from protocols.three_round import ThreeRound
@@ -78,5 +79,5 @@ def check_rounds(protocol: Protocol) -> Protocol:
     return protocol
 
 
-for _kind in (ThreeRound, ThreeRoundTuned, TwoRoundTuned, OneRound, OneRoundTuned):
+for _kind in (ThreeRound, ThreeRoundTuned, TwoRoundTuned, OneRound, OneRoundTuned, MatrixMechanism):
     register(_kind)
