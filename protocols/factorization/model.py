@@ -116,9 +116,8 @@ def balanced(left: Floats, right: Floats, lower: float) -> Factorization:
     """W = L'R from dense factors, rescaled so that their largest column norms agree."""
     norms = Dense(left).radius, Dense(right).radius
     upper = norms[0] * norms[1]
-    if upper > 0:
-        ratio = np.sqrt(norms[1] / norms[0])
-        left, right = left * ratio, right / ratio
+    ratio = np.sqrt(norms[1] / norms[0]) if upper > 0 else 0.0
+    left, right = left * ratio, right / ratio if ratio else right * 0.0
     return Factorization(left=Dense(left), right=Dense(right), lower=min(lower, upper), upper=upper)
 
 

@@ -58,9 +58,7 @@ def test_products_and_norms_are_exact(workload: np.ndarray, factorization: Facto
 
 
 @pytest.mark.parametrize(("workload", "factorization"), CASES.values(), ids=CASES.keys())
-def test_signed_factorization_gives_the_symmetric_part(
-    workload: np.ndarray, factorization: Factorization
-) -> None:
+def test_signed_factorization_gives_the_symmetric_part(workload: np.ndarray, factorization: Factorization) -> None:
     single = signed(factorization)
     np.testing.assert_allclose(single.dense(), (workload + workload.T) / 2, atol=1e-10)
     np.testing.assert_allclose(single.diagonal(), np.diag(workload), atol=1e-10)
@@ -161,12 +159,8 @@ def test_square_root_refuses_other_matrices() -> None:
 
 def test_factorizations_are_checked_when_made() -> None:
     with pytest.raises(BadInput, match="rows"):
-        Factorization(
-            left=closed_forms.identity(3).left, right=closed_forms.identity(4).left, lower=1.0, upper=1.0
-        )
+        Factorization(left=closed_forms.identity(3).left, right=closed_forms.identity(4).left, lower=1.0, upper=1.0)
     with pytest.raises(BadInput, match="lower <= upper"):
-        Factorization(
-            left=closed_forms.identity(3).left, right=closed_forms.identity(3).left, lower=2.0, upper=1.0
-        )
+        Factorization(left=closed_forms.identity(3).left, right=closed_forms.identity(3).left, lower=2.0, upper=1.0)
     with pytest.raises(BadInput, match="square"):
         signed(balanced(np.ones((2, 3)), np.ones((2, 4)), 0.0))
