@@ -8,10 +8,12 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from emulator.errors import BadInput
 from emulator.protocol import Broadcast, Estimate, Interaction, Round, Tally
 from emulator.randomizer import Floats, Shape
 from protocols.pairwise import QUANTILE_95, Pairwise
 from protocols.steps import ComposedRound
+from protocols.workloads.workload import Workload
 
 # The AUC is worth little when one label is rarer than this (the paper's balancedness assumption).
 RARE = 0.05
@@ -31,6 +33,10 @@ class NonInteractive(Pairwise):
     @abstractmethod
     def form(self, tally: Tally) -> float:
         """The estimate of h'(W - cJ)h."""
+
+    def quadratic_form(self, tally: Tally) -> float:
+        """The estimate of h'Wh."""
+        return self.form(tally) + self.workload.shift
 
     @abstractmethod
     def seen_variance(self, tally: Tally) -> float:
@@ -103,3 +109,13 @@ def estimate(value: float, rmse: float, details: Mapping[str, Any]) -> Estimate:
 def root_of_sum(slopes: Mapping[str, float], variances: Mapping[str, float]) -> float:
     """The RMSE of a function of independent estimates, by its gradient."""
     return math.sqrt(sum(slopes[name] ** 2 * variance for name, variance in variances.items()))
+
+
+def with_diagonal(workload: Workload, pairs: float, replies: int) -> float:
+    """h'Wh from the mean over pairs of different users and a constant diagonal."""
+    diagonal = workload.diagonal()
+    if np.ptp(diagonal) != 0:
+        raise BadInput(
+            f"the diagonal of {workload.name} is not constant, so pairs alone do not give h'Wh; use one-round"
+        )
+    return pairs * (replies - 1) / replies + float(diagonal[0]) / replies

@@ -23,7 +23,7 @@ from protocols.factorization.shift import best_shift
 from protocols.factors import infinity_norm
 from protocols.labelled import Labelled
 from protocols.noise import FormNoise, VectorNoise, noise_of
-from protocols.non_interactive import NonInteractive, OnlyRound
+from protocols.non_interactive import NonInteractive, OnlyRound, with_diagonal
 from protocols.pairwise import common
 from protocols.parameters import count, number
 from protocols.randomizers.codebook import Codebook
@@ -130,6 +130,12 @@ class OneRoundTuned(NonInteractive):
         present = max(2, tally.replies)
         pairs = present * (present if self.weight else present - 1)
         return (float((total * self.signs) @ total) - own) / pairs
+
+    def quadratic_form(self, tally: Tally) -> float:
+        """h'Wh has the pairs i = i too; what they add is known where the diagonal is constant."""
+        if self.weight:
+            return super().quadratic_form(tally)
+        return with_diagonal(self.workload, super().quadratic_form(tally), tally.replies)
 
     def value(self, form: float, means: Mapping[str, float], replies: int) -> float:
         return super().value(form, means, replies) if self.weight else form

@@ -7,11 +7,15 @@ from typing import Protocol as Interface
 
 from emulator.errors import BadInput
 from emulator.protocol import Protocol, Round
+from protocols.frequency import FrequencyGrr, FrequencyOue, FrequencySubset
 from protocols.linear_queries import MatrixMechanism
+from protocols.linear_queries_by_reduction import Reduction
 from protocols.one_round import OneRound
 from protocols.one_round_tuned import OneRoundTuned
 from protocols.three_round import ThreeRound
 from protocols.three_round_tuned import ThreeRoundTuned
+from protocols.two_round import TwoRound
+from protocols.two_round_black_box import TwoRoundBlackBox
 from protocols.two_round_tuned import TwoRoundTuned
 from protocols.workloads.workload import Workload
 
@@ -79,5 +83,18 @@ def check_rounds(protocol: Protocol) -> Protocol:
     return protocol
 
 
-for _kind in (ThreeRound, ThreeRoundTuned, TwoRoundTuned, OneRound, OneRoundTuned, MatrixMechanism):
+for _kind in (
+    TwoRoundBlackBox,
+    TwoRound,
+    ThreeRound,
+    ThreeRoundTuned,
+    TwoRoundTuned,
+    OneRound,
+    OneRoundTuned,
+    MatrixMechanism,
+    FrequencyGrr,
+    FrequencyOue,
+    FrequencySubset,
+    Reduction,
+):
     register(_kind)
