@@ -17,6 +17,8 @@ from protocols.workloads.statistics import workload_from
 from protocols.workloads.workload import Workload
 
 QUANTILE_95 = 1.959963984540054
+# The AUC assumes that neither label is rare; predictions that know nothing else take this share of positives.
+BALANCED = 0.25
 COMMON = ("workload", "epsilon", "users")
 
 
@@ -76,24 +78,39 @@ class Pairwise(Protocol):
     def predicted_rmse(self, histogram: Floats | None = None) -> float:
         """Predicted RMSE of the statistic if all users stay; without a histogram for the worst one."""
         replies = self.planned_replies
-        queries = self.workload.linear_queries()
-        guess = np.full(self.inputs, 1 / self.inputs) if histogram is None else histogram
-        means = {name: float(query @ guess) for name, query in queries.items()}
-        slopes = self.workload.gradient(self.workload.form(guess), means, self.users)
-        return self._rmse(slopes, replies, histogram)
+        form, means = self._worst() if histogram is None else self._known(histogram)
+        slopes = self.workload.gradient(form, means, self.users)
+        return self._rmse(slopes, replies, self.form_variance(replies, histogram))
 
-    def finish(self, shifted_form: float, heard: tuple[tuple[Broadcast, Tally], ...]) -> Estimate:
-        """The statistic from h'(W - cJ)h and the side queries; errors propagate through the value's gradient."""
-        replies = tuple(tally.replies for _, tally in heard)
+    def _known(self, histogram: Floats) -> tuple[float, dict[str, float]]:
+        queries = self.workload.linear_queries()
+        return self.workload.form(histogram), {name: float(query @ histogram) for name, query in queries.items()}
+
+    def _worst(self) -> tuple[float, dict[str, float]]:
+        """A ratio is as sensitive as the paper's balancedness allows: one positive in four, and an area of 1."""
+        form, means = self._known(np.full(self.inputs, 1 / self.inputs))
+        if "positive" not in means:
+            return form, means
+        return 2 * BALANCED * (1 - BALANCED), {**means, "positive": BALANCED}
+
+    def finish(
+        self, shifted_form: float, heard: tuple[tuple[Broadcast, Tally], ...], seen: float | None = None
+    ) -> Estimate:
+        """The statistic from h'(W - cJ)h and the side queries; errors propagate through the value's gradient.
+
+        `seen` is the form's variance as far as the transcript shows it; without it, that for the worst histogram.
+        """
+        replies = tuple(max(1, tally.replies) for _, tally in heard)
         means = self.side.means(heard[0][1])
         form = shifted_form + self.workload.shift
         value = self.workload.value(form, means, self.users)
-        rmse = self._rmse(self.workload.gradient(form, means, self.users), replies, None)
+        form_variance = self.form_variance(replies) if seen is None else seen
+        rmse = self._rmse(self.workload.gradient(form, means, self.users), replies, form_variance)
         return interval(value, rmse, {"form": form, **means})
 
-    def _rmse(self, slopes: Mapping[str, float], replies: tuple[int, ...], histogram: Floats | None) -> float:
+    def _rmse(self, slopes: Mapping[str, float], replies: tuple[int, ...], form_variance: float) -> float:
         variances = self.side.variances(replies[0])
-        variances["form"] = self.form_variance(replies, histogram) + self._dropout_variance(replies)
+        variances["form"] = form_variance + self._dropout_variance(replies)
         return math.sqrt(sum(slopes[name] ** 2 * variance for name, variance in variances.items()))
 
     def _dropout_variance(self, replies: tuple[int, ...]) -> float:

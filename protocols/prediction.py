@@ -15,6 +15,7 @@ import numpy as np
 from emulator.randomizer import Floats
 from protocols.crossfit import Fit, fit
 from protocols.noise import noise_of
+from protocols.pairwise import BALANCED
 from protocols.projection import projection_error
 from protocols.scalar_round import exact_range
 
@@ -94,7 +95,8 @@ def bounded(protocol: "Tuned", replies: Sequence[int]) -> float:
     width = 2 * (high - low) + 2 * blur
     scalars = (protocol.scalars.parts[0].randomizer.variance + 0.25) * width**2 / replies[-1]
     lost = 2 * projection_error(factor, variance / vectors * protocol.folds / (protocol.folds - 1))
-    return scalars + 2 * variance / vectors * lost
+    slope = 1 / (4 * BALANCED * (1 - BALANCED)) if protocol.target.is_ratio else 1.0
+    return (scalars + 2 * variance / vectors * lost) * slope**2
 
 
 def _entries(protocol: "Tuned") -> tuple[float, float]:

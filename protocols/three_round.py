@@ -14,8 +14,9 @@ import numpy as np
 from emulator.errors import RemoteProtocolError
 from emulator.protocol import Broadcast, Estimate, Inputs, Interaction, Round, Tally
 from emulator.randomizer import Floats, Shape
+from protocols.approximation import Approximation, approximation_parameters, double, exact, read_approximation
 from protocols.factorization.model import Factorization
-from protocols.factors import factor_parameters, factorize, factors_from, infinity_norm
+from protocols.factors import infinity_norm
 from protocols.pairwise import Pairwise, common
 from protocols.parameters import count
 from protocols.projection import project_l1, projection_error
@@ -41,27 +42,32 @@ class ThreeRound(Pairwise):
     summary: ClassVar[str] = "Theorem alg-interactive-app: project, correct, correct again; eps/4 four times"
     interaction: ClassVar[Interaction] = "fully interactive"
 
-    factors: Factorization = field(repr=False)
+    approximation: Approximation = field(repr=False)
     best: int
 
     @classmethod
     def design(cls, workload: Workload, *, epsilon: float, users: int) -> Self:
-        draft = cls(workload=workload, epsilon=epsilon, users=users, factors=factorize(workload), best=1)
+        approximation = double(exact(workload))
+        draft = cls(workload=workload, epsilon=epsilon, users=users, approximation=approximation, best=1)
         return replace(draft, best=replace(draft.vector, best=None).favoured)
 
     @classmethod
     def from_parameters(cls, parameters: Mapping[str, Any]) -> Self:
         fields = common(parameters, "best", optional=("left", "right"))
-        factors = factors_from(fields["workload"], parameters)
-        return cls(**fields, factors=factors, best=count(parameters, "best", 1, CANDIDATES // 2))
+        approximation = read_approximation(fields["workload"], parameters)
+        return cls(**fields, approximation=approximation, best=count(parameters, "best", 1, CANDIDATES // 2))
 
     def parameters(self) -> Mapping[str, Any]:
-        return {**super().parameters(), "best": self.best, **factor_parameters(self.workload, self.factors)}
+        return {**super().parameters(), "best": self.best, **approximation_parameters(self.approximation)}
 
     @property
     def part(self) -> float:
         """The paper's bar-epsilon: a quarter of what the form may spend."""
         return (self.epsilon - self.side.epsilon) / 4
+
+    @property
+    def factors(self) -> Factorization:
+        return self.approximation.factors
 
     @cached_property
     def norm(self) -> float:

@@ -41,7 +41,7 @@ WORTH = 1.03
 LARGEST_SHIFTED = 256
 MOST_FOLDS = 16
 # What `design` tries for the share of the users that send vectors; the rest send scalars.
-VECTOR_SHARES = (0.06, 0.1, 0.16, 0.24, 0.34, 0.46, 0.6)
+VECTOR_SHARES = (0.06, 0.1, 0.16, 0.24, 0.34, 0.46, 0.6, 0.75, 0.88)
 FOLDS = 4
 CHOSEN = ("candidates", "best", "folds", "shares", "split", "salt")
 SPLITS = ("users", "budget")
