@@ -60,9 +60,9 @@ class _Program:
     shift: bool = False
 
 
-def gamma(matrix: ArrayLike, tolerance: float = TOLERANCE) -> Optimum:
-    """gamma_2(W)."""
-    return _solve(matrix, _Program(), tolerance)
+def gamma(matrix: ArrayLike, tolerance: float = TOLERANCE, largest: int = LARGEST) -> Optimum:
+    """gamma_2(W); `largest` lifts the limit on k for those who can wait."""
+    return _solve(matrix, _Program(), tolerance, largest)
 
 
 def approximate_gamma(matrix: ArrayLike, alpha: float, tolerance: float = TOLERANCE) -> Optimum:
@@ -84,11 +84,11 @@ def shifted_gamma(matrix: ArrayLike, tolerance: float = TOLERANCE) -> Optimum:
     return _solve(matrix, _Program(shift=True), tolerance)
 
 
-def _solve(matrix: ArrayLike, program: _Program, tolerance: float) -> Optimum:
+def _solve(matrix: ArrayLike, program: _Program, tolerance: float, largest: int = LARGEST) -> Optimum:
     workload = check_matrix(matrix)
-    if max(workload.shape) > LARGEST:
+    if max(workload.shape) > largest:
         raise BadInput(
-            f"semidefinite programs are solved up to k = {LARGEST}, got {workload.shape[0]} x {workload.shape[1]};"
+            f"semidefinite programs are solved up to k = {largest}, got {workload.shape[0]} x {workload.shape[1]};"
             " use the fixed point for gamma_2 of larger matrices"
         )
     scale = float(np.max(np.abs(workload)))
