@@ -1,8 +1,11 @@
 """Where the board's channels are, who may reach them there, and how many connections this process may hold."""
 
+import errno
 import ipaddress
 import re
 import resource
+import socket
+from contextlib import suppress
 from dataclasses import dataclass, fields
 
 from emulator.errors import BadInput
@@ -55,6 +58,24 @@ def check_private(address: str) -> None:
         f"{place[0]} can be reached from other machines, where without keys anyone could listen and speak for users; "
         "give keys (see `parley keys`), or use 127.0.0.1"
     )
+
+
+def check_free(address: str) -> None:
+    """An ipc path with a living listener is taken: libzmq would quietly take it away from that one."""
+    path = address.removeprefix("ipc://")
+    if path == address:
+        return
+    with socket.socket(socket.AF_UNIX) as probe, suppress(FileNotFoundError, ConnectionRefusedError):
+        probe.connect(path)
+        raise BadInput(f"{path} is in use; choose another path")
+
+
+def cannot_bind(address: str, number: int, reason: str) -> BadInput:
+    """What to tell the person whose address the operating system refused."""
+    place = host_and_port(address)
+    if place is not None and number == errno.EADDRINUSE:
+        return BadInput(f"port {place[1]} on {place[0]} is in use; choose another, or 0 for any free one")
+    return BadInput(f"cannot listen at {address}: {reason}; choose an address of this machine")
 
 
 def descriptors_for(nodes: int) -> int:

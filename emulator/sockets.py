@@ -5,19 +5,40 @@ awaited once, then frames are moved without blocking: an await a message would c
 """
 
 import asyncio
-import errno
-import socket as plain_socket
+import logging
+import os
+from collections import Counter
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from functools import partial
 
 import zmq
+from zmq.utils import z85
 from zmq.utils.monitor import parse_monitor_message
 
-from emulator.addresses import BoardAddresses, check_private, descriptors_for, host_and_port, raise_file_limit
+from emulator.addresses import (
+    BoardAddresses,
+    cannot_bind,
+    check_free,
+    check_private,
+    descriptors_for,
+    host_and_port,
+    raise_file_limit,
+)
 from emulator.codec import LARGEST_FRAME
 from emulator.errors import BadInput, LocalProtocolError
+from emulator.security import (
+    KeyPair,
+    Security,
+    read_allowed,
+    read_keys,
+    write_allowed,
+    write_keys,
+)
 from emulator.transport import (
+    ANALYST,
     BROADCAST,
+    DESK_PATIENCE,
     MOST_BYTES,
     MOST_FRAMES,
     PATIENCE,
@@ -34,13 +55,20 @@ from emulator.transport import (
 
 __all__ = [
     "BoardAddresses",
+    "KeyPair",
+    "Security",
     "ZmqBoardPort",
     "connect_analyst",
     "connect_node",
     "connect_observer",
     "descriptors_for",
+    "make_keys",
     "open_board",
     "raise_file_limit",
+    "read_allowed",
+    "read_keys",
+    "write_allowed",
+    "write_keys",
 ]
 
 _OPTIONS: dict[int, int] = {
@@ -63,12 +91,32 @@ _OPTIONS: dict[int, int] = {
 }
 # A closing sender gives what is already queued this long to leave.
 _LINGER: dict[int, int] = {zmq.LINGER: 1000}
-_WATCHED = zmq.EVENT_ACCEPTED | zmq.EVENT_DISCONNECTED | zmq.EVENT_ACCEPT_FAILED
+_CAUSES = {
+    zmq.Event.ACCEPT_FAILED: "no more open files",
+    zmq.Event.HANDSHAKE_FAILED_NO_DETAIL: "handshake broken off",
+    zmq.Event.HANDSHAKE_FAILED_PROTOCOL: "no keys or the wrong board's key",
+}
+_COMING_AND_GOING = zmq.Event.ACCEPTED | zmq.Event.DISCONNECTED
+log = logging.getLogger("transport")
 
 
-def open_board(addresses: BoardAddresses, *, queue: int = QUEUE, patience: float = PATIENCE) -> "ZmqBoardPort":
+def make_keys() -> KeyPair:
+    """A fresh pair from the operating system's randomness."""
+    public, secret = zmq.curve_keypair()
+    return KeyPair(public=public.decode("ascii"), secret=secret.decode("ascii"))
+
+
+def open_board(
+    addresses: BoardAddresses,
+    security: Security | None = None,
+    *,
+    queue: int = QUEUE,
+    patience: float = DESK_PATIENCE,
+) -> "ZmqBoardPort":
     """Bind the board's channels; its `addresses` then hold the real ports. Needs the running event loop."""
-    sockets = _Sockets(queue)
+    if security is not None and not security.allowed:
+        raise BadInput("the board has keys but no list of those it lets in; list at least the analyst's public key")
+    sockets = _Sockets(queue, security)
     try:
         return ZmqBoardPort(sockets, addresses, patience)
     except BaseException:
@@ -76,21 +124,27 @@ def open_board(addresses: BoardAddresses, *, queue: int = QUEUE, patience: float
         raise
 
 
-def connect_node(addresses: BoardAddresses, *, queue: int = QUEUE, patience: float = PATIENCE) -> NodePort:
+def connect_node(
+    addresses: BoardAddresses, security: Security | None = None, *, queue: int = QUEUE, patience: float = PATIENCE
+) -> NodePort:
     """A user node's port: broadcasts in, frames to the post out."""
-    sockets = _Sockets(queue)
+    sockets = _Sockets(queue, security)
     return _ZmqSender(sockets, sockets.subscribe(addresses.feed, BROADCAST), sockets.push(addresses.post), patience)
 
 
-def connect_analyst(addresses: BoardAddresses, *, queue: int = QUEUE, patience: float = PATIENCE) -> AnalystPort:
+def connect_analyst(
+    addresses: BoardAddresses, security: Security | None = None, *, queue: int = QUEUE, patience: float = PATIENCE
+) -> AnalystPort:
     """The analyst's port: the desk in, frames to the post out."""
-    sockets = _Sockets(queue)
+    sockets = _Sockets(queue, security)
     return _ZmqAnalyst(sockets, sockets.pull(addresses.desk), sockets.push(addresses.post), patience)
 
 
-def connect_observer(addresses: BoardAddresses, *, queue: int = QUEUE) -> ObserverPort:
+def connect_observer(
+    addresses: BoardAddresses, security: Security | None = None, *, queue: int = QUEUE
+) -> ObserverPort:
     """An observer's port: all that is published from now on."""
-    sockets = _Sockets(queue)
+    sockets = _Sockets(queue, security)
     return _ZmqListener(sockets, sockets.subscribe(addresses.feed, b""))
 
 
@@ -108,6 +162,17 @@ class _Channel:
         await asyncio.sleep(0)
         async with self._turn:
             return await self._ready(zmq.POLLIN, asyncio.get_running_loop().time() + timeout)
+
+    def drain_signed(self) -> list[Received]:
+        """As `drain`, with the name the gatekeeper gave the sender: libzmq keeps it with the frame, not its copy."""
+        items: list[Received] = []
+        size = 0
+        with suppress(zmq.Again):
+            while len(items) < MOST_FRAMES and size < MOST_BYTES:
+                frame = self.socket.recv(zmq.NOBLOCK, copy=False)
+                items.append(Received(frame.bytes, str(frame["User-Id"])))
+                size += len(frame)
+        return items
 
     def drain(self) -> list[bytes]:
         """What is there, up to a batch. No await follows, so a cancelled reader has taken nothing."""
@@ -187,24 +252,38 @@ class _Channel:
 class _Sockets:
     """The context of one port and all its sockets."""
 
-    def __init__(self, queue: int) -> None:
+    def __init__(self, queue: int, security: Security | None) -> None:
         self._queue = queue
+        self.security = security
         self._context = zmq.Context()
         self._channels: list[_Channel] = []
-        self._watched: list[tuple[asyncio.AbstractEventLoop, zmq.Socket[bytes]]] = []
+        self._attended: list[tuple[asyncio.AbstractEventLoop, zmq.Socket[bytes]]] = []
 
-    def bind(self, kind: int, address: str, options: Mapping[int, int] | None = None) -> _Channel:
-        """A listening socket; the address in use, or open to other machines without keys, is bad input."""
-        check_private(address)
+    def bind(self, kind: int, address: str, domain: str, options: Mapping[int, int] | None = None) -> _Channel:
+        """A listening socket; an address in use, or open to other machines without keys, is bad input."""
         channel = self._channel(kind, address, options)
-        place = host_and_port(address)
-        if place is None:
-            _check_free(address.removeprefix("ipc://"))
+        if self.security is not None:
+            _be_server(channel.socket, self.security, domain)
+        check_free(address)
         try:
             channel.socket.bind(address.replace("//localhost:", "//127.0.0.1:"))
         except zmq.ZMQError as error:
-            raise _unbindable(address, error) from error
+            raise cannot_bind(address, error.errno or 0, error.strerror) from error
         return channel
+
+    def keep_gate(self, admit: Callable[[str, str], str | None]) -> None:
+        """Answer libzmq (ZeroMQ RFC 27) who a public key is in the domain it knocks at; None keeps it out."""
+        gate = self._context.socket(zmq.REP)
+        gate.bind("inproc://zeromq.zap.01")
+
+        def answer(question: list[bytes]) -> None:
+            version, request, domain, _, _, mechanism, *credentials = question
+            known = mechanism == b"CURVE" and len(credentials) == 1
+            name = admit(domain.decode(), z85.encode(credentials[0]).decode()) if known else None
+            verdict = [b"400", b"refused", b""] if name is None else [b"200", b"OK", name.encode()]
+            gate.send_multipart([version, request, *verdict, b""])
+
+        self._attend(gate, answer)
 
     def pull(self, address: str) -> _Channel:
         """The reading end of the desk."""
@@ -220,44 +299,53 @@ class _Sockets:
         channel.socket.setsockopt(zmq.SUBSCRIBE, topic)
         return channel
 
-    def watch(self, channel: _Channel, notice: Callable[[zmq.Event, int], None]) -> Callable[[], None]:
-        """Call `notice` with each connection event and its value; the function given back does so for any waiting."""
-        name = f"inproc://watch-{len(self._watched)}"
-        channel.socket.monitor(name, _WATCHED)
+    def watch(self, channel: _Channel, events: int, notice: Callable[[zmq.Event, int], None]) -> Callable[[], None]:
+        """Call `notice` with each such event of a socket and its value; the function given back does it at once."""
+        name = f"inproc://watch-{len(self._attended)}"
+        channel.socket.monitor(name, events)
         ear = self._context.socket(zmq.PAIR)
         # Without a mark: libzmq's own thread would otherwise wait for us to read.
         ear.setsockopt(zmq.RCVHWM, 0)
         ear.connect(name)
 
-        def look() -> None:
-            while _events(ear) & zmq.POLLIN:
-                event = parse_monitor_message(ear.recv_multipart(zmq.NOBLOCK))
-                notice(zmq.Event(event["event"]), event["value"])
+        def tell(parts: list[bytes]) -> None:
+            message = parse_monitor_message(parts)
+            notice(zmq.Event(message["event"]), message["value"])
 
-        self._attend(ear, look)
-        return look
+        return self._attend(ear, tell)
 
     def close(self) -> None:
         """Close all and wait, at most for the linger time, until the context's threads are gone."""
-        for loop, socket in self._watched:
+        for loop, socket in self._attended:
             loop.remove_reader(socket.FD)
             socket.close(0)
-        self._watched.clear()
+        self._attended.clear()
         for channel in self._channels:
             channel.close()
         self._channels.clear()
         self._context.term()
 
-    def _attend(self, socket: zmq.Socket[bytes], look: Callable[[], None]) -> None:
+    def _attend(self, socket: zmq.Socket[bytes], handle: Callable[[list[bytes]], None]) -> Callable[[], None]:
+        """Handle what comes to a socket of our own whenever the loop is free."""
         loop = asyncio.get_running_loop()
+
+        def look() -> None:
+            for _ in range(MOST_FRAMES):
+                if socket.closed or not _events(socket) & zmq.POLLIN:
+                    return
+                handle(socket.recv_multipart(zmq.NOBLOCK))
+            loop.call_soon(look)
+
         loop.add_reader(socket.FD, look)
-        self._watched.append((loop, socket))
+        self._attended.append((loop, socket))
         look()
+        return look
 
     def _connect(self, kind: int, address: str, options: Mapping[int, int] | None = None) -> _Channel:
         try:
-            check_private(address)
             channel = self._channel(kind, address, options)
+            if self.security is not None:
+                _be_client(channel.socket, self.security)
             channel.socket.connect(address)
         except BaseException:
             self.close()
@@ -265,6 +353,8 @@ class _Sockets:
         return channel
 
     def _channel(self, kind: int, address: str, options: Mapping[int, int] | None) -> _Channel:
+        if self.security is None:
+            check_private(address)
         socket = self._context.socket(kind)
         channel = _Channel(socket)
         self._channels.append(channel)
@@ -277,21 +367,25 @@ class _Sockets:
 
 
 class ZmqBoardPort(BoardPort):
-    """The board's port. `addresses` are the real ones; `accept_failures` counts connections lost for want of files."""
+    """The board's port; `addresses` are the real ones."""
 
     def __init__(self, sockets: _Sockets, addresses: BoardAddresses, patience: float) -> None:
         self._sockets = sockets
         self._patience = patience
-        self._post = sockets.bind(zmq.PULL, addresses.post)
-        # VERBOSER: every node's coming and going counts, not only the first and last of a topic.
-        self._feed = sockets.bind(zmq.XPUB, addresses.feed, {**_LINGER, zmq.XPUB_VERBOSER: 1})
-        self._desk = sockets.bind(zmq.PUSH, addresses.desk, _LINGER)
-        self.accept_failures = 0
+        self._refused: Counter[str] = Counter()
         self._subscribers = 0
         self._analysts: set[int] = set()
-        sockets.watch(self._post, self._notice_failure)
-        sockets.watch(self._feed, self._notice_failure)
-        self._look_at_desk = sockets.watch(self._desk, self._notice_analyst)
+        self._exhausted: set[_Channel] = set()
+        self._stalled = False
+        if sockets.security is not None:
+            sockets.keep_gate(self._admit)
+        self._post = sockets.bind(zmq.PULL, addresses.post, "post")
+        # VERBOSER: every node's coming and going counts, not only the first and last of a topic.
+        self._feed = sockets.bind(zmq.XPUB, addresses.feed, "feed", {**_LINGER, zmq.XPUB_VERBOSER: 1})
+        self._desk = sockets.bind(zmq.PUSH, addresses.desk, "desk", _LINGER)
+        for channel in (self._post, self._feed):
+            sockets.watch(channel, sum(_CAUSES), partial(self._notice_refusal, channel))
+        self._look_at_desk = sockets.watch(self._desk, _COMING_AND_GOING, self._notice_analyst)
         post, feed, desk = (_endpoint(channel) for channel in (self._post, self._feed, self._desk))
         self.addresses = BoardAddresses(post=post, feed=feed, desk=desk)
 
@@ -302,9 +396,15 @@ class ZmqBoardPort(BoardPort):
             self._subscribers += events.count(b"\1" + BROADCAST) - events.count(b"\0" + BROADCAST)
         return self._subscribers
 
+    @property
+    def refused(self) -> Mapping[str, int]:
+        return dict(self._refused)
+
     async def receive(self, timeout: float) -> list[Received]:
         if not await self._post.readable(timeout):
             return []
+        if self._sockets.security is not None:
+            return self._post.drain_signed()
         return [Received(frame, None) for frame in self._post.drain()]
 
     def publish(self, topic: bytes, frame: bytes) -> None:
@@ -315,19 +415,40 @@ class ZmqBoardPort(BoardPort):
     async def deliver(self, frame: bytes) -> bool:
         check_frame(frame)
         if self._desk.offer(frame):
+            self._stalled = False
             return True
         self._look_at_desk()
-        return bool(self._analysts) and await self._desk.send(frame, self._patience)
+        if not self._analysts or self._stalled:
+            return False
+        taken = await self._desk.send(frame, self._patience)
+        self._stalled = not taken
+        return taken
 
     def close(self) -> None:
         self._sockets.close()
 
-    def _notice_failure(self, event: zmq.Event, descriptor: int) -> None:
-        if event == zmq.Event.ACCEPT_FAILED:
-            self.accept_failures += 1
+    def _admit(self, domain: str, key: str) -> str | None:
+        """Listed keys only; at the desk only the analyst's, for whoever else pulled there would take its frames."""
+        security = self._sockets.security
+        name = security.allowed.get(key) if security is not None else None
+        if name is None:
+            self._refused["key not listed"] += 1
+        elif domain == "desk" and name != ANALYST:
+            self._refused["not the analyst"] += 1
+            return None
+        return name
+
+    def _notice_refusal(self, channel: _Channel, event: zmq.Event, value: int) -> None:
+        """Without a free descriptor libzmq tries, and tells us, again and again: once is enough to know."""
+        cause = _CAUSES.get(event)
+        if cause is not None:
+            self._refused[cause] += 1
+        if event == zmq.Event.ACCEPT_FAILED and channel not in self._exhausted:
+            self._exhausted.add(channel)
+            log.error("connections cannot be accepted at %s: %s", _endpoint(channel), os.strerror(value))
+            channel.socket.disable_monitor()
 
     def _notice_analyst(self, event: zmq.Event, descriptor: int) -> None:
-        self._notice_failure(event, descriptor)
         if event == zmq.Event.ACCEPTED:
             self._analysts.add(descriptor)
         elif event == zmq.Event.DISCONNECTED:
@@ -360,7 +481,10 @@ class _ZmqSender(_ZmqListener, NodePort):
         check_frame(frame)
         if not await self._post.send(frame, self._patience):
             where = _endpoint(self._post)
-            raise SendTimeout(f"the board at {where} took no frame within {self._patience:g} s; see that it runs")
+            hint = (
+                "see that it runs" if self._sockets.security is None else "see that it runs and has our key on its list"
+            )
+            raise SendTimeout(f"the board at {where} took no frame within {self._patience:g} s; {hint}")
 
 
 class _ZmqAnalyst(_ZmqSender, AnalystPort):
@@ -375,15 +499,24 @@ def _events(socket: zmq.Socket[bytes]) -> int:
     return int(socket.getsockopt(zmq.EVENTS))
 
 
-def _check_free(path: str) -> None:
-    """libzmq would take the path of a living listener away from it."""
-    with plain_socket.socket(plain_socket.AF_UNIX) as probe, suppress(FileNotFoundError, ConnectionRefusedError):
-        probe.connect(path)
-        raise BadInput(f"{path} is in use; choose another path")
+def _be_server(socket: zmq.Socket[bytes], security: Security, domain: str) -> None:
+    _check_pair(security.keys)
+    socket.setsockopt(zmq.CURVE_SERVER, 1)
+    socket.setsockopt(zmq.CURVE_SECRETKEY, security.keys.secret.encode())
+    socket.setsockopt(zmq.ZAP_DOMAIN, domain.encode())
+    # Without a gatekeeper libzmq would let in any key.
+    socket.setsockopt(zmq.ZAP_ENFORCE_DOMAIN, 1)
 
 
-def _unbindable(address: str, error: zmq.ZMQError) -> BadInput:
-    place = host_and_port(address)
-    if place is not None and error.errno == errno.EADDRINUSE:
-        return BadInput(f"port {place[1]} on {place[0]} is in use; choose another, or 0 for any free one")
-    return BadInput(f"cannot listen at {address}: {error.strerror}; choose an address of this machine")
+def _be_client(socket: zmq.Socket[bytes], security: Security) -> None:
+    _check_pair(security.keys)
+    if security.server is None:
+        raise BadInput("keys were given without the board's public key; give that too")
+    socket.setsockopt(zmq.CURVE_PUBLICKEY, security.keys.public.encode())
+    socket.setsockopt(zmq.CURVE_SECRETKEY, security.keys.secret.encode())
+    socket.setsockopt(zmq.CURVE_SERVERKEY, security.server.encode())
+
+
+def _check_pair(keys: KeyPair) -> None:
+    if zmq.curve_public(keys.secret.encode()) != keys.public.encode():
+        raise BadInput("a public key that does not belong to its secret key; make a new pair with `parley keys`")

@@ -8,7 +8,7 @@ late or stalls misses publications, and repeating them is the roles' business.
 import asyncio
 from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Generic, NamedTuple, TypeVar
 
 from emulator.codec import LARGEST_FRAME
@@ -21,7 +21,8 @@ ANALYST = "analyst"
 MOST_FRAMES = 1000
 MOST_BYTES = 16 * 2**20
 QUEUE = 1000
-PATIENCE = 10.0
+PATIENCE = 30.0
+DESK_PATIENCE = 3.0
 
 T = TypeVar("T")
 
@@ -45,6 +46,11 @@ class BoardPort(ABC):
     def subscribers(self) -> int:
         """Feed subscriptions to the broadcast topic at this moment."""
 
+    @property
+    def refused(self) -> Mapping[str, int]:
+        """Connections turned away so far, by cause."""
+        return {}
+
     @abstractmethod
     async def receive(self, timeout: float) -> list[Received]:
         """Wait for the post, then all there is up to MOST_FRAMES or MOST_BYTES; nothing after `timeout` seconds."""
@@ -55,7 +61,10 @@ class BoardPort(ABC):
 
     @abstractmethod
     async def deliver(self, frame: bytes) -> bool:
-        """Hand a frame to the analyst, waiting a bounded time while its queue is full; False if none took it."""
+        """Hand a frame to the analyst; False if there is none, or it did not take it within a bounded time.
+
+        Once it did not, later frames are offered without waiting until it takes one: a stall costs its time once.
+        """
 
     @abstractmethod
     def close(self) -> None:
@@ -158,9 +167,17 @@ class MemoryTransport:
     `authenticated` hands the board each sender's name, as CURVE does between processes.
     """
 
-    def __init__(self, *, queue: int = QUEUE, patience: float = PATIENCE, authenticated: bool = False) -> None:
+    def __init__(
+        self,
+        *,
+        queue: int = QUEUE,
+        patience: float = PATIENCE,
+        desk_patience: float = DESK_PATIENCE,
+        authenticated: bool = False,
+    ) -> None:
         self.queue = queue
         self.patience = patience
+        self.desk_patience = desk_patience
         self.authenticated = authenticated
         self.post: _Queue[Received] | None = None
         self.desk: _Queue[bytes] | None = None
@@ -205,6 +222,7 @@ class _MemoryBoard(BoardPort):
     def __init__(self, transport: MemoryTransport, post: _Queue[Received]) -> None:
         self._transport = transport
         self._post = post
+        self._stalled = False
 
     @property
     def subscribers(self) -> int:
@@ -227,7 +245,9 @@ class _MemoryBoard(BoardPort):
         _check_open(self._post)
         check_frame(frame)
         desk = self._transport.desk
-        return desk is not None and await desk.put(frame, self._transport.patience)
+        taken = desk is not None and await desk.put(frame, 0 if self._stalled else self._transport.desk_patience)
+        self._stalled = desk is not None and not taken
+        return taken
 
     def close(self) -> None:
         if not self._post.closed:

@@ -50,22 +50,22 @@ class Bench(ABC):
     def make_observer(self) -> ObserverPort: ...
 
     def board(self) -> BoardPort:
-        return self._keep(self.make_board())
+        return self.keep(self.make_board())
 
     def node(self, name: str = "node") -> NodePort:
-        return self._keep(self.make_node(name))
+        return self.keep(self.make_node(name))
 
     def analyst(self) -> AnalystPort:
-        return self._keep(self.make_analyst())
+        return self.keep(self.make_analyst())
 
     def observer(self) -> ObserverPort:
-        return self._keep(self.make_observer())
+        return self.keep(self.make_observer())
 
     def close(self) -> None:
         for port in reversed(self._ports):
             port.close()
 
-    def _keep(self, port: Port) -> Port:
+    def keep(self, port: Port) -> Port:
         self._ports.append(port)
         return port
 
@@ -208,7 +208,10 @@ class TransportContract(ABC):
         while await board.deliver(bytes(200_000)):
             taken += 1
             assert taken < 5000
+        assert [await board.deliver(b"full") for _ in range(100)] == [False] * 100
         assert len(await exhaust(analyst)) == taken + 1
+        assert await delivered(board, b"last")
+        assert await analyst.receive(LONG) == [b"last"]
 
     async def test_the_desk_serves_the_next_analyst(self, bench: Bench) -> None:
         board, first = bench.board(), bench.analyst()

@@ -10,7 +10,7 @@ from tests.contracts.transport_contract import PATIENCE, QUEUE, Bench, Transport
 class MemoryBench(Bench):
     def __init__(self) -> None:
         super().__init__()
-        self.transport = MemoryTransport(queue=QUEUE, patience=PATIENCE)
+        self.transport = MemoryTransport(queue=QUEUE, patience=PATIENCE, desk_patience=PATIENCE)
 
     def make_board(self) -> BoardPort:
         return self.transport.board()
