@@ -6,6 +6,7 @@ the record says: the board's role is run again over it, and it must take every m
 
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 from emulator.audit.verdict import Progress, Verdict, failed, passed, quiet
 from emulator.board import ANALYST_NAME, BOARD_NAME, Board, BoardRole, Terms
@@ -129,21 +130,28 @@ def check_integrity(path: Path, progress: Progress = quiet) -> Verdict:
     """Chain, sequence, senders, closing record; the first bad byte is named."""
     try:
         reader = TranscriptReader(path)
-        kinds = _read(reader, progress)
+        kinds, seconds = _read(reader, progress)
         end = reader.verify()
     except (AlteredTranscript, WrongRecord) as error:
         return failed(str(error), record=error.sequence, byte=error.offset)
     except TranscriptError as error:
         return failed(str(error), byte=0)
-    evidence = {"records": end.sequence, "messages": dict(kinds), "chain": end.chain.hex(), "bytes": end.offset}
+    evidence: dict[str, Any] = {
+        "records": end.sequence,
+        "messages": dict(kinds),
+        "chain": end.chain.hex(),
+        "bytes": end.offset,
+    }
+    evidence["seconds"] = seconds
     if reader.closing is None:
         reason = f"there is no closing record: the run still goes on, or the file was cut at byte {reader.truncated_at}"
         return failed(reason, byte=reader.truncated_at, truncated=True, **evidence)
     return passed(outcome=reader.closing.outcome, **evidence)
 
 
-def _read(reader: TranscriptReader, progress: Progress) -> Counter[str]:
-    board, kinds = Rewriter(reader.run), Counter[str]()
+def _read(reader: TranscriptReader, progress: Progress) -> tuple[Counter[str], float]:
+    """Every message in its place; how many of each kind, and the seconds from the first to the last."""
+    board, kinds, times = Rewriter(reader.run), Counter[str](), list[int]()
     size = reader.path.stat().st_size
     for record in reader:
         try:
@@ -154,10 +162,11 @@ def _read(reader: TranscriptReader, progress: Progress) -> Counter[str]:
         except RemoteProtocolError as error:
             raise _wrong(reader, record, f"record {record.sequence} at byte {record.offset}: {error}") from error
         kinds[message.kind] += 1
+        times = [times[0] if times else record.time_ns, record.time_ns]
         progress("integrity", record.offset, size)
     if reader.closing is not None:
         _check_ending(reader, board)
-    return kinds
+    return kinds, (times[1] - times[0]) / 1e9 if times else 0.0
 
 
 def _check_ending(reader: TranscriptReader, board: Rewriter) -> None:

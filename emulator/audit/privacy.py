@@ -96,7 +96,7 @@ def check_privacy(
     total = min(len(people), sample or len(people))
     for users in blocks:
         ledger = Ledger(users, protocol.inputs)
-        for record, replies, step, public in _answers(conversation, protocol):
+        for record, replies, step, public in answers(conversation, protocol):
             ledger.take(record.sequence, replies, step, public)
         losses.note(ledger.offences, ledger.offended)
         losses.take(users, ledger.losses)
@@ -104,7 +104,7 @@ def check_privacy(
     return _judge(setup, protocol, losses, len(people))
 
 
-def _answers(conversation: Conversation, protocol: Protocol) -> Iterator[tuple[Record, Replies, Round, Broadcast]]:
+def answers(conversation: Conversation, protocol: Protocol) -> Iterator[tuple[Record, Replies, Round, Broadcast]]:
     """Every frame of replies with its round and the broadcast it answers, if its arrays are as declared."""
     public = conversation.broadcasts()
     for record, replies in conversation.replies():

@@ -7,13 +7,18 @@ from typing import Any
 
 import numpy as np
 
-from emulator.audit.conversation import listen
+from emulator.audit.conversation import Conversation, listen
+from emulator.audit.empirical import check_empirical
+from emulator.audit.fidelity import Choice, Choices, check_fidelity
 from emulator.audit.integrity import check_integrity
 from emulator.audit.privacy import MOST_BYTES, check_privacy
 from emulator.audit.result import check_result
 from emulator.audit.rounds import check_rounds
+from emulator.audit.side_channels import check_side_channels
 from emulator.audit.verdict import Progress, Verdict, quiet, unknown
+from emulator.coins import fresh_key
 from emulator.errors import TranscriptError
+from emulator.protocol import Broadcast, Round
 from emulator.roles import Builder
 from emulator.witness import Witness
 
@@ -40,31 +45,59 @@ class Report:
         return {"ok": self.ok, **{name: verdict.record() for name, verdict in self.verdicts.items()}}
 
 
+def no_choices(step: Round, public: Broadcast) -> tuple[Choice, ...]:
+    """Nothing is known about how a round's replies are made."""
+    return ()
+
+
 def audit(
     path: Path,
     build: Builder,
     *,
     witness: Witness | None = None,
+    choices: Choices = no_choices,
     sample: int | None = None,
+    trials: int | None = None,
     generator: np.random.Generator | None = None,
     progress: Progress = quiet,
     most_bytes: int = MOST_BYTES,
 ) -> Report:
-    """Audit a transcript; BadInput only where there is no file to read."""
+    """Audit a transcript; BadInput only where there is no file to read. With `trials`, the experiment as well."""
     integrity = check_integrity(path, progress)
     try:
         conversation = listen(path, build)
     except TranscriptError:
         reason = "the record cannot be read: see integrity"
         return Report(verdicts={name: unknown(reason) for name in CHECKS} | {"integrity": integrity})
+    generator = generator or np.random.default_rng()
     privacy = check_privacy(conversation, sample=sample, generator=generator, progress=progress, most_bytes=most_bytes)
+    experiment = {}
+    if trials is not None:
+        empirical = check_empirical(conversation, trials, fresh_key(), generator=generator, progress=progress)
+        experiment = {"empirical": empirical}
     return Report(
         verdicts={
             "integrity": integrity,
             "rounds": check_rounds(conversation),
             "privacy": privacy,
-            "fidelity": unknown("there is no witness: inputs and coins are not known"),
-            "side_channels": unknown("there is no witness: inputs are not known"),
+            **_from_witness(conversation, witness, choices, generator, progress),
             "result": check_result(conversation),
+            **experiment,
         }
     )
+
+
+def _from_witness(
+    conversation: Conversation,
+    witness: Witness | None,
+    choices: Choices,
+    generator: np.random.Generator,
+    progress: Progress,
+) -> dict[str, Verdict]:
+    if witness is None:
+        reason = "there is no witness, so the inputs are not known"
+        return {"fidelity": unknown(reason), "side_channels": unknown(reason)}
+    return {
+        "fidelity": check_fidelity(conversation, witness, choices, generator=generator, progress=progress),
+        "side_channels": check_side_channels(conversation, witness, progress),
+    }

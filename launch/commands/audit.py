@@ -17,6 +17,7 @@ from emulator.audit.report import audit as audit_transcript
 from emulator.audit.verdict import Progress, quiet
 from launch.recorded import find_run, json_option, run_argument, witness_option
 from launch.settings import CHECK_FAILED, GOOD, debug_option
+from protocols.alphabets import choices
 from protocols.registry import build
 
 
@@ -24,11 +25,24 @@ from protocols.registry import build
 @run_argument
 @witness_option
 @click.option("--sample", type=click.IntRange(min=1), metavar="N", help="Look at N users chosen at random.")
+@click.option("--empirical", is_flag=True, help="Swap one user's input and bound epsilon from below.")
+@click.option(
+    "--trials", type=click.IntRange(min=100), default=20_000, show_default=True, help="Conversations an input."
+)
 @click.option("--strict", is_flag=True, help="A check that could not be made counts as failed.")
 @json_option
 @click.option("--quiet", "silent", is_flag=True, help="No progress.")
 @debug_option
-def audit(run: Path, witness: Path | None, sample: int | None, strict: bool, as_json: bool, silent: bool) -> int:
+def audit(
+    run: Path,
+    witness: Path | None,
+    sample: int | None,
+    empirical: bool,
+    trials: int,
+    strict: bool,
+    as_json: bool,
+    silent: bool,
+) -> int:
     """Check RUN: integrity, rounds, exact privacy loss of every user, fidelity, side channels, result.
 
     RUN is the folder of a run, its name in runs/, or a transcript; without it, the latest run.
@@ -37,7 +51,13 @@ def audit(run: Path, witness: Path | None, sample: int | None, strict: bool, as_
     began = time.perf_counter()
     with _progress(silent) as progress:
         report = audit_transcript(
-            recorded.transcript, build, witness=recorded.load_witness(), sample=sample, progress=progress
+            recorded.transcript,
+            build,
+            witness=recorded.load_witness(),
+            choices=choices,
+            sample=sample,
+            trials=trials if empirical else None,
+            progress=progress,
         )
     seconds = time.perf_counter() - began
     good = report.ok and not (strict and any(each.verdict == "unknown" for each in report.verdicts.values()))
@@ -51,7 +71,9 @@ def describe(report: Report, good: bool, seconds: float) -> str:
     record = report.record()
     lines = [f"{name.replace('_', ' '):<13} {_line(name, record[name])}" for name in report.verdicts]
     users = record["privacy"].get("users")
-    speed = f"   {users / seconds:,.0f} users a second" if users else ""
+    speed = f", {users / seconds:,.0f} users a second" if users else ""
+    if "seconds" in record["integrity"]:
+        speed += f"; the run itself took {record['integrity']['seconds']:.2f} s"
     return "\n".join([*lines, f"{'time':<13} {seconds:.2f} s{speed}", "good" if good else "NOT GOOD"])
 
 
@@ -74,6 +96,9 @@ DETAILS: dict[str, Callable[[dict[str, Any]], str]] = {
     "privacy": _privacy,
     "fidelity": lambda check: f"{check['tests']} tests, smallest p-value {check['p_value']:.2g}",
     "side_channels": lambda check: f"{check['tests']} tests, smallest p-value {check['p_value']:.2g}",
+    "empirical": lambda check: (
+        f"epsilon is at least {check['lower_bound']:.4g}, claimed {check['claim']:g}; {check['event']}"
+    ),
     "result": lambda check: f"estimate {check['estimate']:.12g} recomputed bit for bit",
 }
 

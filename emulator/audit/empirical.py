@@ -1,0 +1,207 @@
+"""The neighbouring-input experiment: the recorded broadcasts again, one user's input swapped, a lower bound on epsilon.
+
+Real roles answer, a resend included, so that what is measured is the program and not its formulas. An event is
+chosen on one half of the trials and counted on the other; Clopper-Pearson bounds of its two probabilities bound
+epsilon from below. The bound can show that a claim is false; it cannot show that it is true.
+"""
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import betaincinv
+
+from emulator.audit.conversation import Conversation
+from emulator.audit.ledger import Ledger
+from emulator.audit.statistics import ALPHA
+from emulator.audit.verdict import Progress, Verdict, failed, passed, quiet, unknown
+from emulator.errors import ParleyError
+from emulator.messages import Announce, Message, Reminder, Replies, Setup
+from emulator.protocol import Inputs, Protocol
+from emulator.randomizer import Columns, Floats
+from emulator.roles import CohortRole
+
+NODE = "trial"
+PILOT = 512
+MOST_INPUTS = 96
+BLOCK = 4096
+THRESHOLDS = 64
+
+Seat = Callable[[Protocol, int, Inputs, bytes], CohortRole]
+"""A role for users first, first + 1, ... with these inputs and this coin key."""
+
+
+def honest_seat(protocol: Protocol, first: int, inputs: Inputs, key: bytes) -> CohortRole:
+    """The role that user nodes run."""
+    cap = protocol.claim.epsilon
+    return CohortRole(
+        node=NODE, first=first, inputs=inputs, key=key, cap=cap, build=lambda name, parameters: protocol, chunk=BLOCK
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Event:
+    """What a distinguisher looks at: a feature of a user's replies, on one side of a threshold."""
+
+    feature: str
+    column: int
+    threshold: float
+    above: bool
+
+    def holds(self, features: Floats) -> NDArray[np.bool_]:
+        """In which trials it happened."""
+        values = features[:, self.column]
+        happened: NDArray[np.bool_] = values >= self.threshold if self.above else values < self.threshold
+        return happened
+
+    def __str__(self) -> str:
+        return f"{self.feature} {'>=' if self.above else '<'} {self.threshold:.6g}"
+
+
+class Experiment:
+    """One user's whole conversation, many times over, under any input."""
+
+    def __init__(self, conversation: Conversation, setup: Setup, protocol: Protocol, key: bytes, seat: Seat) -> None:
+        self.setup = setup
+        self.protocol = protocol
+        self.announces = {each.round: each for each in reversed(conversation.announces)}
+        self.key = key
+        self.seat = seat
+
+    def ledger(self, first: int, inputs: Inputs) -> tuple[Ledger, dict[str, Floats]]:
+        """Likelihoods and readable features of everything these users say, resends included."""
+        ledger = Ledger(np.arange(first, first + len(inputs)), self.protocol.inputs)
+        features: dict[str, Floats] = {}
+        for announce, replies in self._say(first, inputs):
+            step = self.protocol.rounds[announce.round - 1]
+            ledger.take(0, replies, step, announce.broadcast)
+            for name, column in readable(replies.columns).items():
+                whole = features.setdefault(f"round {announce.round} {name}", np.zeros(len(inputs)))
+                whole[replies.users - first] = column
+        return ledger, features
+
+    def _say(self, first: int, inputs: Inputs) -> Iterator[tuple[Announce, Replies]]:
+        role = self.seat(self.protocol, first, inputs, self.key)
+        list(role.hear(self.setup))
+        for number in sorted(self.announces):
+            announce = self.announces[number]
+            again = Reminder(run=self.setup.run, round=number, missing={NODE: ()})
+            for message in (announce, again):
+                yield from ((announce, said) for said in self._hear(role, message))
+
+    def _hear(self, role: CohortRole, message: Message) -> Iterator[Replies]:
+        return (said for said in role.hear(message) if isinstance(said, Replies))
+
+    def pair(self, generator: np.random.Generator) -> tuple[int, int]:
+        """The two inputs that replies tell apart best, from a few trials of every input."""
+        tried = np.arange(self.protocol.inputs)
+        if len(tried) > MOST_INPUTS:
+            tried = np.sort(generator.choice(tried, MOST_INPUTS, replace=False))
+        ledger, _ = self.ledger(0, tried[np.arange(PILOT) % len(tried)])
+        rows = np.nan_to_num(ledger.sums[:, tried], neginf=-1e3)
+        apart = np.array([np.abs(rows - rows[:, [place]]).mean(axis=0) for place in range(len(tried))])
+        one, other = np.unravel_index(int(apart.argmax()), apart.shape)
+        return int(tried[one]), int(tried[other])
+
+    def trials(self, first: int, count: int, x: int, pair: tuple[int, int]) -> tuple[Floats, list[str]]:
+        """Features of so many independent conversations of a user with input x: a row a trial."""
+        blocks: list[Floats] = []
+        names: list[str] = []
+        for start in range(0, count, BLOCK):
+            size = min(BLOCK, count - start)
+            ledger, features = self.ledger(first + start, np.full(size, x, dtype=np.int64))
+            ratio = np.nan_to_num(ledger.sums[:, pair[0]] - ledger.sums[:, pair[1]], posinf=1e3, neginf=-1e3)
+            names = ["log-likelihood ratio", *features]
+            blocks.append(np.column_stack([ratio, *features.values()]))
+        return np.concatenate(blocks), names
+
+
+def readable(columns: Columns) -> dict[str, Floats]:
+    """What one can read off a reply without any formula: a scalar's value, and how fine a float's last digit is."""
+    found: dict[str, Floats] = {}
+    for name, column in columns.items():
+        if column.ndim != 1:
+            continue
+        values = column.astype(np.float64)
+        found[name] = values
+        if column.dtype.kind == "f":
+            found[f"last digit of {name}"] = last_digit(values)
+    return found
+
+
+def last_digit(values: Floats) -> Floats:
+    """The exponent of the lowest set bit: Mironov's attack reads it off a float to which float noise was added."""
+    mantissa, exponent = np.frexp(np.where(values == 0, 1.0, values))
+    whole = np.abs(np.ldexp(mantissa, 53)).astype(np.int64)
+    lowest = (whole & -whole).astype(np.float64)
+    digits: Floats = exponent - 53 + np.log2(lowest)
+    return digits
+
+
+def check_empirical(
+    conversation: Conversation,
+    trials: int,
+    key: bytes,
+    *,
+    seat: Seat = honest_seat,
+    generator: np.random.Generator | None = None,
+    alpha: float = ALPHA,
+    progress: Progress = quiet,
+) -> Verdict:
+    """A lower confidence bound on epsilon at level 1 - alpha from `trials` conversations under each of two inputs."""
+    setup, protocol = conversation.setup, conversation.protocol
+    if setup is None or protocol is None or not conversation.announces:
+        return unknown(conversation.problem or "no round was announced")
+    experiment = Experiment(conversation, setup, protocol, key, seat)
+    try:
+        pair = experiment.pair(generator or np.random.default_rng())
+        tables = []
+        for place, x in enumerate(pair):
+            table, names = experiment.trials(PILOT + place * trials, trials, x, pair)
+            tables.append(table)
+            progress("empirical", place + 1, 2)
+    except ParleyError as error:
+        return unknown(f"the recorded broadcasts cannot be answered again: {error}")
+    half = trials // 2
+    event, swapped = choose_event(names, tables[0][:half], tables[1][:half], alpha, setup.delta)
+    likely, unlikely = (tables[1], tables[0]) if swapped else (tables[0], tables[1])
+    counts = [int(event.holds(each[half:]).sum()) for each in (likely, unlikely)]
+    bound = lower_bound(counts[0], counts[1], trials - half, alpha, setup.delta)
+    evidence = {
+        "claim": setup.epsilon,
+        "lower_bound": bound,
+        "trials": trials,
+        "inputs": list(pair),
+        "event": str(event),
+        "counts": counts,
+        "alpha": alpha,
+    }
+    if bound > setup.epsilon:
+        return failed(f"epsilon is at least {bound:.4g}, the claim is {setup.epsilon:g}: {event}", **evidence)
+    return passed(**evidence)
+
+
+def choose_event(names: list[str], one: Floats, other: Floats, alpha: float, delta: float) -> tuple[Event, bool]:
+    """The event with the best bound on these trials; True where it is likelier under the other input."""
+    best: tuple[float, Event, bool] | None = None
+    for column, name in enumerate(names):
+        both = np.concatenate([one[:, column], other[:, column]])
+        for threshold in np.unique(np.quantile(both, np.linspace(0, 1, THRESHOLDS), method="closest_observation")):
+            for above in (True, False):
+                event = Event(feature=name, column=column, threshold=float(threshold), above=above)
+                counts = int(event.holds(one).sum()), int(event.holds(other).sum())
+                for swapped in (False, True):
+                    bound = lower_bound(counts[swapped], counts[not swapped], len(one), alpha, delta)
+                    if best is None or bound > best[0]:
+                        best = bound, event, swapped
+    assert best is not None
+    return best[1], best[2]
+
+
+def lower_bound(likely: int, unlikely: int, trials: int, alpha: float, delta: float) -> float:
+    """log((p - delta) / q) with Clopper-Pearson's lower bound for p and upper bound for q, alpha/2 each; at least 0."""
+    low = float(betaincinv(likely, trials - likely + 1, alpha / 2)) if likely else 0.0
+    high = float(betaincinv(unlikely + 1, trials - unlikely, 1 - alpha / 2)) if unlikely < trials else 1.0
+    return math.log((low - delta) / high) if low - delta > high else 0.0

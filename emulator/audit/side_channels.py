@@ -1,0 +1,150 @@
+"""Side channels: the size of a reply, its presence and its order must not depend on the input.
+
+Tested from the witness. A user that is missing from a frame is compared with those around it; that whole frames are
+missing is a matter of the network, unless each holds one user. The order in which frames came is held against their
+inputs with the users' numbers taken out, since nodes are started in the order of their numbers.
+"""
+
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from emulator.audit.conversation import Conversation
+from emulator.audit.fidelity import unusable
+from emulator.audit.statistics import Family
+from emulator.audit.verdict import Progress, Verdict, failed, quiet, unknown
+from emulator.messages import Replies, Users
+from emulator.protocol import Inputs, Protocol
+from emulator.randomizer import Floats
+from emulator.witness import Witness
+
+GROUPS = 16
+FEWEST_ABSENT = 20
+FEWEST_FRAMES = 20
+
+
+@dataclass
+class Presence:
+    """Who of some users is absent, group by group of inputs: observed minus expected, and its covariance.
+
+    Within each stratum the absent are a random subset if absence does not depend on the input.
+    """
+
+    off: Floats = field(default_factory=lambda: np.zeros(GROUPS))
+    covariance: Floats = field(default_factory=lambda: np.zeros((GROUPS, GROUPS)))
+    absent: int = 0
+    strata: int = 0
+
+    def add(self, groups: NDArray[np.int64], absent: NDArray[np.bool_]) -> None:
+        """One stratum: the group of each user, and whether it is absent."""
+        users, missing = len(groups), int(absent.sum())
+        if not 0 < missing < users:
+            return
+        share = np.bincount(groups, minlength=GROUPS) / users
+        self.off += np.bincount(groups[absent], minlength=GROUPS) - missing * share
+        self.covariance += missing * (users - missing) / (users - 1) * (np.diag(share) - np.outer(share, share))
+        self.absent += missing
+        self.strata += 1
+
+    def test(self, family: Family, what: str) -> None:
+        """Chi-square on as many groups as the absent allow."""
+        from scipy.stats import chi2
+
+        if self.absent < FEWEST_ABSENT:
+            return
+        merged = max(2, min(GROUPS, self.absent // 10))
+        pool = np.zeros((merged, GROUPS))
+        pool[np.arange(GROUPS) * merged // GROUPS, np.arange(GROUPS)] = 1.0
+        off, covariance = pool @ self.off, pool @ self.covariance @ pool.T
+        rank = int(np.linalg.matrix_rank(covariance, hermitian=True))
+        if rank:
+            statistic = float(off @ np.linalg.pinv(covariance, hermitian=True) @ off)
+            family.add(f"{what}, presence", self.absent, statistic, float(chi2.sf(statistic, rank)))
+
+
+@dataclass
+class Channel:
+    """What one round's frames tell besides their content."""
+
+    layouts: set[tuple[tuple[str, str, tuple[int, ...]], ...]] = field(default_factory=set)
+    presence: Presence = field(default_factory=Presence)
+    alone: list[int] = field(default_factory=list)
+    first: list[int] = field(default_factory=list)
+    mean: list[float] = field(default_factory=list)
+
+
+def check_side_channels(conversation: Conversation, witness: Witness, progress: Progress = quiet) -> Verdict:
+    """Sizes, presence and order of every round's replies."""
+    protocol = conversation.protocol
+    if protocol is None:
+        return unknown(conversation.problem)
+    wrong = unusable(conversation, witness, protocol)
+    if wrong:
+        return unknown(wrong)
+    channels: dict[int, Channel] = {}
+    lone = np.array([seat.first for seat in conversation.seats if seat.users == 1], dtype=np.int64)
+    size = conversation.reader.path.stat().st_size
+    for record, replies in conversation.replies():
+        if len(replies.users) and 1 <= replies.round <= len(protocol.rounds):
+            _take(channels.setdefault(replies.round, Channel()), replies, protocol, witness.inputs, lone)
+        progress("side channels", record.offset, size)
+    return _judge(channels, protocol, witness.inputs, lone)
+
+
+def _take(channel: Channel, replies: Replies, protocol: Protocol, inputs: Inputs, lone: Users) -> None:
+    channel.layouts.add(
+        tuple((name, column.dtype.str, column.shape[1:]) for name, column in sorted(replies.columns.items()))
+    )
+    channel.first.append(int(replies.users[0]))
+    channel.mean.append(float(inputs[replies.users].mean()))
+    if len(replies.users) == 1 and np.isin(replies.users[0], lone):
+        channel.alone.append(int(replies.users[0]))
+        return
+    span = np.arange(int(replies.users[0]), int(replies.users[-1]) + 1)
+    asked = span[protocol.rounds[replies.round - 1].speaks(span)]
+    channel.presence.add(_groups(inputs[asked], protocol), ~np.isin(asked, replies.users))
+
+
+def _groups(inputs: Inputs, protocol: Protocol) -> NDArray[np.int64]:
+    return inputs * GROUPS // max(GROUPS, protocol.inputs)
+
+
+def _judge(channels: dict[int, Channel], protocol: Protocol, inputs: Inputs, lone: Users) -> Verdict:
+    family = Family()
+    for number, channel in sorted(channels.items()):
+        if len(channel.layouts) > 1:
+            return failed(
+                f"round {number}: replies come in {len(channel.layouts)} different sizes", tests=0, p_value=0.0
+            )
+        asked = lone[(lone < len(inputs)) & protocol.rounds[number - 1].speaks(lone)]
+        channel.presence.add(_groups(inputs[asked], protocol), ~np.isin(asked, channel.alone))
+        channel.presence.test(family, f"round {number}")
+        _order(family, f"round {number}", np.array(channel.first), np.array(channel.mean))
+    return family.judge("it depends on the input", sizes="one a round")
+
+
+def _order(family: Family, what: str, first: Users, mean: Floats) -> None:
+    """Spearman's rank correlation of arrival and input, with the users' numbers partialled out."""
+    from scipy.stats import rankdata, t
+
+    count = len(first)
+    if count < FEWEST_FRAMES:
+        return
+    ranks: list[Floats] = [np.asarray(rankdata(each), np.float64) for each in (np.arange(count), first, mean)]
+    rest = [_without(ranks[1], ranks[0]), _without(ranks[1], ranks[2])]
+    spread = np.sqrt((rest[0] @ rest[0]) * (rest[1] @ rest[1]))
+    # Where numbers explain order or inputs entirely, nothing is left that could depend.
+    if spread <= 1e-9 * count**3:
+        return
+    correlation = float(np.clip(rest[0] @ rest[1] / spread, -1.0, 1.0))
+    statistic = correlation * np.sqrt((count - 3) / max(1e-12, 1 - correlation**2))
+    family.add(f"{what}, order", count, correlation, float(2 * t.sf(abs(statistic), count - 3)))
+
+
+def _without(given: Floats, values: Floats) -> Floats:
+    """What a linear function of `given` does not explain of `values`."""
+    centred, other = values - values.mean(), given - given.mean()
+    power = other @ other
+    rest: Floats = centred - other * (other @ centred / power) if power else centred
+    return rest
