@@ -8,7 +8,6 @@ numpy alone computes both bounds from them.
 import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
-from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -123,7 +122,9 @@ class _Raw:
 
 def _answers(workload: Floats, program: _Program, tolerance: float) -> Iterator[tuple[str, _Raw | None]]:
     """What each solver said, the quickest first; None where it did not end as optimal."""
-    cvxpy: Any = import_module("cvxpy")
+    import cvxpy as library
+
+    cvxpy: Any = library
     rows, columns = workload.shape
     gram = cvxpy.Variable((rows + columns, rows + columns), PSD=True)
     top = cvxpy.Variable()
