@@ -171,6 +171,7 @@ class BoardRole:
             seat.owes.discard(message.chunk)
             seat.held.add(message.chunk)
             self.replies += len(message.users)
+            self._patience = min(self._patience, 4 * self.terms.patience)
         elif isinstance(message, Refusal) and message.node in self.seats:
             seat = self.seats[message.node]
             # Round 0 is the setup: who refuses the terms takes no part in any round.
@@ -187,7 +188,7 @@ class BoardRole:
         if self.state is Board.OPEN and now - self._opened > self.terms.deadline:
             return self.settle([(BOARD_NAME, self._cut())], now)
         if self.state is Board.OPEN and now - self._reminded > self._patience:
-            # Slow is not lost: each reminder of a round waits twice as long as the one before.
+            # Slow is not lost: while nothing comes, each reminder waits twice as long as the one before.
             self._reminded, self._patience = now, min(2 * self._patience, LONGEST_PATIENCE)
             reminder = Reminder(run=self.terms.run, round=self.round, missing=self.missing())
             return self.settle([(BOARD_NAME, reminder)], now)

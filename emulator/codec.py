@@ -38,16 +38,14 @@ def encode(message: Message) -> bytes:
     body = pack([tag, *(write(getattr(message, name)) for name, write, _ in _fields(tag))])
     if len(body) + 4 > LARGEST_FRAME:
         raise LocalProtocolError(f"{message.kind} of {len(body)} bytes is larger than a frame may be")
-    return body + zlib.crc32(body).to_bytes(4, "little")
+    return _sum(body)
 
 
 def decode(frame: bytes) -> Message:
     """The message a frame holds, or RemoteProtocolError naming what is wrong with it."""
     if not 5 <= len(frame) <= LARGEST_FRAME:
         raise RemoteProtocolError(f"a frame of {len(frame)} bytes")
-    body = memoryview(frame)[:-4]
-    if zlib.crc32(body).to_bytes(4, "little") != frame[-4:]:
-        raise RemoteProtocolError("a frame whose checksum does not match its bytes")
+    body = _unsum(frame)
     tag, values = _split(unpack(body))
     kind, readers = MESSAGES[tag], _fields(tag)
     if len(values) != len(readers):
@@ -57,16 +55,27 @@ def decode(frame: bytes) -> Message:
 
 def envelope(sequence: int, sender: str, frame: bytes) -> bytes:
     """A recorded frame on its way out: its number on the record and who sent it."""
-    sealed: bytes = msgpack.packb([sequence, sender, frame], use_bin_type=True)
-    return sealed
+    return _sum(msgpack.packb([sequence, sender, frame], use_bin_type=True))
 
 
 def open_envelope(sealed: bytes) -> tuple[int, str, bytes]:
     """Number, sender and frame, or RemoteProtocolError."""
-    content = unpack(sealed)
+    content = unpack(_unsum(sealed))
     if not isinstance(content, tuple) or [type(each) for each in content] != [int, str, bytes]:
         raise RemoteProtocolError("an envelope that does not hold number, sender and frame")
     return content
+
+
+def _sum(body: bytes) -> bytes:
+    return body + zlib.crc32(body).to_bytes(4, "little")
+
+
+def _unsum(frame: bytes) -> memoryview:
+    """The body of a frame whose checksum is right. A network may spoil a byte; it must not become another value."""
+    body = memoryview(frame)[:-4]
+    if zlib.crc32(body).to_bytes(4, "little") != frame[-4:]:
+        raise RemoteProtocolError("a frame whose checksum does not match its bytes")
+    return body
 
 
 def pack(value: Any) -> bytes:

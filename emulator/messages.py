@@ -187,10 +187,11 @@ class Reminder(Message):
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Resume(Message):
-    """The analyst asks the board to deliver the record again from this number on. Transport, never on record."""
+    """The analyst asks for `count` records from this number on (0: all there are). Transport, never on record."""
 
     kind: ClassVar[str] = "resume"
     sequence: int
+    count: int
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

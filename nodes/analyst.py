@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from emulator.addresses import BoardAddresses
+from emulator.board import ANALYST_NAME
 from emulator.codec import decode, encode, open_envelope, unpack
 from emulator.errors import BadInput, LocalProtocolError, RemoteProtocolError
 from emulator.messages import Resume
@@ -14,11 +15,14 @@ from emulator.protocol import Protocol
 from emulator.roles import Analyst, AnalystRole
 from emulator.sockets import connect_analyst
 from emulator.transport import AnalystPort
-from nodes.common import GOOD, UNFINISHED, board_options, find_board, run_to_exit
+from nodes.common import GOOD, UNFINISHED, board_options, find_board, run_to_exit, under
 from protocols.registry import build
 
 SILENCE_SECONDS = 0.5
 LONGEST_SILENCE = 60.0
+FAREWELL_SILENCE = 5.0
+MOST_EARLY = 1000
+MOST_GAPS = 50
 log = logging.getLogger("analyst")
 
 
@@ -29,7 +33,10 @@ class AnalystNode:
         self.role = role
         self.port = port
         self.expected = 0
+        self._early: dict[int, bytes] = {}
         self._sent = 0
+        self._asked = 0.0
+        self._spoke = 0.0
 
     async def serve(self) -> None:
         """Until the role is done and its last word is on record."""
@@ -39,37 +46,61 @@ class AnalystNode:
             batch = await self.port.receive(timeout=SILENCE_SECONDS)
             if batch:
                 heard = time.monotonic()
-            if time.monotonic() - heard > LONGEST_SILENCE:
+            elif self.role.state is Analyst.DONE and time.monotonic() - heard > FAREWELL_SILENCE:
+                log.warning("the board left before the result came back; its record will tell")
+                return
+            elif time.monotonic() - heard > LONGEST_SILENCE:
                 raise LocalProtocolError(f"analyst: the board has been silent for {LONGEST_SILENCE:g} s")
-            complete = all([await self._take(sealed) for sealed in batch])
-            if not batch or not complete:
-                await self._ask_again()
-            if not batch:
+            for sealed in batch:
+                self._take(sealed)
+            if time.monotonic() - self._spoke > SILENCE_SECONDS:
                 self._sent = 0
+            if not batch or (self._early and time.monotonic() - self._asked > SILENCE_SECONDS / 4):
+                await self._ask_again()
             await self._say()
+        # The last thing the board learns: its record was heard to the end.
+        await self._ask_again()
 
-    async def _take(self, sealed: bytes) -> bool:
-        """Hear the record in order; False where a number is missing."""
-        sequence, _, frame = open_envelope(sealed)
-        if sequence < self.expected:
-            return True
-        if sequence > self.expected:
-            return False
+    def _take(self, sealed: bytes) -> None:
+        """Hear the record in order; what comes early waits, as far as there is room, for what is missing."""
+        try:
+            sequence, _, frame = open_envelope(sealed)
+        except RemoteProtocolError as error:
+            log.warning("dropped a delivery: %s", error)
+            return
+        if sequence > self.expected and len(self._early) < MOST_EARLY:
+            self._early[sequence] = frame
+        while sequence == self.expected:
+            self._hear(frame)
+            sequence, frame = self.expected, self._early.pop(self.expected, b"")
+            if not frame:
+                return
+
+    def _hear(self, frame: bytes) -> None:
+        message = decode(frame)
         self.expected += 1
         before = len(self.role.pending)
-        self.role.hear(decode(frame))
+        self.role.hear(message)
         # A word that came back is no longer pending: what was sent of the rest stays sent.
         self._sent = max(0, self._sent - max(0, before - len(self.role.pending)))
-        return True
 
     async def _say(self) -> None:
         for message in self.role.pending[self._sent :]:
             log.info("says %s", message.kind)
             await self.port.send(encode(message))
+            self._spoke = time.monotonic()
         self._sent = len(self.role.pending)
 
     async def _ask_again(self) -> None:
-        await self.port.send(encode(Resume(sequence=self.expected)))
+        """Ask for the gaps below what came early, or without any for whatever comes next."""
+        self._asked = time.monotonic()
+        start, gaps = self.expected, list[Resume]()
+        for early in sorted(self._early):
+            if early > start:
+                gaps.append(Resume(sequence=start, count=early - start))
+            start = early + 1
+        for each in gaps[:MOST_GAPS] or [Resume(sequence=self.expected, count=0)]:
+            await self.port.send(encode(each))
 
 
 def read_plan(path: Path) -> Protocol:
@@ -83,9 +114,9 @@ def read_plan(path: Path) -> Protocol:
     return build(plan["protocol"], plan["parameters"])
 
 
-async def serve_analyst(protocol: Protocol, run: str, board: BoardAddresses) -> int:
+async def serve_analyst(protocol: Protocol, run: str, board: BoardAddresses, conditions: Path | None = None) -> int:
     """Connect and ask until there is an answer."""
-    port = connect_analyst(board)
+    port = under(connect_analyst(board), conditions, ANALYST_NAME)
     role = AnalystRole(protocol, run)
     try:
         await AnalystNode(role, port).serve()
@@ -98,11 +129,19 @@ async def serve_analyst(protocol: Protocol, run: str, board: BoardAddresses) -> 
 @click.option("--run", required=True, help="Name of the run.")
 @board_options
 @click.option("--plan", type=click.Path(path_type=Path), required=True, help="Protocol and parameters.")
-def main(run: str, addresses: Path | None, post: str | None, feed: str | None, desk: str | None, plan: Path) -> None:
+def main(
+    run: str,
+    addresses: Path | None,
+    post: str | None,
+    feed: str | None,
+    desk: str | None,
+    conditions: Path | None,
+    plan: Path,
+) -> None:
     """Run the analyst: ask in rounds, fold the replies, say the estimate."""
 
     async def work() -> int:
-        return await serve_analyst(read_plan(plan), run, find_board(addresses, post, feed, desk))
+        return await serve_analyst(read_plan(plan), run, find_board(addresses, post, feed, desk), conditions)
 
     run_to_exit(work())
 

@@ -1,6 +1,7 @@
 """The board as a process: every frame is decoded, judged by the role, written down, and only then delivered."""
 
 import asyncio
+import itertools
 import json
 import logging
 import signal
@@ -36,6 +37,7 @@ class BoardNode:
         self._recent: dict[str, bytes] = {}
         self._repeated = 0.0
         self._stopped = ""
+        self._heard_out = False
 
     def stop(self, reason: str) -> None:
         """End the run at the next step: the record is closed as aborted, whole."""
@@ -49,7 +51,8 @@ class BoardNode:
                 await self.put(self.role.hear(BOARD_NAME, abort, time.monotonic()))
                 break
             for received in await self.port.receive(timeout=self.role.terms.patience / 2):
-                await self.take(received)
+                if not self.role.over:
+                    await self.take(received)
             await self.put(self.role.tick(time.monotonic()))
         await self._farewell()
 
@@ -60,7 +63,7 @@ class BoardNode:
             message = decode(received.frame)
             sender = self._sender(received, message)
             if isinstance(message, Resume):
-                await self._redeliver(message.sequence)
+                await self._redeliver(message)
                 return
             said = self.role.hear(sender, message, time.monotonic())
         except RemoteProtocolError as error:
@@ -100,8 +103,9 @@ class BoardNode:
                 if kind in self._recent:
                     self.port.publish(BROADCAST, self._recent[kind])
 
-    async def _redeliver(self, sequence: int) -> None:
-        for record in TranscriptReader(self.writer.path).since(sequence):
+    async def _redeliver(self, wanted: Resume) -> None:
+        records = TranscriptReader(self.writer.path).since(wanted.sequence)
+        for record in itertools.islice(records, wanted.count or None):
             if not await self.port.deliver(envelope(record.sequence, record.sender, record.frame)):
                 return
 
@@ -120,7 +124,7 @@ class BoardNode:
         )
         self.writer.close(outcome, ending.reason if isinstance(ending, Abort) else "")
         until = time.monotonic() + FAREWELL_SECONDS
-        while time.monotonic() < until and self.port.subscribers:
+        while time.monotonic() < until and (self.port.subscribers or not self._heard_out):
             for kind in ("result", "abort"):
                 if kind in self._recent:
                     self.port.publish(BROADCAST, self._recent[kind])
@@ -133,7 +137,8 @@ class BoardNode:
         except RemoteProtocolError:
             return
         if isinstance(message, Resume):
-            await self._redeliver(message.sequence)
+            self._heard_out = message.sequence >= self.writer.sequence
+            await self._redeliver(message)
 
 
 def restore(role: BoardRole, transcript: Path, now: float) -> None:

@@ -6,13 +6,17 @@ import logging
 import sys
 from collections.abc import Callable, Coroutine
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import click
 
 from emulator.addresses import BoardAddresses
+from emulator.conditions import read_conditions
 from emulator.errors import BadInput, ParleyError
+from emulator.faults import FaultyPort
+from emulator.transport import NodePort
 
+Port = TypeVar("Port", bound=NodePort)
 GOOD, CHECK_FAILED, BAD_INPUT, UNFINISHED = 0, 1, 2, 3
 
 
@@ -54,6 +58,9 @@ def find_board(addresses: Path | None, post: str | None, feed: str | None, desk:
 def board_options(command: Callable[..., None]) -> Callable[..., None]:
     """The options by which a node finds the board."""
     for option in (
+        click.option(
+            "--conditions", type=click.Path(path_type=Path), help="Faults to put this node's link under (TOML)."
+        ),
         click.option("--desk", help="Endpoint of the board's desk."),
         click.option("--feed", help="Endpoint of the board's feed."),
         click.option("--post", help="Endpoint of the board's post."),
@@ -63,3 +70,8 @@ def board_options(command: Callable[..., None]) -> Callable[..., None]:
     ):
         command = option(command)
     return command
+
+
+def under(port: Port, conditions: Path | None, node: str) -> Port | FaultyPort:
+    """The port itself, or the port under the conditions of a file."""
+    return port if conditions is None else FaultyPort(port, read_conditions(conditions), node)

@@ -17,7 +17,7 @@ from emulator.roles import Cohort, CohortRole, Commit
 from emulator.sockets import connect_node
 from emulator.transport import NodePort
 from emulator.witness import Witness
-from nodes.common import GOOD, UNFINISHED, board_options, find_board, run_to_exit
+from nodes.common import GOOD, UNFINISHED, board_options, find_board, run_to_exit, under
 from nodes.journal import Journal, keep_key
 from protocols.registry import build
 
@@ -94,7 +94,15 @@ class UserNode:
 
 
 async def serve_user(
-    *, node: str, first: int, inputs: Inputs, key: bytes, cap: float, journal: Path, board: BoardAddresses
+    *,
+    node: str,
+    first: int,
+    inputs: Inputs,
+    key: bytes,
+    cap: float,
+    journal: Path,
+    board: BoardAddresses,
+    conditions: Path | None = None,
 ) -> int:
     """Connect and take part to the end."""
     memory = Journal(journal)
@@ -108,7 +116,7 @@ async def serve_user(
         run=memory.run,
         commitments=memory.commitments,
     )
-    port = connect_node(board)
+    port = under(connect_node(board), conditions, node)
     try:
         await UserNode(role, port, memory).serve()
     finally:
@@ -143,6 +151,7 @@ def main(
     post: str | None,
     feed: str | None,
     desk: str | None,
+    conditions: Path | None,
     node: str,
     first: int,
     users: int | None,

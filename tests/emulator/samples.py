@@ -71,6 +71,6 @@ def every_message() -> list[Message]:
         Result(run=RUN, estimate=0.5, predicted_rmse=0.1, low=0.3, high=0.7, replied=10),
         Abort(run=RUN, outcome="failed", reason="so"),
         Reminder(run=RUN, round=1, missing={"n": ()}),
-        Resume(sequence=0),
+        Resume(sequence=0, count=0),
         Event(event="drop", node="n", round=1, detail="so"),
     ]

@@ -417,5 +417,15 @@ def test_an_envelope_opens_to_what_was_put_in(sequence: int, sender: str, frame:
 
 @pytest.mark.parametrize("content", [[1, "a"], [1, "a", "b"], ["1", "a", b"b"], [True, "a", b"b"], 7])
 def test_what_is_no_envelope_is_refused(content: Any) -> None:
-    with pytest.raises(RemoteProtocolError, match="envelope"):
-        codec.open_envelope(codec.pack(content))
+    for sealed in (codec.pack(content), seal(codec.pack(content))):
+        with pytest.raises(RemoteProtocolError):
+            codec.open_envelope(sealed)
+
+
+@given(st.integers(0, 2**62), names, st.binary(max_size=50), st.data())
+@steady(100)
+def test_a_flipped_bit_of_an_envelope_is_found(sequence: int, sender: str, frame: bytes, data: st.DataObject) -> None:
+    sealed = bytearray(codec.envelope(sequence, sender, frame))
+    sealed[data.draw(st.integers(0, len(sealed) - 1))] ^= 1 << data.draw(st.integers(0, 7))
+    with pytest.raises(RemoteProtocolError):
+        codec.open_envelope(bytes(sealed))
