@@ -113,7 +113,7 @@ class Frequency(NonInteractive):
         if histogram is None:
             return self._worst_linear / replies[0] + self._worst_quadratic / replies[0] ** 2
         linear = self.support.along(2 * self.apply(histogram), histogram)
-        return linear / replies[0] + self._quadratic(histogram) / replies[0] ** 2
+        return linear / replies[0] + self.quadratic(histogram) / replies[0] ** 2
 
     def predicted_rmse(self, histogram: Floats | None = None) -> float:
         """For the AUC by the gradient of the whole ratio: its two halves come from the same replies."""
@@ -123,12 +123,12 @@ class Frequency(NonInteractive):
         slopes = self.slopes(self.workload.form(histogram), {"positive": float(label @ histogram)}, self.users)
         gradient = slopes["form"] * 2 * self.apply(histogram) + slopes["positive"] * label
         linear = self.support.along(gradient, histogram) / self.users
-        return math.sqrt(linear + slopes["form"] ** 2 * self._quadratic(histogram) / self.users**2)
+        return math.sqrt(linear + slopes["form"] ** 2 * self.quadratic(histogram) / self.users**2)
 
     def seen_variance(self, tally: Tally) -> float:
         """The same with the estimated histogram, whose own noise adds twice the second term to the first on average."""
         histogram, replies = self.histogram(tally), tally.replies
-        quadratic = max(0.0, self._quadratic(histogram))
+        quadratic = max(0.0, self.quadratic(histogram))
         linear = self.support.along(2 * self.apply(histogram), histogram) - 2 * quadratic / replies
         return float(np.clip(linear, 0.0, self._worst_linear)) / replies + quadratic / replies**2
 
@@ -139,7 +139,7 @@ class Frequency(NonInteractive):
             return None
         return np.asarray((self.workload.matrix() - self.workload.shift) ** 2)
 
-    def _quadratic(self, histogram: Floats) -> float:
+    def quadratic(self, histogram: Floats) -> float:
         """2 tr(M Cov M Cov) with Cov = diag(d) + B K B', B = [1, h]."""
         diagonal, mixing = self.support.covariance(histogram)
         basis = np.stack([np.ones(self.inputs), histogram], axis=1)
@@ -166,7 +166,7 @@ class Frequency(NonInteractive):
     def _worst_quadratic(self) -> float:
         """Of the even histogram and of all users alike."""
         vertices = np.eye(1, self.inputs, dtype=np.float64)[0]
-        return max(self._quadratic(np.full(self.inputs, 1 / self.inputs)), self._quadratic(vertices))
+        return max(self.quadratic(np.full(self.inputs, 1 / self.inputs)), self.quadratic(vertices))
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -27,7 +27,7 @@ class NonInteractive(Pairwise):
 
     @property
     @abstractmethod
-    def step(self) -> "OnlyRound":
+    def step(self) -> Round:
         """The round."""
 
     @abstractmethod

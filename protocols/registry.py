@@ -8,10 +8,12 @@ from typing import Protocol as Interface
 from emulator.errors import BadInput
 from emulator.protocol import Protocol, Round
 from protocols.frequency import FrequencyGrr, FrequencyOue, FrequencySubset
+from protocols.hierarchical import Hierarchical
 from protocols.linear_queries import MatrixMechanism
 from protocols.linear_queries_by_reduction import Reduction
 from protocols.one_round import OneRound
 from protocols.one_round_tuned import OneRoundTuned
+from protocols.quantise import Quantise
 from protocols.three_round import ThreeRound
 from protocols.three_round_tuned import ThreeRoundTuned
 from protocols.two_round import TwoRound
@@ -96,5 +98,7 @@ for _kind in (
     FrequencyOue,
     FrequencySubset,
     Reduction,
+    Quantise,
+    Hierarchical,
 ):
     register(_kind)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from emulator.randomizer import Floats
+from emulator.randomizer import Floats, Integers
 from protocols.randomizers.frequency import FrequencyOracle
 
 
@@ -52,3 +52,8 @@ class Support:
     def greatest(self) -> float:
         """The largest variance of one entry of y."""
         return max(self.oracle.variance_at(0.0), self.oracle.variance_at(1.0))
+
+
+def coarsened(histogram: Floats, groups: Integers, size: int) -> Floats:
+    """The histogram of groups of inputs."""
+    return np.asarray(np.bincount(groups, histogram, minlength=size), dtype=np.float64)
