@@ -1,6 +1,7 @@
 """A cluster on this machine: a board, an analyst and user nodes as processes, watched to their end."""
 
 import errno
+import math
 import resource
 import shutil
 import socket
@@ -50,6 +51,8 @@ class Layout:
             raise BadInput(f"--processes {self.processes} starts nobody; give a number from 1 on")
         if self.processes > self.users:
             raise BadInput(f"{self.processes} processes for {self.users} users: some would host nobody; give fewer")
+        if not (math.isfinite(self.deadline) and self.deadline > 0):
+            raise BadInput(f"--deadline {self.deadline} cannot be kept; give a positive number of seconds")
         self.terms("check")
         self._check_descriptors()
         if self.port is not None:
@@ -154,9 +157,13 @@ class Cluster:
                     leave = time.monotonic() + LEAVE_SECONDS
                 if exit.status != 0:
                     self._lament(exit)
-            self.progress.show(self.follower.look())
-        self.progress.show(self.follower.look())
+            self._show()
+        self._show()
         self.follower.check_completed()
+
+    def _show(self) -> None:
+        for standing in self.follower.look():
+            self.progress.show(standing)
 
     def _stillborn(self, exit: Exit) -> ParleyError:
         said = last_lines(self.folder.log(exit.name), 1)

@@ -7,10 +7,12 @@ from pathlib import Path
 
 from emulator.board import BOARD_NAME
 from emulator.codec import encode
-from emulator.errors import LocalProtocolError, ParleyError, TranscriptError
+from emulator.errors import BadInput, LocalProtocolError, ParleyError, TranscriptError
 from emulator.messages import Abort, Announce, Close, Message, Outcome, Ready, Replies, Result
 from emulator.transcript import TranscriptReader, TranscriptWriter
 from launch.progress import Standing
+
+TAKEOVER_SECONDS = 5.0
 
 
 class Follower:
@@ -28,8 +30,9 @@ class Follower:
     def ended(self) -> bool:
         return self.ending is not None
 
-    def look(self) -> Standing:
-        """Take in all that is new."""
+    def look(self) -> list[Standing]:
+        """Take in all that is new: how things stood when each round was closed, and how they stand now."""
+        passed: list[Standing] = []
         if self._reader is None and self.transcript.exists():
             # The board may be in the middle of writing the header.
             with suppress(TranscriptError):
@@ -38,7 +41,9 @@ class Follower:
             for record in self._reader.since(self._next):
                 self._next = record.sequence + 1
                 self._take(record.message, record.time)
-        return self.standing
+                if isinstance(record.message, Close):
+                    passed.append(self.standing)
+        return [*passed, self.standing]
 
     def check_completed(self) -> None:
         """Raise unless the analyst has said its last word."""
@@ -67,9 +72,9 @@ def close_broken(transcript: Path, run: str, error: BaseException) -> None:
     if not transcript.exists():
         return
     outcome: Outcome = "failed" if isinstance(error, ParleyError) else "aborted"
-    reason = str(error) if isinstance(error, ParleyError) else "the launcher was told to stop"
-    # A transcript that is closed already, or damaged, is left as it is.
-    with suppress(TranscriptError), TranscriptWriter.resume(transcript) as writer:
+    reason = (str(error) if isinstance(error, ParleyError) else "the launcher was told to stop")[:500]
+    # A transcript that is closed already, damaged or still held by somebody is left as it is.
+    with suppress(ParleyError), _resume(transcript) as writer:
         last = None
         for record in TranscriptReader(transcript):
             last = record.message
@@ -77,6 +82,18 @@ def close_broken(transcript: Path, run: str, error: BaseException) -> None:
             writer.close("completed")
             return
         if not isinstance(last, Abort):
-            abort = Abort(run=run, outcome=outcome, reason=reason[:500])
+            abort = Abort(run=run, outcome=outcome, reason=reason)
             writer.append(BOARD_NAME, encode(abort), time.time_ns())
-        writer.close(outcome, reason[:500])
+        writer.close(outcome, reason)
+
+
+def _resume(transcript: Path) -> TranscriptWriter:
+    """Take the record over; a board that was killed a moment ago may still hold it."""
+    limit = time.monotonic() + TAKEOVER_SECONDS
+    while True:
+        try:
+            return TranscriptWriter.resume(transcript)
+        except BadInput:
+            if time.monotonic() > limit:
+                raise
+            time.sleep(0.02)

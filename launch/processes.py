@@ -6,11 +6,12 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import IO, Self
 
 from emulator.errors import LocalProtocolError
 from launch.nursery import Channel
@@ -59,20 +60,22 @@ class Processes:
     pids: dict[str, int] = field(default_factory=dict)
     running: set[str] = field(default_factory=set)
     _channel: Channel | None = None
-    _process: "subprocess.Popen[bytes] | None" = None
+    process: "subprocess.Popen[bytes] | None" = None
     _exits: list[Exit] = field(default_factory=list)
+    # A file, not a pipe: a node that was stopped at birth would hold a pipe open and keep its reader waiting.
+    _complaints: IO[bytes] = field(default_factory=tempfile.TemporaryFile)
 
     def __enter__(self) -> Self:
         ours, theirs = socket.socketpair()
         root = str(Path(__file__).resolve().parent.parent)
         path = os.pathsep.join(filter(None, (root, os.environ.get("PYTHONPATH"))))
         with theirs:
-            self._process = subprocess.Popen(
+            self.process = subprocess.Popen(
                 [sys.executable, "-P", "-m", "launch.nursery", str(theirs.fileno()), str(os.getpid())],
                 pass_fds=[theirs.fileno()],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
-                stderr=subprocess.PIPE,
+                stderr=self._complaints,
                 env={**os.environ, **SINGLE_THREADED, "PYTHONPATH": path},
                 # Its own session: an interrupt typed at the terminal is for the launcher alone.
                 start_new_session=True,
@@ -91,8 +94,7 @@ class Processes:
             # SIGKILL for the nursery is SIGKILL for all its children.
             process.kill()
             process.wait()
-            if process.stderr is not None:
-                process.stderr.close()
+            self._complaints.close()
         self.running.clear()
 
     def spawn(self, orders: Iterable[Order]) -> None:
@@ -148,14 +150,15 @@ class Processes:
                 )
         if channel.closed:
             process.wait(PATIENCE_SECONDS)
-            said = process.stderr.read().decode(errors="replace").strip() if process.stderr else ""
+            self._complaints.seek(0)
+            said = self._complaints.read().decode(errors="replace").strip()
             last = said.splitlines()[-1] if said else f"exit code {process.returncode}"
             raise LocalProtocolError(f"the process that starts the nodes has ended: {last}")
 
     def _opened(self) -> "tuple[Channel, subprocess.Popen[bytes]]":
-        if self._channel is None or self._process is None:
+        if self._channel is None or self.process is None:
             raise LocalProtocolError("the processes of a run exist only inside its `with` block")
-        return self._channel, self._process
+        return self._channel, self.process
 
 
 def last_lines(log: Path, count: int = LAST_LINES) -> list[str]:

@@ -1,0 +1,155 @@
+"""Bad input: exit code 2, one sentence that names what is wrong, nothing written."""
+
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from launch import cluster
+from tests.launch.conftest import PROBLEM, Parley, Said
+
+SMALL = ("--users", "20", "--processes", "2")
+
+
+def refused(said: Said, *words: str) -> None:
+    """One sentence on standard error, with these words in it."""
+    assert said.code == 2, said
+    assert said.out == ""
+    assert said.err.startswith("parley: ")
+    assert len(said.err.splitlines()) == 1, said.err
+    for word in words:
+        assert word in said.err
+
+
+@pytest.fixture
+def taken() -> Iterator[int]:
+    """A port that somebody listens on."""
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        listener.listen()
+        yield min(listener.getsockname()[1], 65533)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "word"),
+    [
+        (("--statistic", "kendal", "--levels", "4x4", "--epsilon", "1"), "kendal"),
+        (("--statistic", "spearman", "--levels", "4x4", "--epsilon", "1"), "spearman"),
+        (("--statistic", "kendall", "--epsilon", "1"), "levels"),
+        (("--levels", "4x4", "--epsilon", "1"), "--statistic"),
+        ((*PROBLEM, "--protocol", "three-rounds"), "three-rounds"),
+        ((*PROBLEM, "--protocol", "carrier-pigeon"), "carrier-pigeon"),
+        ((*PROBLEM, "--epsilon", "0"), "0"),
+        ((*PROBLEM, "--epsilon", "-1"), "-1"),
+        ((*PROBLEM, "--epsilon", "nan"), "nan"),
+        ((*PROBLEM, "--epsilon", "inf"), "inf"),
+        ((*PROBLEM, "--epsilon", "much"), "much"),
+        ((*PROBLEM, "--levels", "1x4"), "1"),
+        ((*PROBLEM, "--levels", "4x0"), "0"),
+        ((*PROBLEM, "--levels", "4"), "16x16"),
+        ((*PROBLEM, "--levels", "four"), "four"),
+        (("--statistic", "gini-diversity", "--levels", "1", "--epsilon", "1"), "1"),
+        ((*PROBLEM, "--processes", "21"), "21"),
+        ((*PROBLEM, "--processes", "0"), "0"),
+        ((*PROBLEM, "--process-per-user"), "--process-per-user"),
+        ((*PROBLEM, "--users", "1", "--processes", "1"), "1"),
+        ((*PROBLEM, "--users", "-5"), "-5"),
+        ((*PROBLEM, "--seed", "-1"), "-1"),
+        ((*PROBLEM, "--synthetic", "shapes"), "shapes"),
+        ((*PROBLEM, "--quorum", "0"), "quorum"),
+        ((*PROBLEM, "--quorum", "1.5"), "1.5"),
+        ((*PROBLEM, "--deadline", "-1"), "-1"),
+        ((*PROBLEM, "--deadline", "nan"), "nan"),
+        ((*PROBLEM, "--name", "../../elsewhere"), "elsewhere"),
+        ((*PROBLEM, "--port", "70000"), "70000"),
+        ((*PROBLEM, "--colour", "red"), "--colour"),
+        (("--statistic", "kendall", "--levels", "4x4"), "--epsilon"),
+    ],
+)
+def test_flags(parley: Parley, tmp_path: Path, arguments: tuple[str, ...], word: str) -> None:
+    refused(parley("run", *SMALL, *arguments), word)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("content", "word"),
+    [
+        (np.ones((3, 4)), "square"),
+        (np.array([[0.0, np.nan], [1.0, 0.0]]), "finite"),
+        (np.array([[0.0, np.inf], [1.0, 0.0]]), "finite"),
+        (np.ones(4), "matrix"),
+        (np.ones((1, 1)), "2"),
+        (np.array([["a", "b"], ["c", "d"]]), "number"),
+    ],
+)
+def test_kernels(parley: Parley, tmp_path: Path, content: np.ndarray, word: str) -> None:
+    np.save(tmp_path / "kernel.npy", content)
+    refused(parley("run", *SMALL, "--kernel", "kernel.npy", "--epsilon", "1"), "kernel.npy", word)
+    assert [each.name for each in tmp_path.iterdir()] == ["kernel.npy"]
+
+
+@pytest.mark.parametrize("name", ["absent.npy", "text.npy", "ragged.csv", "empty.csv", "words.csv", "kernel.png"])
+def test_kernel_files(parley: Parley, tmp_path: Path, name: str) -> None:
+    contents = {"text.npy": "not an array", "ragged.csv": "1,2\n3\n", "empty.csv": "", "words.csv": "a,b\nc,d\n"}
+    if name != "absent.npy":
+        (tmp_path / name).write_text(contents.get(name, "x"))
+    refused(parley("run", *SMALL, "--kernel", name, "--epsilon", "1"), name)
+
+
+def test_no_users(parley: Parley, tmp_path: Path) -> None:
+    refused(parley("run", *PROBLEM), "--users")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_kernel_beside_a_statistic(parley: Parley) -> None:
+    refused(parley("run", *PROBLEM, *SMALL, "--kernel", "kernel.npy"), "--kernel")
+
+
+def test_an_output_folder_that_exists(parley: Parley, tmp_path: Path) -> None:
+    (tmp_path / "kept").mkdir()
+    (tmp_path / "kept" / "letter").write_text("dear")
+    refused(parley("run", *PROBLEM, *SMALL, "--out", "kept"), "kept", "exists")
+    assert [each.name for each in tmp_path.iterdir()] == ["kept"]
+    assert (tmp_path / "kept" / "letter").read_text() == "dear"
+
+
+def test_an_output_folder_inside_a_file(parley: Parley, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("x")
+    refused(parley("run", *PROBLEM, *SMALL, "--out", "file/run"), "file/run")
+    assert (tmp_path / "file").read_text() == "x"
+
+
+def test_a_port_in_use(parley: Parley, tmp_path: Path, taken: int) -> None:
+    refused(parley("run", *PROBLEM, *SMALL, "--port", taken), str(taken), "in use")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_port_that_is_taken_at_the_last_moment(
+    parley: Parley, tmp_path: Path, taken: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cluster, "check_ports", lambda port: None)
+    refused(parley("run", *PROBLEM, *SMALL, "--port", taken, "--out", "run"), str(taken))
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_more_processes_than_the_machine_has_files_for(
+    parley: Parley, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cluster.resource, "getrlimit", lambda which: (256, 256))
+    refused(parley("run", *PROBLEM, "--users", 200, "--process-per-user"), "200", "256", "ulimit")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_commands(parley: Parley) -> None:
+    refused(parley("rum"), "rum")
+    refused(parley("show", "nowhere"), "nowhere")
+    refused(parley("show", "--kind", "gossip", "nowhere"), "gossip")
+
+
+def test_debug_shows_where(parley: Parley) -> None:
+    said = parley("run", *PROBLEM, *SMALL, "--epsilon", "-1", "--debug")
+    assert said.code == 2
+    assert "Traceback" in said.err
+    assert said.err.splitlines()[-1].startswith("parley: ")

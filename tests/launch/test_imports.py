@@ -1,0 +1,62 @@
+"""Imports point one way, launch -> nodes -> protocols -> emulator, and heavy libraries have one door each."""
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.launch.conftest import ROOT
+
+LAYERS = ("emulator", "protocols", "nodes", "launch")
+FILES = [path.relative_to(ROOT) for layer in LAYERS for path in sorted((ROOT / layer).rglob("*.py"))]
+ONLY = {
+    "zmq": "emulator/sockets.py",
+    "msgpack": "emulator/codec.py",
+    "cvxpy": "protocols/factorization/sdp.py",
+}
+
+
+def imported(path: Path) -> set[str]:
+    """Top-level names of all modules a file imports, wherever in the file."""
+    names: set[str] = set()
+    for node in ast.walk(ast.parse((ROOT / path).read_text())):
+        if isinstance(node, ast.Import):
+            names |= {alias.name.split(".")[0] for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path}: relative import"
+            names.add((node.module or "").split(".")[0])
+    return names
+
+
+def test_there_are_files() -> None:
+    assert {path.parts[0] for path in FILES} == set(LAYERS)
+
+
+@pytest.mark.parametrize("path", FILES, ids=str)
+def test_direction(path: Path) -> None:
+    above = LAYERS[LAYERS.index(path.parts[0]) + 1 :]
+    assert imported(path).isdisjoint(above), f"{path} imports from a layer above it"
+    assert imported(path).isdisjoint({"tests", "benchmarks"})
+
+
+@pytest.mark.parametrize("library", ONLY)
+def test_one_door(library: str) -> None:
+    doors = [str(path) for path in FILES if library in imported(path)]
+    assert doors in ([], [ONLY[library]])
+
+
+def test_nothing_heavy_for_help() -> None:
+    program = (
+        "import sys; from launch.cli import run; code = run(['--help']); "
+        "print(code, sorted({'numpy', 'scipy', 'zmq', 'cvxpy', 'rich'} & set(sys.modules)), file=sys.stderr)"
+    )
+    done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert done.stderr.strip() == "0 []"
+
+
+def test_a_node_does_not_load_the_solver() -> None:
+    program = "import sys, nodes.user, nodes.board, nodes.analyst; print('cvxpy' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "False"
