@@ -15,6 +15,7 @@ from scipy.special import betaincinv
 
 from emulator.audit.conversation import Conversation
 from emulator.audit.ledger import Ledger
+from emulator.audit.privacy import MOST_INPUTS
 from emulator.audit.statistics import ALPHA
 from emulator.audit.verdict import Progress, Verdict, failed, passed, quiet, unknown
 from emulator.errors import ParleyError
@@ -25,7 +26,7 @@ from emulator.roles import CohortRole
 
 NODE = "trial"
 PILOT = 512
-MOST_INPUTS = 96
+TRIED = 96
 BLOCK = 4096
 THRESHOLDS = 64
 
@@ -97,8 +98,8 @@ class Experiment:
     def pair(self, generator: np.random.Generator) -> tuple[int, int]:
         """The two inputs that replies tell apart best, from a few trials of every input."""
         tried = np.arange(self.protocol.inputs)
-        if len(tried) > MOST_INPUTS:
-            tried = np.sort(generator.choice(tried, MOST_INPUTS, replace=False))
+        if len(tried) > TRIED:
+            tried = np.sort(generator.choice(tried, TRIED, replace=False))
         ledger, _ = self.ledger(0, tried[np.arange(PILOT) % len(tried)])
         rows = np.nan_to_num(ledger.sums[:, tried], neginf=-1e3)
         apart = np.array([np.abs(rows - rows[:, [place]]).mean(axis=0) for place in range(len(tried))])
@@ -154,6 +155,8 @@ def check_empirical(
     setup, protocol = conversation.setup, conversation.protocol
     if setup is None or protocol is None or not conversation.announces:
         return unknown(conversation.problem or "no round was announced")
+    if protocol.inputs > MOST_INPUTS:
+        return unknown(f"{protocol.inputs} inputs are more than the {MOST_INPUTS} an exact audit takes")
     experiment = Experiment(conversation, setup, protocol, key, seat)
     try:
         pair = experiment.pair(generator or np.random.default_rng())

@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from emulator.audit.conversation import Conversation
+from emulator.audit.privacy import MOST_INPUTS
 from emulator.audit.sample import Sample, gather
 from emulator.audit.statistics import Family, mean_p_value, uniform_p_value
 from emulator.audit.verdict import Progress, Verdict, quiet, unknown
@@ -92,6 +93,8 @@ def check_fidelity(
 
 def unusable(conversation: Conversation, witness: Witness, protocol: Protocol) -> str:
     """Why this witness cannot speak for this transcript; empty where it can."""
+    if protocol.inputs > MOST_INPUTS:
+        return f"{protocol.inputs} inputs are more than the {MOST_INPUTS} an exact audit takes"
     if conversation.setup is not None and witness.run != conversation.setup.run:
         return f"the witness belongs to the run {witness.run}, the transcript to {conversation.setup.run}"
     if len(witness.inputs) and not 0 <= int(witness.inputs.min()) <= int(witness.inputs.max()) < protocol.inputs:

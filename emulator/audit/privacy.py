@@ -21,6 +21,8 @@ from emulator.randomizer import Floats
 from emulator.records import Record
 
 MOST_BYTES = 256 * 2**20
+# A row of likelihoods, and the vectors a round computes for all k inputs, must fit memory whatever a setup says.
+MOST_INPUTS = 2**13
 BINS = 20
 # Probabilities are exact to the last bit but their logarithms are not: a few ulp of numbers below 64, for each part.
 ROUNDING = 1e-9
@@ -90,6 +92,8 @@ def check_privacy(
     setup, protocol = conversation.setup, conversation.protocol
     if setup is None or protocol is None:
         return unknown(conversation.problem)
+    if protocol.inputs > MOST_INPUTS:
+        return unknown(f"{protocol.inputs} inputs are more than the {MOST_INPUTS} an exact audit takes")
     losses = Losses(claim=setup.epsilon)
     people = _answering(conversation, protocol, losses)
     blocks = _blocks(people, protocol, sample, generator or np.random.default_rng(), most_bytes)

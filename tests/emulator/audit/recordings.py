@@ -1,0 +1,89 @@
+"""Transcripts to audit: runs in memory written down, and whole transcripts with something changed in them."""
+
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import TypeVar
+
+import numpy as np
+
+from emulator.audit.conversation import Conversation, listen
+from emulator.audit.report import Report, audit
+from emulator.codec import encode
+from emulator.coins import key_from_seed
+from emulator.messages import Message, Outcome
+from emulator.protocol import Inputs, Protocol
+from emulator.roles import Builder
+from emulator.simulate import conversation
+from emulator.transcript import TranscriptReader, TranscriptWriter
+from emulator.witness import Witness
+from protocols.alphabets import choices
+from protocols.registry import build
+
+RUN = "recorded"
+KEY = key_from_seed(11)
+Said = tuple[str, Message]
+M = TypeVar("M", bound=Message)
+Change = Callable[[list[Said]], Iterable[Said]]
+
+
+def inputs_for(protocol: Protocol, users: int, seed: int = 5) -> Inputs:
+    return np.random.default_rng(seed).integers(0, protocol.inputs, users)
+
+
+def witness_of(inputs: Inputs) -> Witness:
+    return Witness(run=RUN, key=KEY, inputs=inputs)
+
+
+def write(path: Path, said: Iterable[Said], outcome: Outcome | None = "completed") -> Path:
+    """A transcript with a chain of its own; without an outcome it is not closed."""
+    with TranscriptWriter.create(path, RUN) as writer:
+        for number, (sender, message) in enumerate(said):
+            writer.append(sender, encode(message), 10**9 + 10**6 * number)
+        if outcome is not None:
+            writer.close(outcome)
+    return path
+
+
+def record(path: Path, protocol: Protocol, inputs: Inputs, *, nodes: int = 2, chunk: int = 4096) -> Path:
+    """A run in memory as a transcript."""
+    return write(path, conversation(protocol, inputs, KEY, run=RUN, nodes=nodes, chunk=chunk))
+
+
+def said_in(path: Path) -> list[Said]:
+    return [(each.sender, each.message) for each in TranscriptReader(path)]
+
+
+def rewrite(path: Path, changed: Path, change: Change, outcome: Outcome | None = "completed") -> Path:
+    """The same transcript with other messages and a chain that fits them: what a forger would hand out."""
+    return write(changed, change(said_in(path)), outcome)
+
+
+def audited(path: Path, inputs: Inputs | None = None, builder: Builder = build, **options: object) -> Report:
+    """The audit, with fixed randomness."""
+    return audit(
+        path,
+        builder,
+        witness=None if inputs is None else witness_of(inputs),
+        choices=choices,
+        generator=np.random.default_rng(17),
+        **options,  # type: ignore[arg-type]
+    )
+
+
+def heard(path: Path, builder: Builder = build) -> Conversation:
+    return listen(path, builder)
+
+
+def replace_first(kind: type[M], change: Callable[[M], Message], number: int = 0) -> Change:
+    """A change of one message: the given one of its kind."""
+
+    def apply(said: list[Said]) -> Iterator[Said]:
+        seen = -1
+        for sender, message in said:
+            seen += isinstance(message, kind)
+            if isinstance(message, kind) and seen == number:
+                yield sender, change(message)
+            else:
+                yield sender, message
+
+    return apply

@@ -1,0 +1,254 @@
+"""Honest runs pass every check; each kind of tampering fails the check that is there for it, by name."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from emulator.messages import (
+    Abort,
+    Announce,
+    Close,
+    Event,
+    Ready,
+    Reminder,
+    Replies,
+    Result,
+    Roster,
+    Setup,
+)
+from emulator.protocol import Inputs
+from protocols.registry import design
+from protocols.workloads.kendall import Kendall
+from tests.emulator.audit.recordings import Said, audited, inputs_for, record, replace_first, rewrite, said_in, write
+
+USERS = 120
+
+
+@pytest.fixture(scope="module")
+def inputs() -> Inputs:
+    return inputs_for(design("three-round", Kendall(levels=(3, 3)), epsilon=1.0, users=USERS), USERS)
+
+
+@pytest.fixture(scope="module")
+def honest(tmp_path_factory: pytest.TempPathFactory, inputs: Inputs) -> Path:
+    protocol = design("three-round", Kendall(levels=(3, 3)), epsilon=1.0, users=USERS)
+    return record(tmp_path_factory.mktemp("honest") / "t.parley", protocol, inputs, nodes=3, chunk=25)
+
+
+def alter(replies: Replies, **columns: NDArray[Any]) -> Replies:
+    return replace(replies, columns={**replies.columns, **columns})
+
+
+def test_an_honest_run_passes(honest: Path, inputs: Inputs) -> None:
+    report = audited(honest, inputs)
+    assert {name: each.verdict for name, each in report.verdicts.items()} == dict.fromkeys(report.verdicts, "pass")
+    assert report.ok
+    said = report.record()
+    assert said["rounds"]["declared"] == said["rounds"]["observed"] == 3
+    assert said["rounds"]["interaction"] == dict.fromkeys(("declared", "observed"), "fully interactive")
+    assert said["rounds"]["transport"] == {"ready": 3, "roster": 1, "setup": 1}
+    assert 0 < said["privacy"]["max_loss"] <= said["privacy"]["claim"] == 1.0
+    assert said["privacy"]["users"] == USERS == sum(said["privacy"]["histogram"]["counts"])
+
+
+def test_without_a_witness_two_checks_are_unknown(honest: Path) -> None:
+    report = audited(honest)
+    unknown = {name for name, each in report.verdicts.items() if each.verdict == "unknown"}
+    assert unknown == {"fidelity", "side_channels"}
+    assert report.ok
+
+
+def test_transport_is_counted_apart(honest: Path, tmp_path: Path, inputs: Inputs) -> None:
+    def remind(said: list[Said]) -> Iterator[Said]:
+        for sender, message in said:
+            yield sender, message
+            if isinstance(message, Announce):
+                yield "board", Reminder(run=message.run, round=message.round, missing={"node-0": ()})
+                yield "board", Event(event="drop", node="node-1", round=message.round, detail="lost")
+
+    report = audited(rewrite(honest, tmp_path / "t", remind), inputs)
+    assert report.ok
+    assert report.record()["rounds"]["observed"] == 3
+    assert report.record()["rounds"]["transport"] == {"ready": 3, "roster": 1, "setup": 1, "reminder": 3, "event": 3}
+
+
+def swap_sender(said: list[Said]) -> Iterator[Said]:
+    for sender, message in said:
+        yield "node-1" if isinstance(message, Replies) and sender == "node-0" else sender, message
+
+
+def drop_close(said: list[Said]) -> Iterator[Said]:
+    dropped = False
+    for sender, message in said:
+        if isinstance(message, Close) and not dropped:
+            dropped = True
+            continue
+        yield sender, message
+
+
+def repeat_replies(said: list[Said]) -> Iterator[Said]:
+    for sender, message in said:
+        yield sender, message
+        if isinstance(message, Replies) and message.chunk == 0:
+            yield sender, message
+
+
+INTEGRITY = {
+    "another sender": (swap_sender, "who may not send one"),
+    "a close left out": (drop_close, "before round 1 was closed"),
+    "replies twice": (repeat_replies, "repeats another"),
+    "a wrong count": (replace_first(Close, lambda each: replace(each, replies=7)), "with 7 replies"),
+    "users that were not there": (replace_first(Roster, lambda each: replace(each, users=999)), "a roster of 999"),
+    "another run": (replace_first(Announce, lambda each: replace(each, run="other")), "another run"),
+    "users of another node": (
+        replace_first(Replies, lambda each: replace(each, users=each.users + 60)),
+        "users that are not its own",
+    ),
+    "a round left out": (replace_first(Announce, lambda each: replace(each, round=3), 1), "round 3 announced"),
+    "a node called board": (
+        lambda said: [("board", Ready(node="board", first=500, users=1, pid=1)), *said],
+        "calls itself board",
+    ),
+    "a result before the end": (
+        lambda said: [*said[:6], said[-1], *said[6:]],
+        "result is not expected",
+    ),
+}
+
+
+@pytest.mark.parametrize("what", INTEGRITY)
+def test_a_record_no_board_wrote(honest: Path, tmp_path: Path, what: str) -> None:
+    change, expected = INTEGRITY[what]
+    report = audited(rewrite(honest, tmp_path / "t", change))
+    assert report.verdicts["integrity"].verdict == "fail"
+    assert expected in report.verdicts["integrity"].reason
+    assert report.verdicts["integrity"].evidence["record"] is not None
+    assert not report.ok
+
+
+def test_an_open_record_fails_and_is_still_audited(honest: Path, tmp_path: Path, inputs: Inputs) -> None:
+    report = audited(write(tmp_path / "t", said_in(honest)[:-1], None), inputs)
+    assert report.verdicts["integrity"].verdict == "fail"
+    assert report.verdicts["integrity"].evidence["truncated"]
+    assert report.verdicts["privacy"].verdict == "pass"
+    assert report.verdicts["result"].verdict == "unknown"
+
+
+def test_a_failed_run_is_a_good_record(honest: Path, tmp_path: Path) -> None:
+    said = said_in(honest)
+    cut = next(place for place, (_, message) in enumerate(said) if isinstance(message, Close))
+    abort = ("board", Abort(run="recorded", outcome="failed", reason="below the quorum"))
+    report = audited(write(tmp_path / "t", [*said[: cut - 1], abort], "failed"))
+    assert report.ok
+    assert report.record()["rounds"]["observed"] == 1
+    assert report.verdicts["result"].verdict == "unknown"
+
+
+def test_an_outcome_that_is_not_the_last_word(honest: Path, tmp_path: Path) -> None:
+    report = audited(write(tmp_path / "t", said_in(honest), "failed"))
+    assert "closed as failed but its last word is result" in report.verdicts["integrity"].reason
+
+
+def test_an_altered_reply_is_named(honest: Path, tmp_path: Path) -> None:
+    def spoil(message: Replies) -> Replies:
+        index = np.array(message.columns["right.index"])
+        index[3] = 200
+        return alter(message, **{"right.index": index})
+
+    report = audited(rewrite(honest, tmp_path / "t", replace_first(Replies, spoil)))
+    privacy = report.verdicts["privacy"]
+    assert privacy.verdict == "fail"
+    assert privacy.evidence["offences"][0] == {
+        "user": 3,
+        "round": 1,
+        "record": 6,
+        "what": "a reply outside the output space",
+    }
+
+
+def test_a_reply_of_the_wrong_type_is_named(honest: Path, tmp_path: Path) -> None:
+    change = replace_first(Replies, lambda each: replace(each, columns={"value": np.zeros(len(each.users))}))
+    privacy = audited(rewrite(honest, tmp_path / "t", change)).verdicts["privacy"]
+    assert privacy.verdict == "fail"
+    assert "expected the arrays" in privacy.reason
+    assert "user 0, round 1" in privacy.reason
+
+
+def test_a_second_answer_with_other_bytes_is_named(honest: Path, tmp_path: Path) -> None:
+    def again(said: list[Said]) -> Iterator[Said]:
+        for sender, message in said:
+            yield sender, message
+            if isinstance(message, Replies) and message.round == 2 and message.users[0] == 0:
+                step = np.array(message.columns["inner.step"])
+                step[5] += 1
+                yield sender, alter(message, **{"inner.step": step})
+
+    privacy = audited(rewrite(honest, tmp_path / "t", again)).verdicts["privacy"]
+    assert privacy.verdict == "fail"
+    assert "user 5, round 2" in privacy.reason
+    assert "a second answer with other bytes" in privacy.reason
+    assert len(privacy.evidence["offences"]) == 1
+
+
+def test_a_smaller_claim_than_the_noise_keeps_is_caught(honest: Path, tmp_path: Path) -> None:
+    change = replace_first(Setup, lambda each: replace(each, epsilon=0.1))
+    report = audited(rewrite(honest, tmp_path / "t", change))
+    privacy = report.verdicts["privacy"]
+    assert "the setup claims epsilon 0.1" in privacy.reason
+    assert privacy.evidence["above_claim"] == USERS
+    assert privacy.evidence["users_above"][0]["user"] == 0
+
+
+def test_a_broadcast_users_should_have_refused(honest: Path, tmp_path: Path) -> None:
+    change = replace_first(Announce, lambda each: replace(each, broadcast={"mu": 100 + each.broadcast["mu"]}), 1)
+    privacy = audited(rewrite(honest, tmp_path / "t", change)).verdicts["privacy"]
+    assert "mu is not in R^Delta" in privacy.reason
+
+
+def test_rounds_are_counted_not_believed(honest: Path, tmp_path: Path) -> None:
+    change = replace_first(Setup, lambda each: replace(each, rounds=2))
+    rounds = audited(rewrite(honest, tmp_path / "t", change)).verdicts["rounds"]
+    assert rounds.verdict == "fail"
+    assert rounds.evidence["observed"] == 3
+
+
+@pytest.mark.parametrize("name", ["estimate", "predicted_rmse", "low"])
+def test_another_result_is_caught_to_the_last_bit(honest: Path, tmp_path: Path, name: str) -> None:
+    change = replace_first(Result, lambda each: replace(each, **{name: np.nextafter(getattr(each, name), 9.0).item()}))
+    report = audited(rewrite(honest, tmp_path / "t", change))
+    assert report.verdicts["result"].verdict == "fail"
+    assert report.verdicts["integrity"].verdict == "pass"
+    assert not report.ok
+
+
+def test_a_reply_changed_within_the_output_space_changes_the_result(honest: Path, tmp_path: Path) -> None:
+    def nudge(message: Replies) -> Replies:
+        return alter(message, **{"outer.step": message.columns["outer.step"] + np.int32(1)})
+
+    last = sum(isinstance(message, Replies) for _, message in said_in(honest)) - 1
+    report = audited(rewrite(honest, tmp_path / "t", replace_first(Replies, nudge, last)))
+    assert report.verdicts["privacy"].verdict == "pass"
+    assert report.verdicts["result"].verdict == "fail"
+
+
+def test_blocks_and_samples_do_not_change_a_loss(honest: Path) -> None:
+    whole = audited(honest).verdicts["privacy"].evidence
+    parts = audited(honest, most_bytes=20 * 9 * 8).verdicts["privacy"].evidence
+    assert {**parts} == {**whole}
+    sampled = audited(honest, sample=30).verdicts["privacy"].evidence
+    assert sampled["users"] == 30
+    assert sampled["population"] == USERS
+    assert sampled["max_loss"] <= whole["max_loss"]
+
+
+def test_an_unknown_protocol_is_not_good(honest: Path, tmp_path: Path) -> None:
+    change = replace_first(Setup, lambda each: replace(each, protocol="no-such"))
+    report = audited(rewrite(honest, tmp_path / "t", change))
+    assert report.verdicts["privacy"].verdict == "unknown"
+    assert "no-such" in report.verdicts["privacy"].reason
+    assert not report.ok
