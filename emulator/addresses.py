@@ -60,6 +60,13 @@ def check_private(address: str) -> None:
     )
 
 
+def check_known(address: str) -> None:
+    """One can bind any free port, but connect only to a certain one."""
+    place = host_and_port(address)
+    if place is not None and (place[0] == "*" or place[1] in ("*", "0")):
+        raise BadInput(f"cannot connect to {address}; give the board's real host and port")
+
+
 def check_free(address: str) -> None:
     """An ipc path with a living listener is taken: libzmq would quietly take it away from that one."""
     path = address.removeprefix("ipc://")

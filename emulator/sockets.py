@@ -20,6 +20,7 @@ from emulator.addresses import (
     BoardAddresses,
     cannot_bind,
     check_free,
+    check_known,
     check_private,
     descriptors_for,
     host_and_port,
@@ -27,14 +28,8 @@ from emulator.addresses import (
 )
 from emulator.codec import LARGEST_FRAME
 from emulator.errors import BadInput, LocalProtocolError
-from emulator.security import (
-    KeyPair,
-    Security,
-    read_allowed,
-    read_keys,
-    write_allowed,
-    write_keys,
-)
+from emulator.ports import ZmqAnalystPort, ZmqBoardPort, ZmqNodePort, ZmqObserverPort
+from emulator.security import KeyPair, Security, read_allowed, read_keys, write_allowed, write_keys
 from emulator.transport import (
     ANALYST,
     BROADCAST,
@@ -44,13 +39,9 @@ from emulator.transport import (
     PATIENCE,
     QUEUE,
     AnalystPort,
-    BoardPort,
     NodePort,
     ObserverPort,
     Received,
-    SendTimeout,
-    check_frame,
-    check_topic,
 )
 
 __all__ = [
@@ -73,8 +64,8 @@ __all__ = [
 
 _OPTIONS: dict[int, int] = {
     zmq.LINGER: 0,
-    # One byte of topic comes on top; libzmq cuts a connection that announces more.
-    zmq.MAXMSGSIZE: LARGEST_FRAME + 1,
+    # The topic and what CURVE wraps around a frame come on top; libzmq cuts a connection that announces more.
+    zmq.MAXMSGSIZE: LARGEST_FRAME + 64,
     zmq.BACKLOG: 4096,
     zmq.HANDSHAKE_IVL: 15_000,
     zmq.CONNECT_TIMEOUT: 2_000,
@@ -96,7 +87,6 @@ _CAUSES = {
     zmq.Event.HANDSHAKE_FAILED_NO_DETAIL: "handshake broken off",
     zmq.Event.HANDSHAKE_FAILED_PROTOCOL: "no keys or the wrong board's key",
 }
-_COMING_AND_GOING = zmq.Event.ACCEPTED | zmq.Event.DISCONNECTED
 log = logging.getLogger("transport")
 
 
@@ -112,16 +102,35 @@ def open_board(
     *,
     queue: int = QUEUE,
     patience: float = DESK_PATIENCE,
-) -> "ZmqBoardPort":
+) -> ZmqBoardPort:
     """Bind the board's channels; its `addresses` then hold the real ports. Needs the running event loop."""
     if security is not None and not security.allowed:
         raise BadInput("the board has keys but no list of those it lets in; list at least the analyst's public key")
     sockets = _Sockets(queue, security)
+    refused: Counter[str] = Counter()
     try:
-        return ZmqBoardPort(sockets, addresses, patience)
-    except BaseException:
+        if security is not None:
+            sockets.keep_gate(partial(_admit, security.allowed, refused))
+        post = sockets.bind(zmq.PULL, addresses.post, "post")
+        # VERBOSER: every node's coming and going counts, not only the first and last of a topic.
+        feed = sockets.bind(zmq.XPUB, addresses.feed, "feed", {**_LINGER, zmq.XPUB_VERBOSER: 1})
+        desk = sockets.bind(zmq.PUSH, addresses.desk, "desk", _LINGER)
+        sockets.count_refusals(post, refused)
+        sockets.count_refusals(feed, refused)
+        analysts = sockets.count_connections(desk)
+    except BadInput:
         sockets.close()
         raise
+    return ZmqBoardPort(
+        post=post,
+        feed=feed,
+        desk=desk,
+        signed=security is not None,
+        refused=refused,
+        analysts=analysts,
+        patience=patience,
+        close=sockets.close,
+    )
 
 
 def connect_node(
@@ -129,7 +138,8 @@ def connect_node(
 ) -> NodePort:
     """A user node's port: broadcasts in, frames to the post out."""
     sockets = _Sockets(queue, security)
-    return _ZmqSender(sockets, sockets.subscribe(addresses.feed, BROADCAST), sockets.push(addresses.post), patience)
+    feed, post = sockets.subscribe(addresses.feed, BROADCAST), sockets.push(addresses.post)
+    return ZmqNodePort(feed, post, patience, sockets.close)
 
 
 def connect_analyst(
@@ -137,7 +147,8 @@ def connect_analyst(
 ) -> AnalystPort:
     """The analyst's port: the desk in, frames to the post out."""
     sockets = _Sockets(queue, security)
-    return _ZmqAnalyst(sockets, sockets.pull(addresses.desk), sockets.push(addresses.post), patience)
+    desk, post = sockets.pull(addresses.desk), sockets.push(addresses.post)
+    return ZmqAnalystPort(desk, post, patience, sockets.close)
 
 
 def connect_observer(
@@ -145,7 +156,7 @@ def connect_observer(
 ) -> ObserverPort:
     """An observer's port: all that is published from now on."""
     sockets = _Sockets(queue, security)
-    return _ZmqListener(sockets, sockets.subscribe(addresses.feed, b""))
+    return ZmqObserverPort(sockets.subscribe(addresses.feed, b""), sockets.close)
 
 
 class _Channel:
@@ -155,6 +166,11 @@ class _Channel:
         self.socket = socket
         self._turn = asyncio.Lock()
         self._waiter: asyncio.Future[None] | None = None
+
+    @property
+    def endpoint(self) -> str:
+        """Its address, with the real port."""
+        return self.socket.getsockopt_string(zmq.LAST_ENDPOINT).rstrip("\0")
 
     async def readable(self, timeout: float) -> bool:
         """Wait until there is something to read, letting others run in any case."""
@@ -188,8 +204,6 @@ class _Channel:
 
     async def send(self, frame: bytes, timeout: float) -> bool:
         """Send, waiting at the high-water mark; False when it did not go within `timeout` seconds."""
-        if self.offer(frame):
-            return True
         deadline = asyncio.get_running_loop().time() + timeout
         async with self._turn:
             while not self._try(frame):
@@ -202,11 +216,13 @@ class _Channel:
         return not self._turn.locked() and self._try(frame)
 
     def _try(self, frame: bytes) -> bool:
-        self.check_open()
         try:
             self.socket.send(frame, zmq.NOBLOCK)
         except zmq.Again:
             return False
+        except zmq.ZMQError:
+            self.check_open()
+            raise
         return True
 
     def check_open(self) -> None:
@@ -254,16 +270,17 @@ class _Sockets:
 
     def __init__(self, queue: int, security: Security | None) -> None:
         self._queue = queue
-        self.security = security
+        self._security = security
         self._context = zmq.Context()
         self._channels: list[_Channel] = []
+        self._deaf: set[_Channel] = set()
         self._attended: list[tuple[asyncio.AbstractEventLoop, zmq.Socket[bytes]]] = []
 
     def bind(self, kind: int, address: str, domain: str, options: Mapping[int, int] | None = None) -> _Channel:
         """A listening socket; an address in use, or open to other machines without keys, is bad input."""
         channel = self._channel(kind, address, options)
-        if self.security is not None:
-            _be_server(channel.socket, self.security, domain)
+        if self._security is not None:
+            _be_server(channel.socket, self._security, domain)
         check_free(address)
         try:
             channel.socket.bind(address.replace("//localhost:", "//127.0.0.1:"))
@@ -299,20 +316,32 @@ class _Sockets:
         channel.socket.setsockopt(zmq.SUBSCRIBE, topic)
         return channel
 
-    def watch(self, channel: _Channel, events: int, notice: Callable[[zmq.Event, int], None]) -> Callable[[], None]:
-        """Call `notice` with each such event of a socket and its value; the function given back does it at once."""
-        name = f"inproc://watch-{len(self._attended)}"
-        channel.socket.monitor(name, events)
-        ear = self._context.socket(zmq.PAIR)
-        # Without a mark: libzmq's own thread would otherwise wait for us to read.
-        ear.setsockopt(zmq.RCVHWM, 0)
-        ear.connect(name)
+    def count_refusals(self, channel: _Channel, refused: Counter[str]) -> None:
+        """Count who was turned away. Without a free descriptor libzmq tries again without end: that we hear once."""
 
-        def tell(parts: list[bytes]) -> None:
-            message = parse_monitor_message(parts)
-            notice(zmq.Event(message["event"]), message["value"])
+        def notice(event: zmq.Event, value: int) -> None:
+            refused[_CAUSES[event]] += 1
+            if event == zmq.Event.ACCEPT_FAILED and channel not in self._deaf:
+                self._deaf.add(channel)
+                log.error("connections cannot be accepted at %s: %s", channel.endpoint, os.strerror(value))
+                channel.socket.disable_monitor()
 
-        return self._attend(ear, tell)
+        self._watch(channel, sum(_CAUSES), notice)
+
+    def count_connections(self, channel: _Channel) -> Callable[[], int]:
+        """A function that tells how many connections a listening socket has at the moment."""
+        descriptors: set[int] = set()
+
+        def notice(event: zmq.Event, descriptor: int) -> None:
+            (descriptors.add if event == zmq.Event.ACCEPTED else descriptors.discard)(descriptor)
+
+        look = self._watch(channel, zmq.Event.ACCEPTED | zmq.Event.DISCONNECTED, notice)
+
+        def count() -> int:
+            look()
+            return len(descriptors)
+
+        return count
 
     def close(self) -> None:
         """Close all and wait, at most for the linger time, until the context's threads are gone."""
@@ -324,6 +353,22 @@ class _Sockets:
             channel.close()
         self._channels.clear()
         self._context.term()
+
+    def _watch(self, channel: _Channel, events: int, notice: Callable[[zmq.Event, int], None]) -> Callable[[], None]:
+        """Call `notice` with each such event of a socket and its value; the function given back does it at once."""
+        name = f"inproc://watch-{len(self._attended)}"
+        channel.socket.monitor(name, events)
+        ear = self._context.socket(zmq.PAIR)
+        # Without a mark: libzmq's own thread would otherwise wait for us to read.
+        ear.setsockopt(zmq.RCVHWM, 0)
+        ear.connect(name)
+
+        def tell(parts: list[bytes]) -> None:
+            message = parse_monitor_message(parts)
+            if message["event"] & events:
+                notice(zmq.Event(message["event"]), message["value"])
+
+        return self._attend(ear, tell)
 
     def _attend(self, socket: zmq.Socket[bytes], handle: Callable[[list[bytes]], None]) -> Callable[[], None]:
         """Handle what comes to a socket of our own whenever the loop is free."""
@@ -343,17 +388,18 @@ class _Sockets:
 
     def _connect(self, kind: int, address: str, options: Mapping[int, int] | None = None) -> _Channel:
         try:
+            check_known(address)
             channel = self._channel(kind, address, options)
-            if self.security is not None:
-                _be_client(channel.socket, self.security)
+            if self._security is not None:
+                _be_client(channel.socket, self._security)
             channel.socket.connect(address)
-        except BaseException:
+        except BadInput:
             self.close()
             raise
         return channel
 
     def _channel(self, kind: int, address: str, options: Mapping[int, int] | None) -> _Channel:
-        if self.security is None:
+        if self._security is None:
             check_private(address)
         socket = self._context.socket(kind)
         channel = _Channel(socket)
@@ -366,133 +412,15 @@ class _Sockets:
         return channel
 
 
-class ZmqBoardPort(BoardPort):
-    """The board's port; `addresses` are the real ones."""
-
-    def __init__(self, sockets: _Sockets, addresses: BoardAddresses, patience: float) -> None:
-        self._sockets = sockets
-        self._patience = patience
-        self._refused: Counter[str] = Counter()
-        self._subscribers = 0
-        self._analysts: set[int] = set()
-        self._exhausted: set[_Channel] = set()
-        self._stalled = False
-        if sockets.security is not None:
-            sockets.keep_gate(self._admit)
-        self._post = sockets.bind(zmq.PULL, addresses.post, "post")
-        # VERBOSER: every node's coming and going counts, not only the first and last of a topic.
-        self._feed = sockets.bind(zmq.XPUB, addresses.feed, "feed", {**_LINGER, zmq.XPUB_VERBOSER: 1})
-        self._desk = sockets.bind(zmq.PUSH, addresses.desk, "desk", _LINGER)
-        for channel in (self._post, self._feed):
-            sockets.watch(channel, sum(_CAUSES), partial(self._notice_refusal, channel))
-        self._look_at_desk = sockets.watch(self._desk, _COMING_AND_GOING, self._notice_analyst)
-        post, feed, desk = (_endpoint(channel) for channel in (self._post, self._feed, self._desk))
-        self.addresses = BoardAddresses(post=post, feed=feed, desk=desk)
-
-    @property
-    def subscribers(self) -> int:
-        self._feed.check_open()
-        while events := self._feed.drain():
-            self._subscribers += events.count(b"\1" + BROADCAST) - events.count(b"\0" + BROADCAST)
-        return self._subscribers
-
-    @property
-    def refused(self) -> Mapping[str, int]:
-        return dict(self._refused)
-
-    async def receive(self, timeout: float) -> list[Received]:
-        if not await self._post.readable(timeout):
-            return []
-        if self._sockets.security is not None:
-            return self._post.drain_signed()
-        return [Received(frame, None) for frame in self._post.drain()]
-
-    def publish(self, topic: bytes, frame: bytes) -> None:
-        check_topic(topic)
-        check_frame(frame)
-        self._feed.offer(topic + frame)
-
-    async def deliver(self, frame: bytes) -> bool:
-        check_frame(frame)
-        if self._desk.offer(frame):
-            self._stalled = False
-            return True
-        self._look_at_desk()
-        if not self._analysts or self._stalled:
-            return False
-        taken = await self._desk.send(frame, self._patience)
-        self._stalled = not taken
-        return taken
-
-    def close(self) -> None:
-        self._sockets.close()
-
-    def _admit(self, domain: str, key: str) -> str | None:
-        """Listed keys only; at the desk only the analyst's, for whoever else pulled there would take its frames."""
-        security = self._sockets.security
-        name = security.allowed.get(key) if security is not None else None
-        if name is None:
-            self._refused["key not listed"] += 1
-        elif domain == "desk" and name != ANALYST:
-            self._refused["not the analyst"] += 1
-            return None
-        return name
-
-    def _notice_refusal(self, channel: _Channel, event: zmq.Event, value: int) -> None:
-        """Without a free descriptor libzmq tries, and tells us, again and again: once is enough to know."""
-        cause = _CAUSES.get(event)
-        if cause is not None:
-            self._refused[cause] += 1
-        if event == zmq.Event.ACCEPT_FAILED and channel not in self._exhausted:
-            self._exhausted.add(channel)
-            log.error("connections cannot be accepted at %s: %s", _endpoint(channel), os.strerror(value))
-            channel.socket.disable_monitor()
-
-    def _notice_analyst(self, event: zmq.Event, descriptor: int) -> None:
-        if event == zmq.Event.ACCEPTED:
-            self._analysts.add(descriptor)
-        elif event == zmq.Event.DISCONNECTED:
-            self._analysts.discard(descriptor)
-
-
-class _ZmqListener(ObserverPort):
-    topic_bytes = 1
-
-    def __init__(self, sockets: _Sockets, source: _Channel) -> None:
-        self._sockets = sockets
-        self._source = source
-
-    async def receive(self, timeout: float) -> list[bytes]:
-        if not await self._source.readable(timeout):
-            return []
-        return [frame[self.topic_bytes :] for frame in self._source.drain()]
-
-    def close(self) -> None:
-        self._sockets.close()
-
-
-class _ZmqSender(_ZmqListener, NodePort):
-    def __init__(self, sockets: _Sockets, source: _Channel, post: _Channel, patience: float) -> None:
-        super().__init__(sockets, source)
-        self._post = post
-        self._patience = patience
-
-    async def send(self, frame: bytes) -> None:
-        check_frame(frame)
-        if not await self._post.send(frame, self._patience):
-            where = _endpoint(self._post)
-            hint = (
-                "see that it runs" if self._sockets.security is None else "see that it runs and has our key on its list"
-            )
-            raise SendTimeout(f"the board at {where} took no frame within {self._patience:g} s; {hint}")
-
-
-class _ZmqAnalyst(_ZmqSender, AnalystPort):
-    topic_bytes = 0
-
-
-def _endpoint(channel: _Channel) -> str:
-    return channel.socket.getsockopt_string(zmq.LAST_ENDPOINT).rstrip("\0")
+def _admit(allowed: Mapping[str, str], refused: Counter[str], domain: str, key: str) -> str | None:
+    """Listed keys only; at the desk only the analyst's, for whoever else pulled there would take its frames."""
+    name = allowed.get(key)
+    if name is None:
+        refused["key not listed"] += 1
+    elif domain == "desk" and name != ANALYST:
+        refused["not the analyst"] += 1
+        return None
+    return name
 
 
 def _events(socket: zmq.Socket[bytes]) -> int:

@@ -25,7 +25,6 @@ from emulator.sockets import (
 from emulator.transport import ANALYST, BROADCAST, AnalystPort, NodePort, ObserverPort, Received, SendTimeout
 from tests.contracts.transport_contract import (
     LONG,
-    PATIENCE,
     QUEUE,
     Bench,
     TransportContract,
@@ -51,15 +50,15 @@ class ZmqBench(Bench):
         self.addresses = addresses
 
     def make_board(self) -> ZmqBoardPort:
-        board = open_board(self.addresses, queue=QUEUE, patience=PATIENCE)
+        board = open_board(self.addresses, queue=QUEUE, patience=self.patience)
         self.addresses = board.addresses
         return board
 
     def make_node(self, name: str) -> NodePort:
-        return connect_node(self.addresses, queue=QUEUE, patience=PATIENCE)
+        return connect_node(self.addresses, queue=QUEUE, patience=self.patience)
 
     def make_analyst(self) -> AnalystPort:
-        return connect_analyst(self.addresses, queue=QUEUE, patience=PATIENCE)
+        return connect_analyst(self.addresses, queue=QUEUE, patience=self.patience)
 
     def make_observer(self) -> ObserverPort:
         return connect_observer(self.addresses, queue=QUEUE)
@@ -69,15 +68,15 @@ class SecureBench(ZmqBench):
     """The same with keys; one key serves all the nodes of a test."""
 
     def make_board(self) -> ZmqBoardPort:
-        board = open_board(self.addresses, BOARD, queue=QUEUE, patience=PATIENCE)
+        board = open_board(self.addresses, BOARD, queue=QUEUE, patience=self.patience)
         self.addresses = board.addresses
         return board
 
     def make_node(self, name: str) -> NodePort:
-        return connect_node(self.addresses, peer(LISTED["node"]), queue=QUEUE, patience=PATIENCE)
+        return connect_node(self.addresses, peer(LISTED["node"]), queue=QUEUE, patience=self.patience)
 
     def make_analyst(self) -> AnalystPort:
-        return connect_analyst(self.addresses, peer(LISTED[ANALYST]), queue=QUEUE, patience=PATIENCE)
+        return connect_analyst(self.addresses, peer(LISTED[ANALYST]), queue=QUEUE, patience=self.patience)
 
     def make_observer(self) -> ObserverPort:
         return connect_observer(self.addresses, peer(LISTED["observer"]), queue=QUEUE)
@@ -142,7 +141,7 @@ async def test_ipc_works_and_a_living_path_is_not_taken_over(tmp_path: Path) -> 
 async def test_other_machines_are_kept_out_without_keys(host: str) -> None:
     with pytest.raises(BadInput, match="other machines, where without keys anyone could listen"):
         open_board(BoardAddresses.on(host))
-    with pytest.raises(BadInput, match="give keys"):
+    with pytest.raises(BadInput, match="give keys" if host != "*" else "real host"):
         connect_node(BoardAddresses.on(host, 5555))
 
 
@@ -189,12 +188,27 @@ async def test_a_frame_beyond_the_limit_cuts_only_its_sender_off(open_bench: Zmq
     hostile.connect(open_bench.addresses.post)
     hostile.send(b"before")
     assert await board.receive(LONG) == [Received(b"before", None)]
-    hostile.send(bytes(LARGEST_FRAME + 2))
+    hostile.send(bytes(LARGEST_FRAME + 65))
     await good.send(b"good")
     assert await board.receive(LONG) == [Received(b"good", None)]
     assert await board.receive(0.3) == []
     hostile.close(0)
     context.term()
+
+
+async def test_the_largest_frame_passes_with_all_that_keys_add_to_it(secure: SecureBench) -> None:
+    board, node = secure.board(), secure.node()
+    await present(board, 1)
+    frame = bytes(LARGEST_FRAME)
+    await node.send(frame)
+    assert [len(each.frame) for each in await board.receive(LONG)] == [LARGEST_FRAME]
+    board.publish(BROADCAST, frame)
+    assert [len(each) for each in await node.receive(LONG)] == [LARGEST_FRAME]
+
+
+async def test_a_port_must_be_known_to_connect() -> None:
+    with pytest.raises(BadInput, match="give the board's real host and port"):
+        connect_node(BoardAddresses.on())
 
 
 async def test_garbage_on_the_wire_disturbs_nobody(secure: SecureBench) -> None:
@@ -268,7 +282,7 @@ async def test_strangers_are_refused_on_every_channel(
 async def test_a_plain_board_is_refused_by_a_peer_with_keys(open_bench: ZmqBench) -> None:
     board = open_bench.board()
     node = connect_node(open_bench.addresses, peer(LISTED["alice"]), patience=0.4)
-    with pytest.raises(SendTimeout, match="has our key on its list"):
+    with pytest.raises(SendTimeout, match="has ours on its list"):
         await node.send(b"secret")
     assert await board.receive(0.05) == []
     node.close()

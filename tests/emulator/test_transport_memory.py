@@ -4,15 +4,16 @@ import pytest
 
 from emulator.errors import LocalProtocolError
 from emulator.transport import ANALYST, AnalystPort, BoardPort, MemoryTransport, NodePort, ObserverPort, Received
-from tests.contracts.transport_contract import PATIENCE, QUEUE, Bench, TransportContract, present
+from tests.contracts.transport_contract import QUEUE, Bench, TransportContract, present
 
 
 class MemoryBench(Bench):
     def __init__(self) -> None:
         super().__init__()
-        self.transport = MemoryTransport(queue=QUEUE, patience=PATIENCE, desk_patience=PATIENCE)
+        self.transport = MemoryTransport(queue=QUEUE)
 
     def make_board(self) -> BoardPort:
+        self.transport.patience = self.transport.desk_patience = self.patience
         return self.transport.board()
 
     def make_node(self, name: str) -> NodePort:
