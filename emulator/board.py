@@ -28,6 +28,7 @@ from emulator.messages import (
 ANALYST_NAME = "analyst"
 BOARD_NAME = "board"
 LONGEST_PATIENCE = 4.0
+SECONDS_A_NODE = 0.002
 
 
 class Board(Enum):
@@ -118,8 +119,13 @@ class BoardRole:
         self._said: dict[tuple[type[Message], int], bytes] = {}
         self._opened = 0.0
         self._reminded = 0.0
-        self._patience = terms.patience
+        self._patience = self.patience
         self._began: float | None = None
+
+    @property
+    def patience(self) -> float:
+        """Seconds before the first reminder: a reminder costs every node a look, so a crowd gets more time."""
+        return max(self.terms.patience, SECONDS_A_NODE * self.terms.nodes)
 
     @property
     def over(self) -> bool:
@@ -171,7 +177,7 @@ class BoardRole:
             seat.owes.discard(message.chunk)
             seat.held.add(message.chunk)
             self.replies += len(message.users)
-            self._patience = min(self._patience, 4 * self.terms.patience)
+            self._patience = min(self._patience, 4 * self.patience)
         elif isinstance(message, Refusal) and message.node in self.seats:
             seat = self.seats[message.node]
             # Round 0 is the setup: who refuses the terms takes no part in any round.
@@ -189,7 +195,7 @@ class BoardRole:
             return self.settle([(BOARD_NAME, self._cut())], now)
         if self.state is Board.OPEN and now - self._reminded > self._patience:
             # Slow is not lost: while nothing comes, each reminder waits twice as long as the one before.
-            self._reminded, self._patience = now, min(2 * self._patience, LONGEST_PATIENCE)
+            self._reminded, self._patience = now, min(2 * self._patience, max(LONGEST_PATIENCE, self.patience))
             reminder = Reminder(run=self.terms.run, round=self.round, missing=self.missing())
             return self.settle([(BOARD_NAME, reminder)], now)
         return []
@@ -258,7 +264,7 @@ class BoardRole:
     def _open(self, announce: Announce, now: float) -> None:
         self.announce, self.round, self.replies = announce, announce.round, 0
         self._opened = self._reminded = now
-        self._patience = self.terms.patience
+        self._patience = self.patience
         for seat in self.seats.values():
             seat.owes, seat.held, seat.refused = None, set(), False
 

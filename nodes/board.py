@@ -12,7 +12,7 @@ from pathlib import Path
 import click
 
 from emulator.addresses import BoardAddresses, descriptors_for, raise_file_limit
-from emulator.board import ANALYST_NAME, BOARD_NAME, BoardRole, Terms
+from emulator.board import ANALYST_NAME, BOARD_NAME, Board, BoardRole, Terms
 from emulator.codec import decode, encode, envelope
 from emulator.errors import RemoteProtocolError
 from emulator.messages import BROADCASTS, Abort, Event, Message, Ready, Refusal, Reminder, Replies, Result, Resume
@@ -22,6 +22,7 @@ from emulator.transport import BROADCAST, REPLY, BoardPort, Received
 from nodes.common import GOOD, UNFINISHED, run_to_exit
 
 FAREWELL_SECONDS = 2.0
+SUBSCRIBE_SECONDS = 1.0
 MOST_EVENTS_A_KIND = 1000
 log = logging.getLogger("board")
 
@@ -65,6 +66,8 @@ class BoardNode:
             if isinstance(message, Resume):
                 await self._redeliver(message)
                 return
+            if isinstance(message, Ready):
+                await self._let_subscribe()
             said = self.role.hear(sender, message, time.monotonic())
         except RemoteProtocolError as error:
             await self._drop(sender, str(error))
@@ -94,10 +97,19 @@ class BoardNode:
             raise RemoteProtocolError(f"board: {received.sender} sent a {message.kind} in the name of {claimed}")
         return claimed
 
+    async def _let_subscribe(self) -> None:
+        """The last node to say ready may not hear yet: a subscription takes its own connection and its own time."""
+        terms = self.role.terms
+        if self.role.state is not Board.GATHERING or len(self.role.seats) < terms.nodes - 1:
+            return
+        until = time.monotonic() + SUBSCRIBE_SECONDS
+        while self.port.subscribers < terms.nodes and time.monotonic() < until:
+            await asyncio.sleep(0.01)
+
     def _remind_of_setup(self) -> None:
         """A node that says ready again has missed the setup (or is new in an old seat): publish it once more."""
         now = time.monotonic()
-        if now - self._repeated > self.role.terms.patience / 2:
+        if now - self._repeated > self.role.patience / 2:
             self._repeated = now
             for kind in ("setup", "announce", "result", "abort"):
                 if kind in self._recent:

@@ -23,6 +23,7 @@ from protocols.registry import build
 
 SILENCE_SECONDS = 0.5
 LONGEST_SILENCE = 60.0
+LONGEST_PATIENCE = 8.0
 log = logging.getLogger("user")
 
 
@@ -38,17 +39,18 @@ class UserNode:
     async def serve(self) -> None:
         """Say ready until heard, answer until the run is over; give up when the board has fallen silent."""
         await self._say_ready()
-        heard = asked = time.monotonic()
+        heard, patience = time.monotonic(), SILENCE_SECONDS
         while self.role.state is not Cohort.DONE:
-            batch = await self.port.receive(timeout=SILENCE_SECONDS)
+            batch = await self.port.receive(timeout=patience)
             now = time.monotonic()
             if batch:
-                heard = now
+                heard, patience = now, SILENCE_SECONDS
+                await self._take(batch)
             elif now - heard > LONGEST_SILENCE:
                 raise LocalProtocolError(f"node {self.role.node}: the board has been silent for {LONGEST_SILENCE:g} s")
-            await self._take(batch)
-            if (self.role.state is Cohort.WAITING or not batch) and now - asked > SILENCE_SECONDS:
-                asked = now
+            else:
+                # Thousands of nodes may wait for one slow round: ask less and less often whether it goes on.
+                patience = min(2 * patience, LONGEST_PATIENCE)
                 await self._say_ready()
 
     async def _take(self, batch: list[bytes]) -> None:
