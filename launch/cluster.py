@@ -23,6 +23,7 @@ from launch.progress import Progress
 
 BOARD, ANALYST = "board", "analyst"
 LOOK_SECONDS = 0.05
+LOOK_SHARE = 20
 LEAVE_SECONDS = 3.0
 REHEARSE_FROM = 16
 # A crowd of users must not keep board and analyst, whom all of them wait for, from the processor.
@@ -151,19 +152,25 @@ class Cluster:
     def _watch(self, processes: Processes) -> None:
         """Until the board has ended; then give the others a moment to hear so and leave."""
         leave: float | None = None
+        due = 0.0
         while processes.running and (leave is None or time.monotonic() < leave):
             for exit in processes.exits(LOOK_SECONDS):
                 if exit.name == BOARD:
                     leave = time.monotonic() + LEAVE_SECONDS
                 if exit.status != 0:
                     self._lament(exit)
-            self._show()
+            if time.monotonic() >= due:
+                # Reading the record takes what the nodes could use, so it gets a small share of the time.
+                due = time.monotonic() + LOOK_SHARE * self._show()
         self._show()
         self.follower.check_completed()
 
-    def _show(self) -> None:
+    def _show(self) -> float:
+        """Look at the record and show how far it is; the seconds that took."""
+        began = time.monotonic()
         for standing in self.follower.look():
             self.progress.show(standing)
+        return time.monotonic() - began
 
     def _stillborn(self, exit: Exit) -> ParleyError:
         said = last_lines(self.folder.log(exit.name), 1)
@@ -172,6 +179,7 @@ class Cluster:
 
     def _lament(self, exit: Exit) -> None:
         """Name a node that died with the end of its log; without it the run may be lost."""
+        self._show()
         if self.follower.ended:
             return
         lines = "".join(f"\n    {line}" for line in last_lines(self.folder.log(exit.name)))
