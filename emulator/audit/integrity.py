@@ -30,7 +30,7 @@ from emulator.transcript import AlteredTranscript, TranscriptReader
 
 # No honest run comes near: a hostile frame must not make the board's role count chunks without end.
 MOST_USERS = 2**62
-MOST_CHUNKS = 2**21
+MOST_CHUNKS = 2**18
 
 
 class WrongRecord(TranscriptError):

@@ -99,7 +99,7 @@ def test_bytes_that_are_no_transcript(tmp_path: Path, content: bytes, begins: bo
         assert judged(path).verdicts["integrity"].verdict == "fail"
 
 
-@settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(deadline=None, max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 def test_messages_in_any_order(tmp_path: Path, said: list[Said], inputs: Inputs, data: st.DataObject) -> None:
     """Whole records with a whole chain whose messages were left out, repeated or moved."""
@@ -118,7 +118,7 @@ def test_messages_in_any_order(tmp_path: Path, said: list[Said], inputs: Inputs,
     assert report.ok is same
 
 
-@settings(deadline=None, max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(deadline=None, max_examples=100, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 def test_frames_with_other_bytes(tmp_path: Path, said: list[Said], inputs: Inputs, data: st.DataObject) -> None:
     """A frame whose bytes were changed and whose checksum and chain were made to fit."""
