@@ -5,24 +5,31 @@ rank-striction shortens the vectors at the same price. alpha is measured here, n
 """
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from emulator.errors import BadInput
-from emulator.randomizer import Floats
+from emulator.randomizer import Floats, Integers
 from protocols.factorization.model import Factorization, signed, symmetric
 from protocols.factorization.operator import Dense
+from protocols.factorization.rank import reduce_rank
 from protocols.factorization.sdp import LARGEST as LARGEST_PROGRAM
 from protocols.factorization.sdp import SolverFailed, zeta
 from protocols.factors import COMPUTED, factorize
+from protocols.selected import Selected
 from protocols.workloads.workload import Workload
 
 # Approximations travel as dense factors and are compared with a dense W.
 LARGEST_DENSE = 4096
+# Reducing the rank takes k^3 steps for each alpha that is tried.
+LARGEST_REDUCED = 256
+# Random projections are public, and the same for everybody who designs the same protocol.
+SEED = 1984
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -45,6 +52,11 @@ class Approximation:
             return float(np.abs(self.error).max())
         return float(histogram @ self.error @ histogram)
 
+    @property
+    def seen_bias(self) -> float:
+        """What an interval allows for: nobody sees the bias, which lies within +-alpha, so it is taken for uniform."""
+        return self.bias(None) / math.sqrt(3)
+
 
 def useful_approximations(workload: Workload, *, epsilon: float, users: int) -> Iterator[Approximation]:
     """W itself, and zeta's W~ where it can differ."""
@@ -59,6 +71,16 @@ def useful_approximations(workload: Workload, *, epsilon: float, users: int) -> 
         return
     if optimum.alpha > 0 and optimum.factorization.upper > 0:
         yield Approximation(factors=optimum.factorization, target=shifted(workload))
+
+
+def reductions(workload: Workload, base: Approximation, alphas: Sequence[float]) -> Iterator[Approximation]:
+    """Lemma rank-striction for each alpha, where it shortens the vectors at all."""
+    if workload.size > LARGEST_REDUCED:
+        return
+    for alpha in alphas:
+        found = reduce_rank(base.factors, alpha, SEED)
+        if found.method != "unchanged":
+            yield Approximation(factors=found.factorization, target=shifted(workload))
 
 
 def exact(workload: Workload) -> Approximation:
@@ -98,36 +120,6 @@ def read_approximation(workload: Workload, parameters: Mapping[str, Any]) -> App
     return Approximation(factors=plain(left, right), target=target)
 
 
-def signed_parameters(approximation: Approximation) -> dict[str, Floats]:
-    """The same for W~ = A'DA."""
-    if approximation.target is None:
-        return {}
-    whole = signed(approximation.factors)
-    return {"factor": whole.factor.dense(), "signs": whole.signs}
-
-
-def read_signed(workload: Workload, parameters: Mapping[str, Any]) -> Approximation:
-    """The A and D a Setup describes, measured likewise."""
-    if "factor" not in parameters and "signs" not in parameters and workload.structure.kind not in COMPUTED:
-        return exact(workload)
-    factor = given_factor(parameters.get("factor"), "single", workload.size)
-    signs = parameters.get("signs")
-    if not isinstance(signs, np.ndarray) or signs.dtype != np.float64 or signs.shape != (len(factor),):
-        raise BadInput(f"the signs of the factor should be {len(factor)} float64")
-    if not np.all(np.abs(signs) == 1):
-        raise BadInput("the signs of the factor should be +1 or -1")
-    return Approximation(factors=symmetric(Dense(factor), signs, 0.0), target=shifted(workload))
-
-
-def single(approximation: Approximation) -> Approximation:
-    """W~ = A'DA with the A and D that travel."""
-    if approximation.target is None:
-        return approximation
-    whole = signed(approximation.factors)
-    factors = symmetric(Dense(whole.factor.dense()), whole.signs, 0.0)
-    return Approximation(factors=factors, target=approximation.target)
-
-
 def plain(left: Floats, right: Floats) -> Factorization:
     """Factors with nothing rescaled: one radius bounds the columns of both."""
     one, two = Dense(left), Dense(right)
@@ -143,3 +135,57 @@ def given_factor(factor: Any, name: str, size: int) -> Floats:
     if not np.isfinite(factor).all() or not np.abs(factor).max() > 0:
         raise BadInput(f"the {name} factor holds a value that is not finite, or nothing but zeros")
     return factor
+
+
+def single(approximation: Approximation) -> Approximation:
+    """W~ = A'DA with the A and D that travel."""
+    if approximation.target is None:
+        return approximation
+    whole = signed(approximation.factors)
+    factors = symmetric(Dense(whole.factor.dense()), whole.signs, 0.0)
+    return Approximation(factors=factors, target=approximation.target)
+
+
+def signed_parameters(approximation: Approximation) -> dict[str, NDArray[Any]]:
+    """What Setup must carry of A and D: nothing or the rows kept where everybody can derive them."""
+    if approximation.target is None:
+        return {}
+    whole = signed(approximation.factors)
+    if isinstance(whole.factor, Selected):
+        return {"rows": whole.factor.kept}
+    return {"factor": whole.factor.dense(), "signs": whole.signs}
+
+
+def read_signed(workload: Workload, parameters: Mapping[str, Any]) -> Approximation:
+    """The A and D a Setup describes. Norms and the error are measured, never believed."""
+    if workload.structure.kind in COMPUTED or "factor" in parameters:
+        return _given(workload, parameters)
+    if "signs" in parameters:
+        raise BadInput("signs without a factor make no sense")
+    base = exact(workload)
+    if "rows" not in parameters:
+        return base
+    whole = signed(base.factors)
+    kept = _given_rows(parameters["rows"], whole.rows)
+    factors = symmetric(Selected(whole.factor, kept), whole.signs[kept], 0.0)
+    return Approximation(factors=factors, target=shifted(workload))
+
+
+def _given(workload: Workload, parameters: Mapping[str, Any]) -> Approximation:
+    if "rows" in parameters:
+        raise BadInput("a factor given entry by entry has no rows to choose from")
+    factor = given_factor(parameters.get("factor"), "single", workload.size)
+    signs = parameters.get("signs")
+    if not isinstance(signs, np.ndarray) or signs.dtype != np.float64 or signs.shape != (len(factor),):
+        raise BadInput(f"the signs of the factor should be {len(factor)} float64")
+    if not np.all(np.abs(signs) == 1):
+        raise BadInput("the signs of the factor should be +1 or -1")
+    return Approximation(factors=symmetric(Dense(factor), signs, 0.0), target=shifted(workload))
+
+
+def _given_rows(rows: Any, most: int) -> Integers:
+    if not isinstance(rows, np.ndarray) or rows.dtype != np.int64 or rows.ndim != 1 or not 1 <= len(rows) <= most:
+        raise BadInput(f"the rows kept should be 1 to {most} int64")
+    if rows[0] < 0 or rows[-1] >= most or not np.all(np.diff(rows) > 0):
+        raise BadInput(f"the rows kept should increase from 0 to at most {most - 1}")
+    return rows

@@ -4,6 +4,7 @@ Each user i sends y^L_i = VRand_{eps/2}(L 1_{x_i}) and y^R_i = VRand_{eps/2}(R 1
 <mean y^L, mean y^R>. The pairs i = i are left in: both vectors have their own noise, so they add no bias.
 """
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -16,6 +17,7 @@ from protocols.approximation import (
     approximation_parameters,
     double,
     read_approximation,
+    reductions,
     useful_approximations,
 )
 from protocols.factors import infinity_norm
@@ -28,6 +30,8 @@ from protocols.steps import Part
 from protocols.workloads.workload import Workload
 
 CANDIDATES = 16
+# Shorter vectors are looked for when their length causes this share of the error.
+WORTHWHILE = 0.1
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,15 +51,27 @@ class OneRound(NonInteractive):
     @classmethod
     def design(cls, workload: Workload, *, epsilon: float, users: int) -> Self:
         """Of W's own factors, those of zeta(W, n) and their rank reductions, those with the least predicted error."""
-        drafts = [
-            cls._tuned(cls(workload=workload, epsilon=epsilon, users=users, approximation=double(each), best=1))
-            for each in useful_approximations(workload, epsilon=epsilon, users=users)
-        ]
+        bases = list(useful_approximations(workload, epsilon=epsilon, users=users))
+        drafts = [cls._with(workload, epsilon, users, base) for base in bases]
+        for base, draft in zip(bases, list(drafts), strict=True):
+            shorter = reductions(workload, base, draft.worthwhile_errors)
+            drafts += [cls._with(workload, epsilon, users, each) for each in shorter]
         return min(drafts, key=lambda draft: draft.form_variance((users,)))
 
     @classmethod
-    def _tuned(cls, draft: Self) -> Self:
+    def _with(cls, workload: Workload, epsilon: float, users: int, approximation: Approximation) -> Self:
+        """The protocol for these factors, with the codebook's best t."""
+        draft = cls(workload=workload, epsilon=epsilon, users=users, approximation=double(approximation), best=1)
         return replace(draft, best=replace(draft.vector, best=None).favoured)
+
+    @property
+    def worthwhile_errors(self) -> list[float]:
+        """Theorem alg-main's alpha = gamma_2/(eps sqrt n) and smaller ones, below what shorter vectors can save."""
+        saved = math.sqrt(self.noise.quadratic) / self.users
+        if saved**2 < WORTHWHILE * self.form_variance((self.users,)):
+            return []
+        theorem = self.approximation.factors.upper / (self.epsilon * math.sqrt(self.users))
+        return sorted(alpha for alpha in {theorem, saved / 2, saved / 4} if alpha < min(saved, self.noise.norm))
 
     @classmethod
     def from_parameters(cls, parameters: Mapping[str, Any]) -> Self:
@@ -104,7 +120,7 @@ class OneRound(NonInteractive):
         form, replies = self.form(tally), tally.replies
         sides = (self.step.mean(tally, name) for name in ("left", "right"))
         energy = sum(self.noise.energy(mean, replies, form) for mean in sides)
-        bias = self.approximation.bias(None)
+        bias = self.approximation.seen_bias
         return bias**2 + self.noise.linear_seen(energy) / replies + self.noise.quadratic / replies**2
 
 

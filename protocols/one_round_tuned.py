@@ -28,6 +28,7 @@ from protocols.pairwise import common
 from protocols.parameters import count, number
 from protocols.randomizers.codebook import Codebook
 from protocols.steps import Part
+from protocols.truncation import truncated
 from protocols.workloads.auc import AreaUnderCurve
 from protocols.workloads.kernel import Kernel
 from protocols.workloads.workload import Workload
@@ -62,21 +63,29 @@ class OneRoundTuned(NonInteractive):
         workload = _shifted(workload)
         drafts = []
         for each in useful_approximations(workload, epsilon=epsilon, users=users):
-            draft = cls(
-                workload=workload,
-                epsilon=epsilon,
-                users=users,
-                approximation=single(each),
-                candidates=SIZES[0],
-                best=1,
-                weight=_label_weight(workload, single(each), epsilon, users),
-            )
-            drafts.append(_with_codebook(draft))
+            whole = cls._with(workload, epsilon, users, single(each))
+            unit = noise_of(whole.vector).isotropic / whole.vector.radius**2
+            shorter = truncated(workload, whole.approximation, unit, users)
+            drafts += [whole, *(cls._with(workload, epsilon, users, one) for one in shorter)]
         return min(drafts, key=lambda draft: draft.predicted_rmse())
 
     @classmethod
+    def _with(cls, workload: Workload, epsilon: float, users: int, approximation: Approximation) -> Self:
+        """The protocol for these factors, with the label's weight and the codebook that suit them."""
+        draft = cls(
+            workload=workload,
+            epsilon=epsilon,
+            users=users,
+            approximation=approximation,
+            candidates=SIZES[0],
+            best=1,
+            weight=_label_weight(workload, approximation, epsilon, users),
+        )
+        return _with_codebook(draft)
+
+    @classmethod
     def from_parameters(cls, parameters: Mapping[str, Any]) -> Self:
-        fields = common(parameters, "candidates", "best", "weight", optional=("factor", "signs"))
+        fields = common(parameters, "candidates", "best", "weight", optional=("factor", "signs", "rows"))
         weight = number(parameters, "weight", 0.0, LARGEST_WEIGHT)
         candidates = count(parameters, "candidates", 2, SIZES[-1])
         return cls(
@@ -172,7 +181,7 @@ class OneRoundTuned(NonInteractive):
         """The same, with |Ah|^2 estimated from the mean vector."""
         mean = self.step.mean(tally, "vector")[: self.factors.rows]
         energy = 2 * self.noise.energy(mean, tally.replies, self.form(tally))
-        return self._error(self.approximation.bias(None), self.noise.linear_seen(energy), tally.replies)
+        return self._error(self.approximation.seen_bias, self.noise.linear_seen(energy), tally.replies)
 
     def _error(self, bias: float, linear: float, replies: int) -> float:
         return bias**2 + 2 * linear / replies + 2 * self.noise.quadratic / replies / max(1, replies - 1)
