@@ -8,6 +8,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
@@ -89,7 +90,8 @@ class Processes:
         channel, process = self._opened()
         channel.stream.close()
         try:
-            process.wait(PATIENCE_SECONDS)
+            with suppress(subprocess.TimeoutExpired):
+                process.wait(PATIENCE_SECONDS)
         finally:
             # SIGKILL for the nursery is SIGKILL for all its children.
             process.kill()
