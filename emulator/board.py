@@ -29,6 +29,7 @@ ANALYST_NAME = "analyst"
 BOARD_NAME = "board"
 LONGEST_PATIENCE = 4.0
 SECONDS_A_NODE = 0.002
+MOST_NAMED = 64
 
 
 class Board(Enum):
@@ -119,6 +120,7 @@ class BoardRole:
         self._said: dict[tuple[type[Message], int], bytes] = {}
         self._opened = 0.0
         self._reminded = 0.0
+        self._named = 0
         self._patience = self.patience
         self._began: float | None = None
 
@@ -196,7 +198,11 @@ class BoardRole:
         if self.state is Board.OPEN and now - self._reminded > self._patience:
             # Slow is not lost: while nothing comes, each reminder waits twice as long as the one before.
             self._reminded, self._patience = now, min(2 * self._patience, max(LONGEST_PATIENCE, self.patience))
-            reminder = Reminder(run=self.terms.run, round=self.round, missing=self.missing())
+            missing = self.missing()
+            # Every node reads every reminder, so it names a few at a time; the next one names the others.
+            some = sorted(missing)[self._named % len(missing) :][:MOST_NAMED]
+            self._named += MOST_NAMED
+            reminder = Reminder(run=self.terms.run, round=self.round, missing={name: missing[name] for name in some})
             return self.settle([(BOARD_NAME, reminder)], now)
         return []
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from emulator.board import BOARD, Board, BoardRole, Terms
+from emulator.board import BOARD, MOST_NAMED, Board, BoardRole, Terms
 from emulator.codec import encode
 from emulator.errors import BadInput, RemoteProtocolError
 from emulator.messages import (
@@ -209,3 +209,19 @@ def test_only_results_end_well() -> None:
     role.hear("analyst", result, 2.0)
     assert role.over
     assert isinstance(role.ending, Result)
+
+
+def test_a_reminder_names_a_few_of_a_crowd_and_the_next_one_others() -> None:
+    crowd = 3 * MOST_NAMED
+    role = BoardRole(Terms(run=RUN, users=crowd, nodes=crowd, patience=0.01))
+    for number in range(crowd):
+        role.hear(f"n{number}", ready(f"n{number}", number, 1), 0.0)
+    role.hear("analyst", setup(), 0.0)
+    role.hear("analyst", Announce(run=RUN, round=1, broadcast={}), 0.0)
+    named: set[str] = set()
+    for now in range(1, 4):
+        ((_, reminder),) = role.tick(10.0 * now)
+        assert isinstance(reminder, Reminder)
+        assert len(reminder.missing) == MOST_NAMED
+        named |= set(reminder.missing)
+    assert len(named) == crowd
