@@ -127,7 +127,8 @@ def assemble(workload: Floats, best: Bracket) -> Factorization:
 def embed(core: Factorization, scale: float, rows: Kept, columns: Kept) -> Factorization:
     """Undo the scaling of W and give its zero rows and columns back, as zero columns of the factors."""
     left = _widened(core.left.dense(), rows, scale)
-    if isinstance(core.right, Reflected):
+    # What is left of W may be symmetric when W is not, as in [[0, 1]].
+    if isinstance(core.right, Reflected) and np.array_equal(rows, columns):
         return symmetric(Dense(left), core.right.signs, core.lower * scale)
     return balanced(left, _widened(core.right.dense(), columns, scale), core.lower * scale)
 

@@ -31,6 +31,7 @@ MATRICES = {
     "square root of difference": np.sqrt(_levels(50)),
     "one large row": np.vstack([100 * np.ones(20), _generator(7).standard_normal((19, 20))]),
     "zero rows and columns": np.pad(_generator(8).standard_normal((10, 10)), ((3, 5), (8, 0))),
+    "symmetric but for zeros": np.array([[0.0, 1.0, 2.0], [0.0, 2.0, 5.0]]),
     "one entry": np.array([[-3.0]]),
     "huge": 1e150 * _generator(9).standard_normal((10, 10)),
     "tiny": 1e-150 * _generator(9).standard_normal((10, 10)),
