@@ -1,0 +1,166 @@
+"""A lying analyst as a process: it owns the board as well, so nothing stands between its lies and a user node.
+
+`python -m tests.nodes.hostile ATTACK FOLDER` binds the board's channels, writes their addresses, waits for one
+node, plays the attack, and writes everything that was said into FOLDER/transcript.parley.
+"""
+
+import asyncio
+import dataclasses
+import sys
+import time
+import zlib
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import numpy as np
+
+from emulator.addresses import BoardAddresses
+from emulator.codec import decode, encode, envelope
+from emulator.errors import RemoteProtocolError
+from emulator.messages import Abort, Announce, Message, Ready, Refusal, Replies, Roster, Setup
+from emulator.sockets import open_board
+from emulator.transcript import TranscriptWriter
+from emulator.transport import BROADCAST
+from nodes.board import _write_addresses
+from protocols.registry import design
+from protocols.workloads.gini import GiniDiversity
+from protocols.workloads.kernel import Kernel
+
+RUN = "hostile"
+USERS = 40
+EPSILON = 1.0
+Attack = Callable[[], Iterator[Message]]
+
+
+def honest(run: str = RUN, epsilon: float = EPSILON) -> Setup:
+    spoken = design("three-round", GiniDiversity(levels=3), epsilon=epsilon, users=USERS)
+    claim = spoken.claim
+    return Setup(
+        run=run,
+        protocol=spoken.name,
+        parameters=spoken.parameters(),
+        epsilon=claim.epsilon,
+        delta=claim.delta,
+        rounds=claim.rounds,
+    )
+
+
+def announce(number: int, run: str = RUN, **arrays: list[float]) -> Announce:
+    return Announce(run=run, round=number, broadcast={name: np.array(each) for name, each in arrays.items()})
+
+
+def oversized_mu() -> Iterator[Message]:
+    yield from (honest(), announce(1), announce(2, mu=[1e6, 0.0, 0.0]))
+
+
+def mu_outside_the_declared_set() -> Iterator[Message]:
+    yield from (honest(), announce(1), announce(2, mu=[1.0001, 0.0, 0.0]))
+
+
+def mu_of_another_shape() -> Iterator[Message]:
+    yield from (honest(), announce(1), announce(2, mu=[0.0, 0.0, 0.0, 0.0]))
+
+
+def another_matrix_than_in_setup() -> Iterator[Message]:
+    """A second setup with a matrix that would tell inputs apart better."""
+    steep = design("three-round", Kernel(np.diag([100.0, 0.0, 0.0])), epsilon=EPSILON, users=USERS)
+    yield from (honest(), announce(1), dataclasses.replace(honest(), parameters=steep.parameters()))
+
+
+def a_changed_broadcast_for_the_same_round() -> Iterator[Message]:
+    yield from (honest(), announce(1), announce(2, mu=[0.1, 0.0, 0.0]), announce(2, mu=[0.2, 0.0, 0.0]))
+
+
+def an_extra_round() -> Iterator[Message]:
+    zero = [0.0, 0.0, 0.0]
+    yield from (honest(), announce(1), announce(2, mu=zero), announce(3, mu=zero, mean=zero), announce(4))
+
+
+def rounds_out_of_order() -> Iterator[Message]:
+    yield from (honest(), announce(2, mu=[0.0, 0.0, 0.0]), announce(1))
+
+
+def a_replayed_old_run() -> Iterator[Message]:
+    yield from (honest(), announce(1), announce(2, run="older", mu=[0.0, 0.0, 0.0]))
+
+
+def epsilon_above_the_cap() -> Iterator[Message]:
+    yield from (honest(epsilon=8.0), announce(1))
+
+
+def a_claim_that_lies() -> Iterator[Message]:
+    """Parameters of eight times the epsilon that the claim admits to."""
+    yield from (dataclasses.replace(honest(epsilon=8.0), epsilon=EPSILON), announce(1))
+
+
+ATTACKS: dict[str, Attack] = {
+    attack.__name__: attack
+    for attack in (
+        oversized_mu,
+        mu_outside_the_declared_set,
+        mu_of_another_shape,
+        another_matrix_than_in_setup,
+        a_changed_broadcast_for_the_same_round,
+        an_extra_round,
+        rounds_out_of_order,
+        a_replayed_old_run,
+        epsilon_above_the_cap,
+        a_claim_that_lies,
+    )
+}
+
+
+def spoiled(frame: bytes) -> bytes:
+    """A frame whose floats are not finite: the codec of an honest analyst would not write it."""
+    good = encode(announce(2, mu=[1.25, 0.0, 0.0]))
+    assert frame == good
+    body = frame[:-4].replace(np.float64(1.25).tobytes(), np.float64("nan").tobytes())
+    return body + zlib.crc32(body).to_bytes(4, "little")
+
+
+async def main(attack: str, folder: Path) -> None:
+    port = open_board(BoardAddresses.on())
+    writer = TranscriptWriter.create(folder / "transcript.parley", RUN)
+    _write_addresses(folder / "addresses.json", port.addresses)
+
+    def note(sender: str, frame: bytes) -> None:
+        sequence = writer.append(sender, frame, time.time_ns())
+        if sender in ("analyst", "board"):
+            port.publish(BROADCAST, envelope(sequence, sender, frame))
+
+    async def listen(seconds: float, until: tuple[type[Message], ...]) -> None:
+        end = time.monotonic() + seconds
+        while time.monotonic() < end:
+            for received in await port.receive(0.1):
+                try:
+                    message = decode(received.frame)
+                except RemoteProtocolError:
+                    continue
+                if isinstance(message, Ready) and seated:
+                    continue
+                if isinstance(message, Ready | Replies | Refusal):
+                    note(message.node, received.frame)
+                if isinstance(message, until):
+                    return
+
+    seated = False
+    await listen(60.0, (Ready,))
+    seated = True
+    while port.subscribers < 1:
+        await asyncio.sleep(0.01)
+    note("board", encode(Roster(run=RUN, nodes=1, users=USERS)))
+    if attack == "not_finite":
+        said = [encode(honest()), encode(announce(1)), spoiled(encode(announce(2, mu=[1.25, 0.0, 0.0])))]
+    else:
+        said = [encode(each) for each in ATTACKS[attack]()]
+    for frame in said:
+        note("analyst", frame)
+        await listen(1.5, (Replies, Refusal))
+    note("board", encode(Abort(run=RUN, outcome="failed", reason="the attack is over")))
+    writer.close("failed", "the attack is over")
+    await asyncio.sleep(0.5)
+    port.close()
+
+
+if __name__ == "__main__":
+    asyncio.run(main(sys.argv[1], Path(sys.argv[2])))
