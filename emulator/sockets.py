@@ -196,10 +196,12 @@ class _Channel:
         size = 0
         receive = self.socket.recv
         with suppress(zmq.Again):
-            while len(frames) < MOST_FRAMES and size < MOST_BYTES:
+            for _ in range(MOST_FRAMES):
                 frame = receive(zmq.NOBLOCK)
                 frames.append(frame)
                 size += len(frame)
+                if size >= MOST_BYTES:
+                    break
         return frames
 
     async def send(self, frame: bytes, timeout: float) -> bool:
