@@ -21,6 +21,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+import click
 import numpy as np
 
 from emulator.coins import KEY_BYTES
@@ -120,8 +121,9 @@ class Nursery:
                     self._woken.recv(4096)
             self._reap()
             self.channel.flush()
-            for request in self.channel.receive():
-                self._obey(request)
+            # All arguments are read before the first fork: what is written between two forks is copied at each.
+            for request, context in [(request, parse(request)) for request in self.channel.receive()]:
+                self._obey(request, context)
         self.end()
 
     def end(self) -> None:
@@ -132,9 +134,9 @@ class Nursery:
             os.waitpid(pid, 0)
         self.children.clear()
 
-    def _obey(self, request: dict[str, Any]) -> None:
+    def _obey(self, request: dict[str, Any], context: click.Context | None) -> None:
         if request["request"] == "spawn":
-            self._spawn(request)
+            self._spawn(request, context)
         elif request["request"] == "prepare":
             prepare(request["plan"], request["rehearse"])
         else:
@@ -146,7 +148,7 @@ class Nursery:
             if name in wanted:
                 os.kill(pid, number)
 
-    def _spawn(self, request: dict[str, Any]) -> None:
+    def _spawn(self, request: dict[str, Any], context: click.Context | None) -> None:
         nursery, name = os.getpid(), request["name"]
         try:
             pid = os.fork()
@@ -154,11 +156,11 @@ class Nursery:
             self.channel.send({"event": "refused", "name": name, "reason": str(error)})
             return
         if pid == 0:
-            self._become(nursery, request)
+            self._become(nursery, request, context)
         self.children[pid] = name
         self.channel.send({"event": "spawned", "name": name, "pid": pid})
 
-    def _become(self, nursery: int, request: dict[str, Any]) -> None:
+    def _become(self, nursery: int, request: dict[str, Any], context: click.Context | None) -> None:
         """In the child: let go of all that is the nursery's, run the node, and never return."""
         code = CRASHED
         try:
@@ -171,7 +173,7 @@ class Nursery:
                 each.close()
             redirect(request["log"])
             os.nice(request["niceness"])
-            code = run_node(request["node"], request["arguments"])
+            code = run_node(request["node"], request["arguments"], context)
         finally:
             # The last thing this process does is to write down why; the nursery reports the exit code.
             if sys.exception() is not None:
@@ -201,11 +203,26 @@ def redirect(log: str) -> None:
     os.close(descriptor)
 
 
-def run_node(node: str, arguments: list[str]) -> int:
-    """The node's command to its end; its exit code."""
-    command = import_module(f"nodes.{node}").main
+def parse(request: dict[str, Any]) -> click.Context | None:
+    """The arguments of a spawn, read in advance; None if that fails, so that the node itself says why, in its log."""
+    if request["request"] != "spawn":
+        return None
     try:
-        command.main(args=arguments, prog_name=f"parley node {node}")
+        command: click.Command = import_module(f"nodes.{request['node']}").main
+        return command.make_context(f"parley node {request['node']}", list(request["arguments"]))
+    except (ImportError, click.ClickException, click.exceptions.Exit):
+        return None
+
+
+def run_node(node: str, arguments: list[str], context: click.Context | None) -> int:
+    """The node's command to its end; its exit code."""
+    command: click.Command = import_module(f"nodes.{node}").main
+    try:
+        if context is None:
+            command.main(args=arguments, prog_name=f"parley node {node}")
+        else:
+            with context:
+                command.invoke(context)
     except SystemExit as ending:
         return ending.code if isinstance(ending.code, int) else int(ending.code is not None)
     return 0
