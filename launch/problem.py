@@ -2,8 +2,8 @@
 
 import functools
 import math
-from collections.abc import Callable
-from dataclasses import dataclass, fields
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +13,11 @@ import numpy as np
 from emulator.coins import fresh_key, key_from_seed
 from emulator.errors import BadInput
 from emulator.protocol import Inputs, Protocol
+from launch.data import read_columns
 from protocols.registry import design
 from protocols.workloads import synthetic
-from protocols.workloads.problem import STATISTICS, make_workload
+from protocols.workloads.domain import Encoded
+from protocols.workloads.problem import STATISTICS, make_domain, make_workload
 from protocols.workloads.workload import Workload
 
 MOST_USERS = 10**8
@@ -27,7 +29,16 @@ OPTIONS = (
     click.option(
         "--kernel", type=click.Path(path_type=Path), help="A k x k matrix (.npy or .csv) instead of a statistic."
     ),
-    click.option("--users", type=int, metavar="N", help="How many users there are."),
+    click.option("--data", type=click.Path(path_type=Path), help="A .csv, .tsv or .parquet file; each row is a user."),
+    click.option("--columns", metavar="A,B", help="Which columns of the data, in the order of the statistic."),
+    click.option("--label", metavar="B", help="For auc: the column of labels; --columns then names the score."),
+    click.option(
+        "--range", "ranges", multiple=True, metavar="A=LO:HI", help="The public range of a column; outside is clipped."
+    ),
+    click.option(
+        "--categories", multiple=True, metavar="A=X,Y", help="The public categories of a column, in their order."
+    ),
+    click.option("--users", type=int, metavar="N", help="Synthetic data: how many users there are."),
     click.option("--synthetic", metavar="NAME", help="Which synthetic data the users hold."),
     click.option("--epsilon", type=float, required=True, help="The privacy every user is promised."),
     click.option("--seed", type=int, help="Make data and noise repeatable; such a run is not private."),
@@ -41,13 +52,18 @@ OPTIONS = (
 class ProblemFlags:
     """The problem flags as they were typed."""
 
-    statistic: str | None
-    levels: str | None
-    kernel: Path | None
-    users: int | None
-    synthetic: str | None
+    statistic: str | None = None
+    levels: str | None = None
+    kernel: Path | None = None
+    data: Path | None = None
+    columns: str | None = None
+    label: str | None = None
+    ranges: tuple[str, ...] = ()
+    categories: tuple[str, ...] = ()
+    users: int | None = None
+    synthetic: str | None = None
     epsilon: float
-    seed: int | None
+    seed: int | None = None
     protocol: str
 
 
@@ -59,6 +75,7 @@ class Problem:
     inputs: Inputs
     epsilon: float
     seed: int | None
+    clipped: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def users(self) -> int:
@@ -98,13 +115,36 @@ def make_problem(flags: ProblemFlags) -> Problem:
         raise BadInput(f"--epsilon {flags.epsilon} promises nothing; give a positive, finite number")
     if flags.seed is not None and not 0 <= flags.seed < LARGEST_SEED:
         raise BadInput(f"--seed {flags.seed} cannot be used; give a whole number from 0 to 2^127 - 1")
-    return Problem(workload=workload, inputs=_inputs(flags, workload), epsilon=flags.epsilon, seed=flags.seed)
+    encoded = _from_data(flags, workload) if flags.data is not None else _synthetic(flags, workload)
+    return Problem(
+        workload=workload,
+        inputs=encoded.indices,
+        epsilon=flags.epsilon,
+        seed=flags.seed,
+        clipped={name: count for name, count in encoded.clipped.items() if count},
+    )
 
 
-def _inputs(flags: ProblemFlags, workload: Workload) -> Inputs:
+def _from_data(flags: ProblemFlags, workload: Workload) -> Encoded:
+    if flags.users is not None or flags.synthetic is not None:
+        raise BadInput("--data already says who the users are; leave out --users and --synthetic")
+    names = [name.strip() for name in (flags.columns or "").split(",") if name.strip()]
+    if flags.label is not None:
+        names.append(flags.label)
+    if not names:
+        raise BadInput(f"say which columns of {flags.data} to use, such as --columns age,score")
+    assert flags.data is not None
+    domain = make_domain(workload, names, flags.ranges, flags.categories)
+    return domain.encode(read_columns(flags.data, names))
+
+
+def _synthetic(flags: ProblemFlags, workload: Workload) -> Encoded:
+    if flags.columns or flags.label or flags.ranges or flags.categories:
+        raise BadInput("--columns, --label, --range and --categories describe a file; name it with --data FILE")
     if flags.users is None:
-        raise BadInput("say how many users there are with --users N")
+        raise BadInput("say whose data: --data FILE with --columns, or synthetic users with --users N")
     if not 2 <= flags.users <= MOST_USERS:
         raise BadInput(f"--users {flags.users} cannot be used; give a number from 2 to {MOST_USERS}")
     name = flags.synthetic or synthetic.names(workload)[0]
-    return synthetic.draw(name, workload, flags.users, np.random.default_rng(flags.seed))
+    indices = synthetic.draw(name, workload, flags.users, np.random.default_rng(flags.seed))
+    return Encoded(indices=indices, clipped={})

@@ -57,6 +57,8 @@ def run(
     folder = choose_folder(out, name or f"{problem.workload.name}-{layout.protocol.name}"[:40])
     if flags.seed is not None:
         click.echo("parley: with --seed the noise is known in advance, so this run is not private", err=True)
+    for column, count in problem.clipped.items():
+        click.echo(f"parley: {count} values of {column} lie outside its declared range and were clipped", err=True)
     with _stoppable(), make_progress(quiet=quiet) as progress:
         Cluster(layout, folder, progress).run()
     result = _result(folder, problem)
