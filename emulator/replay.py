@@ -6,6 +6,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from emulator.arithmetic import one_thread
 from emulator.audit.conversation import Conversation
 from emulator.audit.verdict import Progress, quiet
 from emulator.board import ANALYST_NAME
@@ -54,7 +55,7 @@ class AnalystReplay:
             if difference is not None:
                 return difference
         try:
-            with np.errstate(all="ignore"):
+            with np.errstate(all="ignore"), one_thread():
                 self.role.hear(message)
         except (ParleyError, ArithmeticError, ValueError) as error:
             number = getattr(message, "round", None)
@@ -84,7 +85,8 @@ def replay_users(conversation: Conversation, witness: Witness, progress: Progres
     size = conversation.reader.path.stat().st_size
     compared = 0
     for record, replies in conversation.replies():
-        difference = _replay_frame(setup, protocol, announces, witness, replies)
+        with one_thread():
+            difference = _replay_frame(setup, protocol, announces, witness, replies)
         compared += len(replies.users)
         progress("users", record.offset, size)
         if difference is not None:

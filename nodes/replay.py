@@ -25,6 +25,10 @@ from emulator.transport import BoardPort
 Timing = Literal["fast", "recorded"]
 LONGEST_SILENCE = 60.0
 LEAVE_SECONDS = 10.0
+# One thread, as launched analysts have: a library that splits sums among threads rounds differently.
+SINGLE_THREADED = dict.fromkeys(
+    ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS", "VECLIB_MAXIMUM_THREADS"), "1"
+)
 
 
 class Player:
@@ -127,7 +131,7 @@ async def _analyst(setup: Setup, board: BoardAddresses, folder: Path) -> AsyncIt
         stdin=asyncio.subprocess.DEVNULL,
         stdout=asyncio.subprocess.DEVNULL,
         stderr=asyncio.subprocess.DEVNULL,
-        env={**os.environ, "PYTHONPATH": path},
+        env={**os.environ, **SINGLE_THREADED, "PYTHONPATH": path},
     )
     try:
         yield process

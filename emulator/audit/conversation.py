@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from emulator.arithmetic import one_thread
 from emulator.errors import ParleyError
 from emulator.messages import Abort, Announce, Message, Ready, Replies, Result, Setup
 from emulator.protocol import Broadcast, Protocol, check_arrays
@@ -77,7 +78,9 @@ def rebuild(setup: Setup | None, build: Builder) -> tuple[Protocol | None, str]:
     if setup is None:
         return None, "the record holds no setup"
     try:
-        return build(setup.protocol, setup.parameters), ""
+        # Factors that are computed here must come out as they did for the parties of the run.
+        with one_thread():
+            return build(setup.protocol, setup.parameters), ""
     except ParleyError as error:
         return None, f"the protocol of the setup cannot be built: {error}"
 

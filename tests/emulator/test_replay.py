@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from emulator.arithmetic import one_thread
 from emulator.diff import compare_runs
 from emulator.errors import BadInput
 from emulator.messages import Announce, Message, Replies, Result, Setup
@@ -31,6 +32,13 @@ from tests.emulator.audit.recordings import (
 )
 
 USERS = 50
+
+
+@pytest.fixture(scope="module", autouse=True)
+def recorded_as_nodes_do() -> Iterator[None]:
+    """Nodes compute on one thread, and so do these recordings."""
+    with one_thread():
+        yield
 
 
 @pytest.fixture(scope="module")

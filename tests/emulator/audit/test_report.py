@@ -218,12 +218,20 @@ def test_rounds_are_counted_not_believed(honest: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["estimate", "predicted_rmse", "low"])
-def test_another_result_is_caught_to_the_last_bit(honest: Path, tmp_path: Path, name: str) -> None:
-    change = replace_first(Result, lambda each: replace(each, **{name: np.nextafter(getattr(each, name), 9.0).item()}))
+def test_another_result_is_caught(honest: Path, tmp_path: Path, name: str) -> None:
+    change = replace_first(Result, lambda each: replace(each, **{name: getattr(each, name) + 1e-6}))
     report = audited(rewrite(honest, tmp_path / "t", change))
     assert report.verdicts["result"].verdict == "fail"
     assert report.verdicts["integrity"].verdict == "pass"
     assert not report.ok
+
+
+def test_the_last_bit_is_not_a_pass_and_not_an_accusation(honest: Path, tmp_path: Path) -> None:
+    """Another processor may round differently; that much is said, and that it is no more than that."""
+    change = replace_first(Result, lambda each: replace(each, estimate=np.nextafter(each.estimate, 9.0).item()))
+    result = audited(rewrite(honest, tmp_path / "t", change)).verdicts["result"]
+    assert result.verdict == "unknown"
+    assert "up to rounding" in result.reason
 
 
 def test_a_reply_changed_within_the_output_space_changes_the_result(honest: Path, tmp_path: Path) -> None:
