@@ -72,7 +72,7 @@ class FormNoise:
         mixed = 2 * noise.isotropic * noise.lean * radius**2
         return noise.isotropic**2 * noise.dimension + mixed + (noise.lean * self.norm) ** 2
 
-    def energy(self, mean: Floats, replies: int, least: float) -> float:
-        """An estimate of |Lh|^2 from the mean of noisy vectors: between |h'Wh|, which it exceeds, and C^2."""
+    def energy(self, mean: Floats, replies: int) -> float:
+        """An estimate of |Lh|^2 from the mean of noisy vectors, between 0 and C^2."""
         square = float(mean @ mean) - self.noise.trace / replies
-        return float(np.clip(square, min(abs(least), self.factors.radius**2), self.factors.radius**2))
+        return float(np.clip(square, 0.0, self.factors.radius**2))

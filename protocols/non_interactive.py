@@ -82,9 +82,13 @@ class NonInteractive(Pairwise):
         variances["form"] = self.seen_variance(tally) + self._dropout_variance((tally.replies,))
         rmse = root_of_sum(self.slopes(form, means, present), variances)
         details = {"form": form, **means}
+        value = self.value(form, means, present)
         if "positive" in means:
             details["balanced"] = balanced(means["positive"], math.sqrt(variances["positive"]))
-        return estimate(self.value(form, means, present), rmse, details)
+            # A ratio whose denominator is nearly 0 can be anything; an area cannot.
+            if not RARE <= means["positive"] <= 1 - RARE:
+                value = min(max(value, 0.0), 1.0)
+        return estimate(value, rmse, details)
 
 
 class OnlyRound(ComposedRound):

@@ -117,9 +117,9 @@ class OneRound(NonInteractive):
 
     def seen_variance(self, tally: Tally) -> float:
         """The same, with |Lh|^2 and |Rh|^2 estimated from the mean vectors themselves."""
-        form, replies = self.form(tally), tally.replies
+        replies = tally.replies
         sides = (self.step.mean(tally, name) for name in ("left", "right"))
-        energy = sum(self.noise.energy(mean, replies, form) for mean in sides)
+        energy = sum(self.noise.energy(mean, replies) for mean in sides)
         bias = self.approximation.seen_bias
         return bias**2 + self.noise.linear_seen(energy) / replies + self.noise.quadratic / replies**2
 

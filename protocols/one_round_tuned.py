@@ -180,7 +180,7 @@ class OneRoundTuned(NonInteractive):
     def seen_variance(self, tally: Tally) -> float:
         """The same, with |Ah|^2 estimated from the mean vector."""
         mean = self.step.mean(tally, "vector")[: self.factors.rows]
-        energy = 2 * self.noise.energy(mean, tally.replies, self.form(tally))
+        energy = 2 * self.noise.energy(mean, tally.replies)
         return self._error(self.approximation.seen_bias, self.noise.linear_seen(energy), tally.replies)
 
     def _error(self, bias: float, linear: float, replies: int) -> float:
