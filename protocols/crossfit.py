@@ -9,32 +9,34 @@ from dataclasses import dataclass
 import numpy as np
 
 from emulator.randomizer import Floats, Integers
-from protocols.nearest import simplex_weights
+from protocols.encoding import Encoding
 from protocols.target import Guess, Target
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Fit:
-    """D (mu + Y) averaged over folds, the pivot sum_j q_j B(Y_j, mu_j), and a histogram that explains the vectors."""
+    """D (mu + Y) averaged over folds, the pivot sum_j q_j B(Y_j, mu_j), and the histogram and mu_j behind them."""
 
     direction: Floats
     pivot: float
     guess: Guess
     histogram: Floats
+    points: Floats
 
 
-def fit(target: Target, means: Floats, sizes: Integers | Floats) -> list[Fit]:
-    """One fit for each of a stack of runs: `means` is (runs, folds, rows), `sizes` the users of each fold."""
-    runs, folds, rows = means.shape
+def fit(encoding: Encoding, means: Floats, sizes: Integers | Floats) -> list[Fit]:
+    """One fit for each of a stack of runs: `means` is (runs, folds, length), `sizes` the users of each fold."""
+    runs, folds, length = means.shape
     users = max(1.0, float(sizes.sum()))
     total = np.einsum("f,rfl->rl", sizes, means)
     others = np.maximum(users - sizes, 1.0)
     without = (total[:, None] - sizes[:, None] * means) / others[:, None]
-    weights = simplex_weights(target.operator, without.reshape(runs * folds, rows))
-    points = target.operator.apply(weights).T.reshape(runs, folds, rows)
+    weights = encoding.explain(without.reshape(runs * folds, length))
+    points = encoding.target.operator.apply(weights).T.reshape(runs, folds, -1)
+    images = encoding.image(means.reshape(runs * folds, length)).reshape(runs, folds, -1)
     shares = sizes / users
     histograms = np.einsum("f,krf->rk", shares, weights.reshape(-1, runs, folds))
-    return [_one(target, *each, shares) for each in zip(means, points, histograms, strict=True)]
+    return [_one(encoding.target, *each, shares) for each in zip(images, points, histograms, strict=True)]
 
 
 def _one(target: Target, means: Floats, points: Floats, histogram: Floats, shares: Floats) -> Fit:
@@ -45,4 +47,5 @@ def _one(target: Target, means: Floats, points: Floats, histogram: Floats, share
         pivot=float(shares @ ((means * points) @ signs)),
         guess=guess,
         histogram=histogram,
+        points=points,
     )

@@ -14,16 +14,19 @@ import numpy as np
 
 from emulator.randomizer import Floats
 from protocols.crossfit import Fit, fit
-from protocols.noise import noise_of
 from protocols.pairwise import BALANCED
 from protocols.projection import projection_error
 from protocols.scalar_round import exact_range
+from protocols.workloads.workload import Workload
 
 if TYPE_CHECKING:
+    from protocols.encoding import Encoding
     from protocols.tuned import Tuned
 
 RUNS = 48
 SEED = 20
+# How much larger than that of independent shares the doubt's variance can be, a ratio's own error included.
+MOST_ALIKE = 3.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,36 +41,42 @@ class Prediction:
         return self.scalars + self.doubt
 
 
-def public_guesses(inputs: int) -> list[Floats]:
-    """Histograms to plan with when nobody has a better guess: nobody special, and falling shares."""
-    falling = 1 / np.arange(1, inputs + 1)
-    return [np.full(inputs, 1 / inputs), falling / falling.sum()]
+def public_guesses(workload: Workload) -> list[Floats]:
+    """Histograms to plan with when nobody has a better guess: everything equally common, and falling shares."""
+    size = workload.size
+    falling = 1 / np.arange(1, size + 1)
+    return [np.full(size, 1 / size), falling / falling.sum()]
 
 
 def simulated(protocol: "Tuned", histogram: Floats, replies: Sequence[int], runs: int = RUNS) -> Prediction:
     """The MSE of the statistic for users with this histogram, so many of whom reply in each round."""
     each = protocol.folds // protocol.vector_rounds
     sizes = np.repeat(np.asarray(replies[:-1], dtype=np.float64) / each, each)
+    sampled = np.maximum(0.0, 1 - sizes / protocol.users)
+    encodings = [protocol.encoding_of(index // each) for index in range(len(sizes))]
+    draws = [way.simulator(histogram, *of) for way, *of in zip(encodings, sizes, sampled, strict=True)]
     generator = np.random.default_rng(SEED)
-    means = np.stack([simulated_means(protocol, histogram, sizes, generator) for _ in range(runs)])
-    fits = fit(protocol.target, means, sizes)
-    parts = [_errors(protocol, each, histogram, replies[-1]) for each in fits]
-    scalars, doubt = np.mean(parts, axis=0)
-    return Prediction(scalars=float(scalars), doubt=float(doubt))
+    means = np.stack([np.stack([draw(generator) for draw in draws]) for _ in range(runs)])
+    fits = fit(encodings[0], means, sizes)
+    scalars, squared = np.mean([_errors(protocol, found, histogram, replies[-1]) for found in fits], axis=0)
+    alone = float(np.mean([_alone(encodings, found, histogram, sizes, sampled) for found in fits]))
+    return Prediction(scalars=float(scalars), doubt=alone * float(np.clip(squared / alone, 1.0, MOST_ALIKE)))
 
 
-def simulated_means(protocol: "Tuned", histogram: Floats, sizes: Floats, generator: np.random.Generator) -> Floats:
-    """The means of the folds: A h, the randomizer's noise, and the sampling of the fold's users."""
-    operator = protocol.target.operator
-    noises = [noise_of(protocol.vector(group)) for group in range(protocol.vector_rounds)]
-    rows = []
-    for index, size in enumerate(sizes):
-        noise = noises[index * protocol.vector_rounds // len(sizes)]
-        drawn = max(0.0, 1 - size / protocol.users)
-        leaning = np.sqrt(max(0.0, noise.lean + drawn) * histogram) * generator.standard_normal(len(histogram))
-        isotropic = math.sqrt(noise.isotropic) * generator.standard_normal(operator.rows)
-        rows.append(operator.apply(histogram) + (isotropic + operator.apply(leaning)) / math.sqrt(max(size, 1.0)))
-    return np.stack(rows)
+def _alone(encodings: Sequence["Encoding"], found: Fit, histogram: Floats, sizes: Floats, sampled: Floats) -> float:
+    """The doubt's variance if the folds' shares of it were independent: exact given mu_j, so few runs pin it down.
+
+    They are not: mu_j is made of the other folds' noise. The squared doubts of the runs themselves say by how much
+    that matters; at the most, when the projection is linear, it doubles the variance.
+    """
+    target = encodings[0].target
+    signs, centre = target.signs(found.guess), target.operator.apply(histogram)
+    shares = sizes / sizes.sum()
+    terms = [
+        share**2 * way.along(signs * (point - centre), histogram, varied) / size
+        for share, way, point, varied, size in zip(shares, encodings, found.points, sampled, sizes, strict=True)
+    ]
+    return float(sum(terms) / found.guess.denominator**2 + np.finfo(float).tiny)
 
 
 def _errors(protocol: "Tuned", found: Fit, histogram: Floats, replies: int) -> tuple[float, float]:
@@ -90,7 +99,7 @@ def bounded(protocol: "Tuned", replies: Sequence[int]) -> float:
     """An MSE that no histogram exceeds by much: the widest g there is, its noise added, and Theorem proj's error."""
     factor, low, high = protocol.target.factor, *_entries(protocol)
     vectors = max(1, sum(replies[:-1]))
-    variance = max(protocol.vector(group).variance for group in range(protocol.vector_rounds))
+    variance = max(protocol.encoding_of(group).variance for group in range(protocol.vector_rounds))
     blur = factor.radius * math.sqrt(2 * variance / vectors * math.log(2 * factor.inputs))
     width = 2 * (high - low) + 2 * blur
     scalars = (protocol.scalars.parts[0].randomizer.variance + 0.25) * width**2 / replies[-1]

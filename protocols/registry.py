@@ -13,6 +13,7 @@ from protocols.linear_queries import MatrixMechanism
 from protocols.linear_queries_by_reduction import Reduction
 from protocols.one_round import OneRound
 from protocols.one_round_tuned import OneRoundTuned
+from protocols.outside import outside
 from protocols.quantise import Quantise
 from protocols.three_round import ThreeRound
 from protocols.three_round_tuned import ThreeRoundTuned
@@ -50,13 +51,15 @@ def register(kind: type[Any]) -> type[Any]:
 
 
 def names() -> list[str]:
-    """Every registered name, in the order of registration."""
+    """Every registered name, in the order of registration; those from outside come last."""
+    for kind in outside():
+        register(kind)
     return list(_PROTOCOLS)
 
 
 def lookup(name: str) -> type[Any]:
     """The class behind a name, or BadInput with the nearest one."""
-    if name not in _PROTOCOLS:
+    if name not in _PROTOCOLS and name not in names():
         near = difflib.get_close_matches(name, _PROTOCOLS, n=1)
         hint = f"; did you mean {near[0]}?" if near else f"; known are {', '.join(_PROTOCOLS)}"
         raise BadInput(f"there is no protocol {name!r:.80}{hint}")
@@ -64,7 +67,12 @@ def lookup(name: str) -> type[Any]:
 
 
 def design(name: str, workload: Workload, *, epsilon: float, users: int) -> Protocol:
-    """The protocol for a workload with everything chosen that a person did not choose."""
+    """The protocol for a workload with everything chosen that a person did not choose; `auto` chooses it too."""
+    if name == "auto":
+        # The planner asks all protocols, so it can only be loaded once they are known.
+        from protocols.planner import choose
+
+        return check_rounds(choose(workload, epsilon, users))
     protocol: Protocol = lookup(name).design(workload, epsilon=epsilon, users=users)
     return check_rounds(protocol)
 

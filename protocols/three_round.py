@@ -16,7 +16,9 @@ from emulator.protocol import Broadcast, Estimate, Inputs, Interaction, Round, T
 from emulator.randomizer import Floats, Shape
 from protocols.approximation import Approximation, approximation_parameters, double, exact, read_approximation
 from protocols.factorization.model import Factorization
+from protocols.factorization.operator import Factor
 from protocols.factors import infinity_norm
+from protocols.nearest import quick
 from protocols.pairwise import Pairwise, common
 from protocols.parameters import count
 from protocols.projection import project_l1, projection_error
@@ -27,6 +29,8 @@ from protocols.workloads.workload import Workload
 
 # A broadcast mu is rounded to float64; the inequality a user checks must not fail for that.
 ROUNDING = 1e-9
+# Any point of R^Delta is private and leaves the estimate unbiased; this near to the nearest one is near enough.
+TOLERANCE = 1e-6
 CANDIDATES = 16
 
 
@@ -68,6 +72,11 @@ class ThreeRound(Pairwise):
     @property
     def factors(self) -> Factorization:
         return self.approximation.factors
+
+    @cached_property
+    def right(self) -> Factor:
+        """R for the analyst, who multiplies by it often."""
+        return quick(self.factors.right)
 
     @cached_property
     def norm(self) -> float:
@@ -112,7 +121,8 @@ class ThreeRound(Pairwise):
     def conclude(self, heard: tuple[tuple[Broadcast, Tally], ...]) -> Broadcast | Estimate:
         if len(heard) == 1:
             # Theorem proj: the nearest point of R^Delta to the mean of the noisy vectors.
-            return {"mu": project_l1(self.factors.right, self.first.mean(heard[0][1], "right")).point}
+            mean = self.first.mean(heard[0][1], "right")
+            return {"mu": project_l1(self.right, mean, tolerance=TOLERANCE).point}
         if len(heard) == 2:
             return {"mu": heard[1][0]["mu"], "mean": self.second.mean(heard[1][1], "left")}
         form = float(self.second.mean(heard[1][1], "inner") + self.third.mean(heard[2][1], "outer"))

@@ -23,12 +23,12 @@ from emulator.randomizer import Floats
 from protocols import prediction
 from protocols.approximation import Approximation, exact, read_signed, signed_parameters, single
 from protocols.crossfit import Fit, fit
+from protocols.encoding import ByCategory, ByVector, Encoding
 from protocols.factorization.model import signed
 from protocols.factorization.shift import best_shift
 from protocols.groups import LARGEST_SALT, check_shares
 from protocols.pairwise import Pairwise, common, interval
 from protocols.parameters import count
-from protocols.randomizers.codebook import Codebook
 from protocols.scalar_round import Scalars
 from protocols.target import Target
 from protocols.vector_round import Vectors
@@ -43,10 +43,12 @@ MOST_FOLDS = 16
 # What `design` tries for the share of the users that send vectors; the rest send scalars.
 VECTOR_SHARES = (0.06, 0.1, 0.16, 0.24, 0.34, 0.46, 0.6, 0.75, 0.88)
 FOLDS = 4
-CHOSEN = ("candidates", "best", "folds", "shares", "split", "salt")
+CHOSEN = ("encoding", "candidates", "best", "folds", "shares", "split", "salt")
 SPLITS = ("users", "budget")
+ENCODINGS = (ByVector.kind, ByCategory.kind)
+LARGEST_CATEGORIES = 1024
 # Simulated runs behind the choice of shares: the same noise for each, so that few suffice to compare them.
-SKETCHES = 8
+SKETCHES = 12
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,6 +63,7 @@ class Tuned(Pairwise):
     vector_rounds: ClassVar[int]
 
     approximation: Approximation = field(repr=False)
+    encoding: str = ByVector.kind
     candidates: int
     best: int
     folds: int
@@ -71,8 +74,8 @@ class Tuned(Pairwise):
     def __post_init__(self) -> None:
         super().__post_init__()
         check_shares(self.shares, self.vector_rounds + 1)
-        if self.split not in SPLITS:
-            raise BadInput(f"split is {self.split!r:.40}; say users or budget")
+        if self.split not in SPLITS or self.encoding not in ENCODINGS:
+            raise BadInput(f"split {self.split!r:.40} should be one of {SPLITS}, encoding one of {ENCODINGS}")
         if not 0 <= self.salt <= LARGEST_SALT or self.folds % self.vector_rounds or not 2 <= self.folds <= MOST_FOLDS:
             raise BadInput(f"salt {self.salt} or folds {self.folds} cannot be used")
 
@@ -94,13 +97,16 @@ class Tuned(Pairwise):
             folds=FOLDS,
             shares=cls.spread(0.5),
         ).with_codebook()
-        guesses = [histogram] if histogram is not None else prediction.public_guesses(workload.size)
-        tries = [replace(draft, shares=cls.spread(share)) for share in VECTOR_SHARES]
+        guesses = [histogram] if histogram is not None else prediction.public_guesses(workload)
+        kinds = ENCODINGS if workload.size <= LARGEST_CATEGORIES else (ByVector.kind,)
+        tries = [replace(draft, encoding=kind, shares=cls.spread(share)) for kind in kinds for share in VECTOR_SHARES]
         return min(tries, key=lambda tried: sum(math.log(tried._sketched(guess)) for guess in guesses))
 
     def with_codebook(self) -> Self:
         """The fewest candidates whose variance is nearly that of the most, each with its best t."""
-        plain = self.vector(0)
+        encoding = self.encoding_of(0)
+        assert isinstance(encoding, ByVector)
+        plain = encoding.randomizer
         tried = [replace(plain, candidates=size, best=None) for size in SIZES]
         enough = next(each for each in tried if each.variance <= WORTH * tried[-1].variance)
         return replace(self, candidates=enough.candidates, best=enough.favoured)
@@ -115,18 +121,17 @@ class Tuned(Pairwise):
 
     @classmethod
     def from_parameters(cls, parameters: Mapping[str, Any]) -> Self:
-        fields = common(
-            parameters, "candidates", "best", "folds", "shares", "split", "salt", optional=("factor", "signs")
-        )
+        fields = common(parameters, *CHOSEN, optional=("factor", "signs"))
         candidates = count(parameters, "candidates", 2, SIZES[-1])
         shares = parameters["shares"]
         if not isinstance(shares, list | tuple) or not all(type(share) is float for share in shares):
             raise BadInput(f"protocol parameter shares should be a list of numbers, got {shares!r:.80}")
-        if type(parameters["split"]) is not str:
-            raise BadInput("protocol parameter split should be a word")
+        if type(parameters["split"]) is not str or type(parameters["encoding"]) is not str:
+            raise BadInput("protocol parameters split and encoding should be words")
         return cls(
             **fields,
             approximation=read_signed(fields["workload"], parameters),
+            encoding=parameters["encoding"],
             candidates=candidates,
             best=count(parameters, "best", 1, candidates - 1),
             folds=count(parameters, "folds", 2, MOST_FOLDS),
@@ -138,6 +143,7 @@ class Tuned(Pairwise):
     def parameters(self) -> Mapping[str, Any]:
         return {
             **super().parameters(),
+            "encoding": self.encoding,
             "candidates": self.candidates,
             "best": self.best,
             "folds": self.folds,
@@ -155,15 +161,18 @@ class Tuned(Pairwise):
         """What a user spends when it speaks in this round."""
         return self.epsilon if self.split == "users" else self.epsilon * self.shares[group]
 
-    def vector(self, group: int) -> Codebook:
-        """VRand for A e_x."""
-        return Codebook(
-            dimension=self.target.factor.rows,
-            radius=self.target.factor.radius,
-            epsilon=self.budget(group),
-            candidates=self.candidates,
-            best=self.best,
-        )
+    def encoding_of(self, group: int) -> Encoding:
+        """How the users of a group send where they stand."""
+        return self._encodings[group]
+
+    @cached_property
+    def _encodings(self) -> tuple[Encoding, ...]:
+        return tuple(self._encoding(self.budget(group)) for group in range(self.vector_rounds))
+
+    def _encoding(self, epsilon: float) -> Encoding:
+        if self.encoding == ByCategory.kind:
+            return ByCategory(target=self.target, epsilon=epsilon)
+        return ByVector(target=self.target, epsilon=epsilon, candidates=self.candidates, best=self.best)
 
     @cached_property
     def vectors(self) -> tuple[Vectors, ...]:
@@ -196,7 +205,7 @@ class Tuned(Pairwise):
     def _fit(self, heard: tuple[tuple[Broadcast, Tally], ...]) -> Fit:
         folds = [step.fold_means(tally) for step, (_, tally) in zip(self.vectors, heard, strict=True)]
         means = np.concatenate([each for each, _ in folds])
-        return fit(self.target, means[None], np.concatenate([sizes for _, sizes in folds]))[0]
+        return fit(self.encoding_of(0), means[None], np.concatenate([sizes for _, sizes in folds]))[0]
 
     def _replies(self, heard: tuple[tuple[Broadcast, Tally], ...]) -> tuple[int, ...]:
         return tuple(max(1, tally.replies) for _, tally in heard)

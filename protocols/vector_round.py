@@ -1,4 +1,4 @@
-"""The round in which users send A e_x as a randomised vector (the paper's VRand), tallied by folds."""
+"""The round in which users tell where they stand (the paper's VRand of A e_x), tallied by folds."""
 
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -17,10 +17,10 @@ if TYPE_CHECKING:
 
 
 class Vectors(ComposedRound):
-    """Each user of the group sends VRand(A 1_x).
+    """Each user of the group sends A 1_x, or x, through the encoding's randomizer.
 
     A reply's fold is read off its seed, which is uniform and independent of the input: nothing but the seed and the
-    index travels, and the analyst keeps one sum a fold.
+    choice travels, and the analyst keeps one sum a fold.
     """
 
     name = "vectors"
@@ -28,6 +28,7 @@ class Vectors(ComposedRound):
     def __init__(self, protocol: "Tuned", group: int) -> None:
         self.protocol = protocol
         self.group = group
+        self.encoding = protocol.encoding_of(group)
 
     @property
     def inputs(self) -> int:
@@ -48,19 +49,19 @@ class Vectors(ComposedRound):
 
     @cached_property
     def parts(self) -> tuple[Part, ...]:
-        return (Part(name="vector", randomizer=self.protocol.vector(self.group)),)
+        return (Part(name="vector", randomizer=self.encoding.randomizer),)
 
     def functions(self, public: Broadcast, inputs: Inputs) -> dict[str, Floats]:
-        return {"vector": self.protocol.target.factor.columns(inputs)}
+        return {"vector": self.encoding.values(inputs)}
 
     def tally(self, public: Broadcast, replies: Columns) -> Tally:
-        """The sums of the folds, (folds, rows), and how many replies each fold has."""
+        """The sums of the folds, (folds, length), and how many replies each fold has."""
         fold = (replies["vector.seed"].astype(np.uint64) >> np.uint64(48)).astype(np.int64) * self.folds >> 16
         own = [self._own(self.parts[0], {n: c[fold == each] for n, c in replies.items()}) for each in range(self.folds)]
         sums = np.stack([self.parts[0].randomizer.total(each) for each in own])
         return Tally(len(fold), {"vector": sums, "size": np.bincount(fold, minlength=self.folds).astype(np.int64)})
 
     def fold_means(self, tally: Tally) -> tuple[Floats, Integers]:
-        """The mean vector of each fold and its size; nothing where nobody spoke."""
+        """The mean reply of each fold and its size."""
         sizes = tally.sums["size"]
-        return tally.sums["vector"] * self.parts[0].randomizer.unit / np.maximum(sizes, 1)[:, None], sizes
+        return self.encoding.mean(tally.sums["vector"], sizes), sizes

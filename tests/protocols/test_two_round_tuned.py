@@ -41,3 +41,13 @@ class TestKernelWithDiagonal(ProtocolContract):
     data = "zipf"
     lenient = ("salt",)
     users = 400
+
+
+class TestByCategory(ProtocolContract):
+    protocol = "two-round-tuned"
+    lenient = ("salt",)
+
+    def make(self) -> Protocol:
+        made = super().make()
+        assert isinstance(made, TwoRoundTuned)
+        return replace(made, encoding="subset", shares=(0.5, 0.5))

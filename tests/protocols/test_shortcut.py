@@ -1,0 +1,73 @@
+"""The sweep's shortcut against the real roles: the same mean and spread of estimates, protocol by protocol."""
+
+import math
+
+import numpy as np
+import pytest
+from scipy.stats import norm
+
+from emulator.coins import key_from_seed
+from emulator.errors import BadInput
+from emulator.simulate import simulate
+from protocols import registry, shortcut
+from protocols.groups import members
+from protocols.pairwise import Pairwise
+from protocols.tuned import Tuned
+from protocols.workloads.auc import AreaUnderCurve
+from protocols.workloads.kendall import Kendall
+from protocols.workloads.synthetic import draw
+from protocols.workloads.workload import Workload
+
+ALPHA = 1e-6
+USERS = 1000
+SHORT, REAL = 300, 60
+
+
+def pairwise() -> list[str]:
+    return [name for name in registry.names() if issubclass(registry.lookup(name), Pairwise)]
+
+
+def same_law(short: np.ndarray, real: np.ndarray) -> None:
+    """Means differ by chance alone (z), and so do variances (z of their logarithms, with the sample's kurtosis)."""
+    bound = float(norm.isf(ALPHA / 2))
+    error = math.sqrt(short.var(ddof=1) / len(short) + real.var(ddof=1) / len(real))
+    assert abs(short.mean() - real.mean()) <= bound * error, f"means {short.mean()} {real.mean()}, error {error}"
+    both = np.concatenate([(each - each.mean()) / each.std() for each in (short, real)])
+    kurtosis = max(3.0, float(np.mean(both**4)))
+    spread = math.sqrt((kurtosis - 1) * (1 / len(short) + 1 / len(real)))
+    ratio = math.log(short.var(ddof=1) / real.var(ddof=1))
+    assert abs(ratio) <= bound * spread, f"log ratio of variances {ratio}, threshold {bound * spread}"
+
+
+CASES: list[tuple[str, Workload]] = [(name, Kendall(levels=(3, 3))) for name in pairwise()]
+CASES += [(name, AreaUnderCurve(levels=3)) for name in ("one-round-tuned", "two-round-tuned", "frequency-subset")]
+
+
+@pytest.mark.parametrize(("name", "workload"), CASES, ids=[f"{name}-{each.name}" for name, each in CASES])
+def test_estimates_have_the_law_of_the_roles(name: str, workload: Workload) -> None:
+    generator = np.random.default_rng(7)
+    kind = "scores" if isinstance(workload, AreaUnderCurve) else "correlated"
+    inputs = draw(kind, workload, USERS, generator)
+    try:
+        protocol = registry.design(name, workload, epsilon=2.0, users=USERS)
+    except BadInput as refused:
+        pytest.skip(str(refused))
+    counts = workload.counts(inputs)
+    short = np.array([shortcut.play(protocol, counts, generator).value for _ in range(SHORT)])
+    real = np.array(
+        [
+            simulate(protocol, generator.permutation(inputs), key_from_seed(trial), chunk=USERS).estimate
+            for trial in range(REAL)
+        ]
+    )
+    same_law(short, real)
+
+
+def test_speakers_are_a_partition_of_the_users() -> None:
+    protocol = registry.design("three-round-tuned", Kendall(levels=(2, 2)), epsilon=1.0, users=1000)
+    counts = np.array([400, 300, 200, 100])
+    groups = shortcut.speakers(protocol, counts, np.random.default_rng(1))
+    assert np.array_equal(sum(groups), counts)
+    assert isinstance(protocol, Tuned)
+    real = [members(np.arange(1000), 5, protocol.shares, group) for group in range(3)]
+    assert np.array_equal(np.sum(real, axis=0), np.ones(1000))
