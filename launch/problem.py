@@ -14,6 +14,7 @@ from emulator.coins import fresh_key, key_from_seed
 from emulator.errors import BadInput
 from emulator.protocol import Inputs, Protocol
 from launch.data import read_columns
+from launch.settings import protocol_file_option
 from protocols.registry import design
 from protocols.workloads import synthetic
 from protocols.workloads.domain import Encoded
@@ -43,8 +44,13 @@ OPTIONS = (
     click.option("--epsilon", type=float, required=True, help="The privacy every user is promised."),
     click.option("--seed", type=int, help="Make data and noise repeatable; such a run is not private."),
     click.option(
-        "--protocol", metavar="NAME", default="three-round", show_default=True, help="See `parley protocols`."
+        "--protocol",
+        metavar="NAME",
+        default="auto",
+        show_default=True,
+        help="See `parley protocols`; auto: the best.",
     ),
+    protocol_file_option,
 )
 
 
@@ -64,7 +70,7 @@ class ProblemFlags:
     synthetic: str | None = None
     epsilon: float
     seed: int | None = None
-    protocol: str
+    protocol: str = "auto"
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)

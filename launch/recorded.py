@@ -1,7 +1,9 @@
 """Runs that were recorded: what a person names as RUN, and the files that belong to it."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -9,6 +11,7 @@ from emulator.audit.conversation import Conversation, listen
 from emulator.errors import BadInput, TranscriptError
 from emulator.witness import Witness
 from launch.folder import RUNS
+from launch.settings import protocol_file_option
 from protocols.registry import build
 
 TRANSCRIPT, WITNESS = "transcript.parley", "witness.parley"
@@ -58,7 +61,14 @@ def _with_witness(transcript: Path, given: Path | None) -> Recorded:
     return Recorded(transcript=transcript, witness=beside if beside.is_file() else None)
 
 
-run_argument = click.argument("run", type=click.Path(path_type=Path), default=RUNS / "latest")
+_run_argument = click.argument("run", type=click.Path(path_type=Path), default=RUNS / "latest")
+
+
+def run_argument(command: Callable[..., Any]) -> Callable[..., Any]:
+    """RUN, and `--protocol-file` for runs of protocols from outside."""
+    return protocol_file_option(_run_argument(command))
+
+
 witness_option = click.option(
     "--witness", type=click.Path(path_type=Path), help=f"The private record.  [default: {WITNESS} beside the run]"
 )

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import click
@@ -31,3 +32,20 @@ def debug_option(command: Callable[..., Any]) -> Callable[..., Any]:
     return click.option(
         "--debug", is_flag=True, expose_value=False, callback=_debug, help="Show the traceback of an error."
     )(command)
+
+
+def _add_file(context: click.Context, parameter: click.Parameter, value: Path | None) -> None:
+    if value is not None:
+        from protocols.outside import add_file
+
+        add_file(value)
+
+
+protocol_file_option = click.option(
+    "--protocol-file",
+    type=click.Path(path_type=Path),
+    expose_value=False,
+    is_eager=True,
+    callback=_add_file,
+    help="A Python file with protocols of your own.",
+)

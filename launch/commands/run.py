@@ -5,11 +5,11 @@ import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import click
 
 from emulator.errors import BadInput
+from launch.answer import Answer
 from launch.cluster import Cluster, Layout
 from launch.folder import RunFolder, choose_folder
 from launch.problem import Problem, ProblemFlags, make_problem, problem_options
@@ -61,9 +61,9 @@ def run(
         click.echo(f"parley: {count} values of {column} lie outside its declared range and were clipped", err=True)
     with _stoppable(), make_progress(quiet=quiet) as progress:
         Cluster(layout, folder, progress).run()
-    result = _result(folder, problem)
-    folder.write_result(result)
-    click.echo(json.dumps(result, indent=2) if as_json else describe(result, folder))
+    answer = _answer(folder, problem)
+    folder.write_result(answer.record())
+    click.echo(json.dumps(answer.record(), indent=2) if as_json else str(answer))
 
 
 def _processes(wanted: int | None, per_user: bool, users: int) -> int:
@@ -88,30 +88,8 @@ def _stoppable() -> Iterator[None]:
         signal.signal(signal.SIGTERM, before)
 
 
-def _result(folder: RunFolder, problem: Problem) -> dict[str, Any]:
+def _answer(folder: RunFolder, problem: Problem) -> Answer:
     """The result record with what only the emulation knows."""
     record = summarize(folder.transcript).record()
-    truth = problem.truth()
-    error = record["estimate"] - truth
-    return {**record, "truth": truth, "error": error, "seed": problem.seed, "version": release()}
-
-
-def describe(result: dict[str, Any], folder: RunFolder) -> str:
-    """The result for people."""
-    low, high = result["interval95"]
-    rounds = result["rounds"]
-    lines = {
-        "estimate": f"{result['estimate']:.6g}   95% interval [{low:.6g}, {high:.6g}]",
-        "truth": f"{result['truth']:.6g}   error {result['error']:+.3g} (predicted {result['predicted_rmse']:.3g})",
-        "privacy": f"epsilon {result['epsilon']:g}, delta {result['delta']:g}, {result['protocol']}",
-        "rounds": f"{rounds['declared']} declared, {rounds['observed']} observed",
-        "replied": f"{result['replied']} of {result['users']} users",
-        "bytes": f"{result['bytes_up']:.1f} up and {result['bytes_down']:.0f} down a user",
-        "seconds": f"{result['seconds']:.2f}",
-        "files": _short(folder.path),
-    }
-    return "\n".join(f"{label:<9} {text}" for label, text in lines.items())
-
-
-def _short(path: Path) -> str:
-    return str(path.relative_to(Path.cwd())) if path.is_relative_to(Path.cwd()) else str(path)
+    extra = {"truth": problem.truth(), "seed": problem.seed, "version": release()}
+    return Answer.from_record({**record, **extra}, folder.path)
