@@ -123,7 +123,7 @@ BAD: dict[str, Bad] = {
     "outside": Bad("privacy", messages=replace_first(Replies, _outside)),
     "broadcast": Bad("privacy", messages=replace_first(Announce, _loud_broadcast, 1)),
     "result": Bad(
-        "result", messages=replace_first(Result, lambda each: replace(each, estimate=each.estimate + 2**-30))
+        "result", messages=replace_first(Result, lambda each: replace(each, estimate=each.estimate + 2.0**-10))
     ),
     "no_noise": Bad("fidelity", messages=replace_first(Replies, _no_noise), base="frequency-grr", users=MANY),
     "shy": Bad("side_channels", messages=_shy, base="frequency-grr", users=MANY),
