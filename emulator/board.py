@@ -5,7 +5,7 @@ close a round: when every node has answered, or at the deadline if the quorum ha
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import Enum, auto
 
 from emulator.codec import encode
@@ -24,9 +24,11 @@ from emulator.messages import (
     Roster,
     Setup,
 )
+from emulator.seats import Seat
 
 ANALYST_NAME = "analyst"
 BOARD_NAME = "board"
+LAUNCHER_NAME = "launcher"
 LONGEST_PATIENCE = 4.0
 SECONDS_A_NODE = 0.002
 MOST_NAMED = 64
@@ -66,38 +68,15 @@ class Terms:
     quorum: float = 1.0
     join_deadline: float = 60.0
     patience: float = 0.25
+    analyst_deadline: float = 600.0
 
     def __post_init__(self) -> None:
         if self.users < 1 or not 1 <= self.nodes <= self.users:
             raise BadInput(f"{self.nodes} nodes cannot host {self.users} users: give each node at least one user")
         if not 0 < self.quorum <= 1:
             raise BadInput(f"a quorum of {self.quorum} is not a share of the users: give a number in (0, 1]")
-        if not (self.deadline > 0 and self.join_deadline > 0 and self.patience > 0):
+        if not min(self.deadline, self.join_deadline, self.patience, self.analyst_deadline) > 0:
             raise BadInput("deadlines and patience must be positive numbers of seconds")
-
-
-@dataclass
-class Seat:
-    """One node at the table: its users and, for the open round, the chunks it still owes."""
-
-    first: int
-    users: int
-    pid: int
-    owes: set[int] | None = None
-    held: set[int] = field(default_factory=set)
-    refused: bool = False
-    left: bool = False
-
-    @property
-    def finished(self) -> bool:
-        return self.left or self.refused or (self.owes is not None and not self.owes)
-
-    @property
-    def share(self) -> float:
-        """Users heard, as far as whole chunks tell."""
-        if self.owes is None or not self.held:
-            return 0.0
-        return self.users * len(self.held) / (len(self.held) + len(self.owes))
 
 
 def _slot(message: Message) -> tuple[type[Message], int]:
@@ -123,6 +102,7 @@ class BoardRole:
         self._named = 0
         self._patience = self.patience
         self._began: float | None = None
+        self._moved = 0.0
 
     @property
     def patience(self) -> float:
@@ -163,21 +143,20 @@ class BoardRole:
         moved = BOARD.get((self.state, type(message)))
         if moved is None:
             raise RemoteProtocolError(f"board in {self.state.name}: a {message.kind} is not expected")
-        self.state = moved
+        if moved is not self.state:
+            self.state, self._moved = moved, now
         if isinstance(message, Setup | Announce | Result | Abort):
             self._said[_slot(message)] = encode(message)
         if isinstance(message, Ready):
-            self.seats[message.node] = Seat(message.first, message.users, message.pid)
+            self.seats[message.node] = Seat(
+                node=message.node, first=message.first, users=message.users, pid=message.pid
+            )
         elif isinstance(message, Setup):
             self.setup = message
         elif isinstance(message, Announce):
             self._open(message, now)
         elif isinstance(message, Replies):
-            seat = self.seats[message.node]
-            if seat.owes is None:
-                seat.owes = set(range(message.chunks))
-            seat.owes.discard(message.chunk)
-            seat.held.add(message.chunk)
+            self.seats[message.node].hold(message)
             self.replies += len(message.users)
             self._patience = min(self._patience, 4 * self.patience)
         elif isinstance(message, Refusal) and message.node in self.seats:
@@ -195,6 +174,9 @@ class BoardRole:
             return self.settle([(BOARD_NAME, self._late_roster())], now)
         if self.state is Board.OPEN and now - self._opened > self.terms.deadline:
             return self.settle([(BOARD_NAME, self._cut())], now)
+        if self.state in (Board.SEATED, Board.CLOSED) and now - self._moved > self.terms.analyst_deadline:
+            reason = f"the analyst said nothing for {self.terms.analyst_deadline:g} s"
+            return self.settle([(BOARD_NAME, Abort(run=self.terms.run, outcome="failed", reason=reason))], now)
         if self.state is Board.OPEN and now - self._reminded > self._patience:
             # Slow is not lost: while nothing comes, each reminder waits twice as long as the one before.
             self._reminded, self._patience = now, min(2 * self._patience, max(LONGEST_PATIENCE, self.patience))
@@ -215,6 +197,8 @@ class BoardRole:
         }
 
     def _seat(self, sender: str, ready: Ready) -> list[tuple[str, Message]]:
+        if ready.node in (ANALYST_NAME, BOARD_NAME, LAUNCHER_NAME):
+            raise RemoteProtocolError(f"board: a user node that calls itself {ready.node}")
         known = self.seats.get(ready.node)
         if known and (known.first, known.users) != (ready.first, ready.users):
             raise RemoteProtocolError(f"board: node {ready.node} came back with other users")
@@ -235,23 +219,17 @@ class BoardRole:
         seat = self.seats.get(replies.node)
         if replies.run != self.terms.run or seat is None:
             raise RemoteProtocolError(f"board: replies of run {replies.run}, node {replies.node}, which has no seat")
-        if self.state is not Board.OPEN or replies.round != self.round or replies.chunk in seat.held:
+        if self.state is not Board.OPEN or replies.round != self.round:
             return []
-        if seat.owes is not None and replies.chunks != len(seat.owes) + len(seat.held):
-            raise RemoteProtocolError(f"board: node {replies.node} changed its number of chunks")
-        if replies.chunks > seat.users:
-            raise RemoteProtocolError(f"board: node {replies.node} sends {seat.users} users in {replies.chunks} chunks")
-        if len(replies.users):
-            lowest, highest = int(replies.users[0]), int(replies.users[-1])
-            if lowest < seat.first or highest >= seat.first + seat.users:
-                raise RemoteProtocolError(f"board: node {replies.node} answers for users that are not its own")
-        return [(sender, replies)]
+        return [(sender, replies)] if seat.is_new(replies) else []
 
     def _refuse(self, sender: str, refusal: Refusal) -> list[tuple[str, Message]]:
         seat = self.seats.get(refusal.node)
         if seat is None or refusal.run != self.terms.run:
             raise RemoteProtocolError(f"board: a refusal from {refusal.node}, which has no seat in run {refusal.run}")
-        return [] if seat.left or seat.refused else [(sender, refusal)]
+        if seat.left or seat.refused or refusal.round not in (0, self.round):
+            return []
+        return [(sender, refusal)]
 
     def _broadcast(self, sender: str, message: Setup | Announce | Result | Abort) -> list[tuple[str, Message]]:
         if sender != ANALYST_NAME and not (isinstance(message, Abort) and sender == BOARD_NAME):
@@ -272,7 +250,7 @@ class BoardRole:
         self._opened = self._reminded = now
         self._patience = self.patience
         for seat in self.seats.values():
-            seat.owes, seat.held, seat.refused = None, set(), False
+            seat.open()
 
     def _next(self) -> Message | None:
         run = self.terms.run
