@@ -10,7 +10,7 @@ from rich.table import Table
 
 from emulator.errors import BadInput
 from emulator.protocol import Claim
-from launch.settings import debug_option
+from launch.settings import debug_option, protocol_file_option
 from protocols.registry import design, lookup, names
 from protocols.workloads.problem import make_workload
 
@@ -28,6 +28,7 @@ def example_claim(name: str) -> Claim:
 
 @click.command()
 @click.option("--json", "as_json", is_flag=True, help="Print a list of records.")
+@protocol_file_option
 @debug_option
 def protocols(as_json: bool) -> None:
     """List the protocols there are: name, rounds, kind of interaction, one line each."""
