@@ -6,7 +6,6 @@ from pathlib import Path
 
 import click
 
-from emulator.addresses import BoardAddresses
 from emulator.board import ANALYST_NAME
 from emulator.codec import decode, encode, open_envelope, unpack
 from emulator.errors import BadInput, LocalProtocolError, RemoteProtocolError
@@ -15,12 +14,12 @@ from emulator.protocol import Protocol
 from emulator.roles import Analyst, AnalystRole
 from emulator.sockets import connect_analyst
 from emulator.transport import AnalystPort
-from nodes.common import GOOD, UNFINISHED, board_options, find_board, run_to_exit, under
+from nodes.common import GOOD, UNFINISHED, BoardLink, link_options, run_to_exit
 from protocols.registry import build
 
 SILENCE_SECONDS = 0.5
 LONGEST_SILENCE = 60.0
-FAREWELL_SILENCE = 5.0
+FAREWELL_SILENCE = 30.0
 MOST_EARLY = 1000
 MOST_GAPS = 50
 log = logging.getLogger("analyst")
@@ -114,9 +113,9 @@ def read_plan(path: Path) -> Protocol:
     return build(plan["protocol"], plan["parameters"])
 
 
-async def serve_analyst(protocol: Protocol, run: str, board: BoardAddresses, conditions: Path | None = None) -> int:
+async def serve_analyst(protocol: Protocol, run: str, link: BoardLink) -> int:
     """Connect and ask until there is an answer."""
-    port = under(connect_analyst(board), conditions, ANALYST_NAME)
+    port = link.under(connect_analyst(link.board(), link.security()), ANALYST_NAME)
     role = AnalystRole(protocol, run)
     try:
         await AnalystNode(role, port).serve()
@@ -127,21 +126,13 @@ async def serve_analyst(protocol: Protocol, run: str, board: BoardAddresses, con
 
 @click.command(name="analyst")
 @click.option("--run", required=True, help="Name of the run.")
-@board_options
+@link_options
 @click.option("--plan", type=click.Path(path_type=Path), required=True, help="Protocol and parameters.")
-def main(
-    run: str,
-    addresses: Path | None,
-    post: str | None,
-    feed: str | None,
-    desk: str | None,
-    conditions: Path | None,
-    plan: Path,
-) -> None:
+def main(run: str, link: BoardLink, plan: Path) -> None:
     """Run the analyst: ask in rounds, fold the replies, say the estimate."""
 
     async def work() -> int:
-        return await serve_analyst(read_plan(plan), run, find_board(addresses, post, feed, desk), conditions)
+        return await serve_analyst(read_plan(plan), run, link)
 
     run_to_exit(work())
 

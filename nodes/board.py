@@ -14,31 +14,60 @@ import click
 from emulator.addresses import BoardAddresses, descriptors_for, raise_file_limit
 from emulator.board import ANALYST_NAME, BOARD_NAME, Board, BoardRole, Terms
 from emulator.codec import decode, encode, envelope
-from emulator.errors import RemoteProtocolError
-from emulator.messages import BROADCASTS, Abort, Event, Message, Ready, Refusal, Reminder, Replies, Result, Resume
-from emulator.sockets import open_board
+from emulator.errors import LocalProtocolError, RemoteProtocolError
+from emulator.messages import (
+    BROADCASTS,
+    NAME,
+    Abort,
+    Event,
+    Message,
+    Ready,
+    Refusal,
+    Reminder,
+    Replies,
+    Result,
+    Resume,
+)
+from emulator.security import Security
 from emulator.transcript import TranscriptReader, TranscriptWriter
 from emulator.transport import BROADCAST, REPLY, BoardPort, Received
-from nodes.common import GOOD, UNFINISHED, run_to_exit
+from nodes.common import GOOD, UNFINISHED, board_security, run_to_exit
+from nodes.reopen import bind, open_record
 
 FAREWELL_SECONDS = 2.0
 SUBSCRIBE_SECONDS = 1.0
-MOST_EVENTS_A_KIND = 1000
+# A record is not to be filled with complaints: of one sender so many are written down, the rest is only counted.
+MOST_DROPS = 1000
+MOST_EVENTS = 100_000
 log = logging.getLogger("board")
 
 
 class BoardNode:
-    """A role, a port and a transcript. It outlives nothing: whoever restarts it gives it the same transcript."""
+    """A role, a port and a transcript. It outlives nothing: whoever restarts it gives it the same transcript.
 
-    def __init__(self, role: BoardRole, port: BoardPort, writer: TranscriptWriter) -> None:
+    Without a writer the record is closed already, and all that is left is to tell those who did not hear its end.
+    """
+
+    def __init__(self, role: BoardRole, port: BoardPort, writer: TranscriptWriter | None, record: Path) -> None:
         self.role = role
         self.port = port
         self.writer = writer
+        self._reader = TranscriptReader(record)
         self._dropped: Counter[str] = Counter()
+        self._events: Counter[str] = Counter()
+        self._refused: Counter[str] = Counter()
         self._recent: dict[str, bytes] = {}
+        self._length = 0
         self._repeated = 0.0
         self._stopped = ""
         self._heard_out = False
+
+    def restore(self, now: float) -> None:
+        """Bring the role to where the record ends. Deadlines go on from when the record says they began."""
+        today = time.time()
+        for record in self._reader:
+            self.role.record(record.message, now - max(0.0, today - record.time))
+            self._remember(record.sequence, record.sender, record.frame, record.message)
 
     def stop(self, reason: str) -> None:
         """End the run at the next step: the record is closed as aborted, whole."""
@@ -46,6 +75,8 @@ class BoardNode:
 
     async def serve(self) -> None:
         """Until the run is over; then say so until everybody has gone."""
+        # What the last message on record calls for may not have been written before a crash.
+        await self.put(self.role.settle([], time.monotonic()))
         while not self.role.over:
             if self._stopped:
                 abort = Abort(run=self.role.terms.run, outcome="aborted", reason=self._stopped)
@@ -54,6 +85,7 @@ class BoardNode:
             for received in await self.port.receive(timeout=self.role.terms.patience / 2):
                 if not self.role.over:
                     await self.take(received)
+            await self._note_refusals()
             await self.put(self.role.tick(time.monotonic()))
         await self._farewell()
 
@@ -68,33 +100,45 @@ class BoardNode:
                 return
             if isinstance(message, Ready):
                 await self._let_subscribe()
+            if isinstance(message, Event) and self._events[sender] >= MOST_EVENTS:
+                raise RemoteProtocolError(f"board: more than {MOST_EVENTS} events of {sender}")
             said = self.role.hear(sender, message, time.monotonic())
         except RemoteProtocolError as error:
             await self._drop(sender, str(error))
             return
-        if not said and isinstance(message, Ready):
-            self._remind_of_setup()
         await self.put(said, {id(message): received.frame})
+        if isinstance(message, Ready):
+            self._remind_of_setup()
 
     async def put(self, said: list[tuple[str, Message]], frames: dict[int, bytes] | None = None) -> None:
         """Write down, then deliver. A received frame is recorded as it came: each message has one encoding."""
         for sender, message in said:
             frame = (frames or {}).get(id(message)) or encode(message)
-            sequence = self.writer.append(sender, frame, time.time_ns())
+            sequence = self._opened().append(sender, frame, time.time_ns())
             sealed = envelope(sequence, sender, frame)
             if isinstance(message, Reminder) and "announce" in self._recent:
                 self.port.publish(BROADCAST, self._recent["announce"])
             self.port.publish(BROADCAST if isinstance(message, BROADCASTS) else REPLY, sealed)
             await self.port.deliver(sealed)
+            self._remember(sequence, sender, frame, message)
             if isinstance(message, BROADCASTS):
-                self._recent[message.kind] = sealed
                 log.info("%s %s", message.kind, getattr(message, "round", ""))
+
+    def _remember(self, sequence: int, sender: str, frame: bytes, message: Message) -> None:
+        """What may have to be said again, and how often somebody has complained."""
+        self._length = sequence + 1
+        if isinstance(message, BROADCASTS):
+            self._recent[message.kind] = envelope(sequence, sender, frame)
+        elif isinstance(message, Event):
+            self._events[message.node] += 1
 
     def _sender(self, received: Received, message: Message) -> str:
         """Who speaks: with keys the authenticated name, which must be the one claimed; without, the claim."""
         claimed = message.node if isinstance(message, Ready | Replies | Refusal | Event) else ANALYST_NAME
         if received.sender is not None and received.sender != claimed:
-            raise RemoteProtocolError(f"board: {received.sender} sent a {message.kind} in the name of {claimed}")
+            raise RemoteProtocolError(f"board: {received.sender} sent a {message.kind} in the name of {claimed:.80}")
+        if not NAME.fullmatch(claimed):
+            raise RemoteProtocolError(f"board: a {message.kind} of somebody with the name {claimed[:80]!r}")
         return claimed
 
     async def _let_subscribe(self) -> None:
@@ -107,7 +151,7 @@ class BoardNode:
             await asyncio.sleep(0.01)
 
     def _remind_of_setup(self) -> None:
-        """A node that says ready again has missed the setup (or is new in an old seat): publish it once more."""
+        """A node that says ready may be new in an old seat, or have missed the setup: publish it once more."""
         now = time.monotonic()
         if now - self._repeated > self.role.patience / 2:
             self._repeated = now
@@ -116,8 +160,9 @@ class BoardNode:
                     self.port.publish(BROADCAST, self._recent[kind])
 
     async def _redeliver(self, wanted: Resume) -> None:
-        records = TranscriptReader(self.writer.path).since(wanted.sequence)
-        for record in itertools.islice(records, wanted.count or None):
+        if wanted.sequence >= self._length:
+            return
+        for record in itertools.islice(self._reader.since(wanted.sequence), wanted.count or None):
             if not await self.port.deliver(envelope(record.sequence, record.sender, record.frame)):
                 return
 
@@ -125,16 +170,28 @@ class BoardNode:
         """A dropped frame is an event on record, until there are too many of its kind to be worth the space."""
         self._dropped[sender] += 1
         log.warning("dropped a frame of %s: %s", sender, cause)
-        if self._dropped[sender] <= MOST_EVENTS_A_KIND and not self.role.over:
-            event = Event(event="drop", node=sender[:64], round=self.role.round, detail=cause[:500])
-            await self.put(self.role.hear(BOARD_NAME, event, time.monotonic()))
+        if self._dropped[sender] <= MOST_DROPS:
+            await self._note("drop", sender, cause)
+
+    async def _note_refusals(self) -> None:
+        """Who was kept out at the door has no name; how many and why is on record."""
+        for cause, number in self.port.refused.items():
+            if number > self._refused[cause] and self._events[BOARD_NAME] < MOST_DROPS:
+                self._refused[cause] = number
+                await self._note("refused", BOARD_NAME, f"{cause}: {number} connections so far")
+
+    async def _note(self, event: str, node: str, detail: str) -> None:
+        if not self.role.over:
+            noted = Event(event=event, node=node, round=self.role.round, detail=detail[:500])
+            await self.put(self.role.hear(BOARD_NAME, noted, time.monotonic()))
 
     async def _farewell(self) -> None:
         ending = self.role.ending
         outcome = (
             "completed" if isinstance(ending, Result) else ending.outcome if isinstance(ending, Abort) else "failed"
         )
-        self.writer.close(outcome, ending.reason if isinstance(ending, Abort) else "")
+        if self.writer is not None:
+            self.writer.close(outcome, ending.reason if isinstance(ending, Abort) else "")
         until = time.monotonic() + FAREWELL_SECONDS
         while time.monotonic() < until and (self.port.subscribers or not self._heard_out):
             for kind in ("result", "abort"):
@@ -149,28 +206,25 @@ class BoardNode:
         except RemoteProtocolError:
             return
         if isinstance(message, Resume):
-            self._heard_out = message.sequence >= self.writer.sequence
+            self._heard_out = message.sequence >= self._length
             await self._redeliver(message)
 
+    def _opened(self) -> TranscriptWriter:
+        if self.writer is None:
+            raise LocalProtocolError("board: the record is closed; nothing can be said any more")
+        return self.writer
 
-def restore(role: BoardRole, transcript: Path, now: float) -> None:
-    """Bring a role to where the record ends."""
-    for record in TranscriptReader(transcript).since(0):
-        role.record(record.message, now)
 
-
-async def serve_board(terms: Terms, wanted: BoardAddresses, transcript: Path, addresses: Path | None) -> int:
+async def serve_board(
+    terms: Terms, wanted: BoardAddresses, transcript: Path, addresses: Path | None, security: Security | None = None
+) -> int:
     """Bind, say where, serve to the end."""
     raise_file_limit(descriptors_for(terms.nodes))
-    port = open_board(wanted)
+    port = await bind(wanted, security, again=transcript.exists())
     try:
         role = BoardRole(terms)
-        if transcript.exists():
-            writer = TranscriptWriter.resume(transcript)
-            restore(role, transcript, time.monotonic())
-        else:
-            writer = TranscriptWriter.create(transcript, terms.run)
-        node = BoardNode(role, port, writer)
+        node = BoardNode(role, port, open_record(transcript, terms.run), transcript)
+        node.restore(time.monotonic())
         if addresses is not None:
             _write_addresses(addresses, port.addresses)
         for number in (signal.SIGINT, signal.SIGTERM):
@@ -201,6 +255,11 @@ def _write_addresses(path: Path, bound: BoardAddresses) -> None:
 @click.option("--deadline", default=600.0, show_default=True, help="Seconds a round may last.")
 @click.option("--quorum", default=1.0, show_default=True, help="Share of users a round needs at its deadline.")
 @click.option("--join-deadline", default=60.0, show_default=True, help="Seconds to wait for all nodes.")
+@click.option(
+    "--analyst-deadline", default=600.0, show_default=True, help="Seconds to wait for the analyst's next word."
+)
+@click.option("--keys", type=click.Path(path_type=Path), help="The board's own pair of keys (see `parley keys`).")
+@click.option("--allowed", type=click.Path(path_type=Path), help="Public keys that are let in, by name.")
 def main(
     run: str,
     users: int,
@@ -213,13 +272,24 @@ def main(
     deadline: float,
     quorum: float,
     join_deadline: float,
+    analyst_deadline: float,
+    keys: Path | None,
+    allowed: Path | None,
 ) -> None:
     """Run the board: number every message, write it down, deliver it."""
 
     async def work() -> int:
-        terms = Terms(run=run, users=users, nodes=nodes, deadline=deadline, quorum=quorum, join_deadline=join_deadline)
+        terms = Terms(
+            run=run,
+            users=users,
+            nodes=nodes,
+            deadline=deadline,
+            quorum=quorum,
+            join_deadline=join_deadline,
+            analyst_deadline=analyst_deadline,
+        )
         wanted = BoardAddresses(post=post, feed=feed, desk=desk)
-        return await serve_board(terms, wanted, transcript, addresses)
+        return await serve_board(terms, wanted, transcript, addresses, board_security(keys, allowed))
 
     run_to_exit(work())
 

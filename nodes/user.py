@@ -8,7 +8,6 @@ from pathlib import Path
 import click
 import numpy as np
 
-from emulator.addresses import BoardAddresses
 from emulator.codec import decode, encode, open_envelope
 from emulator.errors import BadInput, LocalProtocolError, RemoteProtocolError
 from emulator.messages import Announce, Message, Ready, Refusal, Reminder, Setup
@@ -17,7 +16,7 @@ from emulator.roles import Cohort, CohortRole, Commit
 from emulator.sockets import connect_node
 from emulator.transport import NodePort
 from emulator.witness import Witness
-from nodes.common import GOOD, UNFINISHED, board_options, find_board, run_to_exit, under
+from nodes.common import GOOD, UNFINISHED, BoardLink, link_options, run_to_exit
 from nodes.journal import Journal, keep_key
 from protocols.registry import build
 
@@ -103,8 +102,7 @@ async def serve_user(
     key: bytes,
     cap: float,
     journal: Path,
-    board: BoardAddresses,
-    conditions: Path | None = None,
+    link: BoardLink,
 ) -> int:
     """Connect and take part to the end."""
     memory = Journal(journal)
@@ -118,7 +116,7 @@ async def serve_user(
         run=memory.run,
         commitments=memory.commitments,
     )
-    port = under(connect_node(board), conditions, node)
+    port = link.under(connect_node(link.board(), link.security()), node)
     try:
         await UserNode(role, port, memory).serve()
     finally:
@@ -139,7 +137,7 @@ def read_inputs(path: Path) -> Inputs:
 
 
 @click.command(name="user")
-@board_options
+@link_options
 @click.option("--node", required=True, help="Name of this node.")
 @click.option("--first", type=int, default=0, show_default=True, help="Number of this node's first user.")
 @click.option("--users", type=int, help="How many users of the witness are this node's.")
@@ -149,11 +147,7 @@ def read_inputs(path: Path) -> Inputs:
 @click.option("--journal", type=click.Path(path_type=Path), help="Journal of answered rounds [default: in --state].")
 @click.option("--cap", type=float, required=True, help="The most epsilon these users give away.")
 def main(
-    addresses: Path | None,
-    post: str | None,
-    feed: str | None,
-    desk: str | None,
-    conditions: Path | None,
+    link: BoardLink,
     node: str,
     first: int,
     users: int | None,
@@ -166,7 +160,6 @@ def main(
     """Run a user node: defend its users, answer each round once."""
 
     async def work() -> int:
-        board = find_board(addresses, post, feed, desk)
         if witness is not None and users is not None and journal is not None:
             secret = Witness.load(witness)
             mine, key, diary = secret.inputs[first : first + users], secret.key, journal
@@ -176,7 +169,7 @@ def main(
             raise BadInput(
                 "a user node needs --inputs and --state, or in an emulation --witness, --users and --journal"
             )
-        return await serve_user(node=node, first=first, inputs=mine, key=key, cap=cap, journal=diary, board=board)
+        return await serve_user(node=node, first=first, inputs=mine, key=key, cap=cap, journal=diary, link=link)
 
     run_to_exit(work())
 

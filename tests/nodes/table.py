@@ -12,11 +12,12 @@ from emulator.coins import key_from_seed
 from emulator.messages import Message, Replies, Result
 from emulator.protocol import Protocol
 from emulator.roles import AnalystRole, CohortRole
-from emulator.transcript import TranscriptReader, TranscriptWriter
+from emulator.transcript import TranscriptReader
 from emulator.transport import AnalystPort, BoardPort, NodePort
 from nodes.analyst import AnalystNode
 from nodes.board import BoardNode
 from nodes.journal import Journal
+from nodes.reopen import open_record
 from nodes.user import UserNode
 from protocols.registry import build, design
 from protocols.workloads.gini import GiniDiversity
@@ -64,7 +65,7 @@ class Table:
         return self.folder / "transcript.parley"
 
     def board(self, port: BoardPort) -> BoardNode:
-        return BoardNode(BoardRole(self.terms), port, TranscriptWriter.create(self.transcript, RUN))
+        return BoardNode(BoardRole(self.terms), port, open_record(self.transcript, RUN), self.transcript)
 
     def analyst(self, port: AnalystPort) -> AnalystNode:
         return AnalystNode(AnalystRole(spoken(), RUN), port)
