@@ -21,17 +21,28 @@ from emulator.randomizer import Coins, Columns, Floats, Integers, Shape
 Inputs = NDArray[np.int64]
 Broadcast = Mapping[str, NDArray[Any]]
 Interaction = Literal["non-interactive", "sequentially interactive", "fully interactive"]
+Trust = Literal["nobody", "shuffler"]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Claim:
-    """What a protocol promises every user, whatever the analyst does."""
+    """What a protocol promises every user, whatever the analyst does.
+
+    Where users must trust a shuffler, `local_epsilon` is what is left to those who do not: the loss to one who sees
+    replies before they are shuffled, infinite where nothing is left. Elsewhere it is epsilon.
+    """
 
     epsilon: float
     delta: float = 0.0
     rounds: int
     interaction: Interaction
     protects_from: str = "everyone who sees the transcript"
+    trusts: Trust = "nobody"
+    local_epsilon: float | None = None
+
+    def epsilon_for(self, trust: Trust) -> float:
+        """What a user loses who trusts nobody, or the shuffler."""
+        return self.epsilon if self.trusts in ("nobody", trust) or self.local_epsilon is None else self.local_epsilon
 
 
 @dataclass(frozen=True)

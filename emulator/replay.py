@@ -130,6 +130,8 @@ def _answer(setup: Setup, protocol: Protocol, announce: Announce, witness: Witne
         cap=protocol.claim.epsilon,
         build=lambda name, parameters: protocol,
         chunk=last - first + 1,
+        trusts=protocol.claim.trusts,
+        delta_cap=protocol.claim.delta,
     )
     list(cohort.hear(setup))
     said = [each for each in cohort.hear(announce) if isinstance(each, Replies)]

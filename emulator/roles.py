@@ -29,7 +29,7 @@ from emulator.messages import (
     Roster,
     Setup,
 )
-from emulator.protocol import Broadcast, Estimate, Inputs, Protocol, Tally, check_arrays
+from emulator.protocol import Broadcast, Estimate, Inputs, Protocol, Tally, Trust, check_arrays
 
 CHUNK = 4096
 Builder = Callable[[str, Mapping[str, Any]], Protocol]
@@ -226,6 +226,8 @@ class CohortRole:
         run: str | None = None,
         commitments: Mapping[int, bytes] | None = None,
         chunk: int = CHUNK,
+        trusts: Trust = "nobody",
+        delta_cap: float = 0.0,
     ) -> None:
         self.node = node
         self.first = first
@@ -238,6 +240,8 @@ class CohortRole:
         self._cap = cap
         self._build = build
         self._chunk = chunk
+        self._trusts = trusts
+        self._delta_cap = delta_cap
         self._setup = b""
         self._open: Announce | None = None
 
@@ -281,8 +285,16 @@ class CohortRole:
                 f"node {self.node}: setup claims {declared} but {setup.protocol} is "
                 f"{(claim.epsilon, claim.delta, claim.rounds)}"
             )
-        if claim.epsilon > self._cap:
-            raise RemoteProtocolError(f"node {self.node}: epsilon {claim.epsilon} is above this user's cap {self._cap}")
+        epsilon = claim.epsilon_for(self._trusts)
+        if epsilon > self._cap:
+            unless = "" if epsilon == claim.epsilon else f" for users who trust {self._trusts}"
+            raise RemoteProtocolError(
+                f"node {self.node}: epsilon {epsilon}{unless} is above this user's cap {self._cap}"
+            )
+        if claim.delta > self._delta_cap:
+            raise RemoteProtocolError(
+                f"node {self.node}: delta {claim.delta} is above this user's cap {self._delta_cap}"
+            )
         if len(self.inputs) and int(self.inputs.max()) >= protocol.inputs:
             raise LocalProtocolError(f"node {self.node}: an input is outside 0..{protocol.inputs - 1}")
         self.protocol, self.run, self._setup = protocol, setup.run, digest

@@ -27,6 +27,8 @@ def conversation(
             cap=protocol.claim.epsilon,
             build=lambda name, parameters: protocol,
             chunk=chunk,
+            trusts=protocol.claim.trusts,
+            delta_cap=protocol.claim.delta,
         )
         for number, part in enumerate(np.array_split(np.arange(len(inputs)), nodes))
     ]
