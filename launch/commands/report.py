@@ -1,0 +1,47 @@
+"""`parley report`: the page about a run, made anew from its record."""
+
+import json
+from pathlib import Path
+
+import click
+
+from emulator.errors import BadInput, TranscriptError
+from launch.recorded import find_run, json_option, run_argument, witness_option
+from launch.report.model import SAMPLE, make_model
+from launch.report.page import write_page
+from launch.settings import debug_option
+
+
+@click.command()
+@run_argument
+@witness_option
+@click.option("--out", type=click.Path(path_type=Path), help="File to write.  [default: report.html beside the record]")
+@click.option("--public", is_flag=True, help="Leave out what only the emulation knows: safe to share as the record is.")
+@click.option(
+    "--sample",
+    type=click.IntRange(min=1),
+    metavar="N",
+    default=SAMPLE,
+    show_default=True,
+    help="Users whose exact privacy loss is worked out, at random if there are more.",
+)
+@json_option
+@debug_option
+def report(run: Path, witness: Path | None, out: Path | None, public: bool, sample: int, as_json: bool) -> None:
+    """Make the page about RUN: answer, conversation, privacy loss, errors, faults, messages. One file, no network.
+
+    RUN is the folder of a run, its name in runs/, or a transcript; without it, the latest run. A record that was cut
+    off or altered gets a page too, as far as it can be read.
+
+    Example: parley report runs/latest --public --out /tmp/report.html
+    """
+    recorded = find_run(run, witness)
+    known = None if public else recorded.load_witness()
+    try:
+        model = make_model(recorded.transcript, witness=known, sample=sample)
+    except TranscriptError as error:
+        raise BadInput(f"{error}; there is nothing to report") from error
+    page = out or recorded.transcript.with_name("report.html")
+    write_page(page, model)
+    record = {"file": str(page), "outcome": model["outcome"], "emulation": model["emulation"]}
+    click.echo(json.dumps(record, indent=2) if as_json else f"report written to {page}")

@@ -1,0 +1,63 @@
+const STATISTICS = {
+  kendall: "Kendall\u2019s tau",
+  auc: "The AUC",
+  "gini-mean-difference": "The Gini mean difference",
+  "gini-diversity": "The Gini diversity",
+};
+const statisticName = (facts) => STATISTICS[facts.statistic] || facts.statistic || "The statistic";
+
+function renderAnswer(model) {
+  const body = bodyOf("answer");
+  const answer = model.answer;
+  if (!answer) {
+    const words = model.outcome === "running" ? "The analyst has not answered yet." : "The record holds no answer.";
+    body.replaceChildren(none(words));
+    return;
+  }
+  const half = (answer.high - answer.low) / 2;
+  const users = model.facts.users ? ` of ${plural(model.facts.users, "user")}` : "";
+  const parts = [
+    make("p", { class: "big" }, figure(answer.estimate), " ", make("small", {}, `\u00b1 ${figure(half, 3)}`)),
+    make("p", { class: "say" },
+      `${statisticName(model.facts)}${users}, with 95% confidence between ${figure(answer.low)} and ${figure(answer.high)}.`),
+  ];
+  if (answer.truth !== undefined) {
+    parts.push(make("p", { class: "say hint" },
+      `Without privacy it would be ${figure(answer.truth)}, which only an emulation knows: the error is ` +
+      `${figure(answer.error, 3)}, and an error of about ${figure(answer.predicted_rmse, 3)} was predicted.`));
+  }
+  body.replaceChildren(...parts, drawAnswer(answer, widthOf(body)));
+}
+
+function drawAnswer(answer, width) {
+  const height = 112, y = 62, pad = 14;
+  const known = answer.truth !== undefined ? [answer.truth] : [];
+  let low = Math.min(answer.low, answer.estimate, ...known), high = Math.max(answer.high, answer.estimate, ...known);
+  const margin = (high - low || 1) * 0.08;
+  const bounds = answer.bounds;
+  // The range of possible values is shown where it is near; a narrow interval should not shrink to a point for it.
+  const near = bounds && bounds[1] - bounds[0] < 6 * (high - low);
+  if (near) { low = Math.min(low, bounds[0]); high = Math.max(high, bounds[1]); }
+  const x = scale(low - margin, high + margin, pad, width - pad);
+  const inside = `Estimate ${figure(answer.estimate)}, interval ${figure(answer.low)} to ${figure(answer.high)}` +
+    (known.length ? `, truth ${figure(answer.truth)}` : "");
+  const shapes = [];
+  if (near) {
+    shapes.push(draw("rect", { class: "range", x: x(bounds[0]), width: x(bounds[1]) - x(bounds[0]), y: y - 22, height: 44 }));
+    shapes.push(label((x(bounds[0]) + x(bounds[1])) / 2, 14, width, "possible values", "tiny"));
+    shapes.push(draw("path", { class: "axis", d: `M${x(bounds[0])} 24v-4H${x(bounds[1])}v4` }));
+  }
+  shapes.push(draw("rect", { class: "interval", x: x(answer.low), width: Math.max(1, x(answer.high) - x(answer.low)), y: y - 9, height: 18, rx: 9 }));
+  shapes.push(axisBelow(x, y + 26, ticks(low - margin, high + margin, width / 90), pad, width - pad));
+  if (known.length) {
+    const place = x(answer.truth);
+    shapes.push(draw("path", { class: "truth", d: `M${place} ${y - 10}l8 10l-8 10l-8-10z` }));
+  }
+  shapes.push(draw("circle", { class: "estimate", cx: x(answer.estimate), cy: y, r: 7 }));
+  const close = known.length && Math.abs(x(answer.truth) - x(answer.estimate)) < 90;
+  const left = known.length && answer.truth < answer.estimate ? 1 : -1;
+  const shift = close ? (96 - Math.abs(x(answer.truth) - x(answer.estimate))) / 2 : 0;
+  shapes.push(label(x(answer.estimate) + left * shift, y - 16, width, "estimate", "estimate-text"));
+  if (known.length) shapes.push(label(x(answer.truth) - left * shift, y - 16, width, "truth", "truth-text"));
+  return picture(width, height, inside, shapes);
+}

@@ -1,0 +1,273 @@
+"""The sequence diagram as data: bands of marks. A mark is an arrow, a broken arrow, or a sign on a lane."""
+
+from collections import Counter
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from emulator.messages import (
+    Abort,
+    Announce,
+    Close,
+    Event,
+    Message,
+    Ready,
+    Refusal,
+    Reminder,
+    Replies,
+    Result,
+    Roster,
+    Setup,
+)
+from emulator.protocol import Protocol
+from launch.report.lanes import Lanes
+from launch.report.rounds import MOST_USERS
+from launch.report.words import body, cut, headline, named, plural
+
+ALL, BOARD, ANALYST = "all", "board", "analyst"
+End = str | int
+MOST_ROUNDS = 12
+MOST_FRAMES = 64
+MOST_SIGNS = 40
+# What became of a message: these never arrived as they were sent, so their arrow breaks off.
+LOST = ("loss", "partition", "drop", "corrupt")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Mark:
+    """One thing to draw. `to` is a lane, a party, `all` or several lanes; a sign stays on its lane."""
+
+    sequence: int
+    seconds: float
+    kind: str
+    start: End
+    to: End | list[int]
+    title: str
+    lines: list[str]
+    broken: bool = False
+    sign: bool = False
+    replies: int = 0
+    frames: int = 1
+
+    def record(self) -> dict[str, Any]:
+        """For the page."""
+        if self.frames == 1:
+            return dict(vars(self))
+        lines = [f"{plural(self.frames, 'frame')}, drawn as one arrow where the last of them came"]
+        return {**vars(self), "title": plural(self.replies, "reply"), "lines": lines}
+
+
+@dataclass
+class Band:
+    """A stretch of the conversation: the start-up, a round, the end."""
+
+    title: str
+    number: int | None
+    marks: list[Mark] = field(default_factory=list)
+    frames: int = 0
+    merged: dict[int, Mark] = field(default_factory=dict)
+    heard: Counter[int] = field(default_factory=Counter)
+    signs: int = 0
+
+    def record(self) -> dict[str, Any]:
+        """For the page: too many frames become one arrow a lane."""
+        marks = self.marks
+        if self.frames > MOST_FRAMES:
+            marks = [each for each in marks if each.kind != Replies.kind] + list(self.merged.values())
+            marks.sort(key=lambda mark: mark.sequence)
+        return {"title": self.title, "round": self.number, "marks": [mark.record() for mark in marks]}
+
+
+class Diagram:
+    """Hears the record message by message and keeps what can be drawn; its size is bounded whatever it hears."""
+
+    def __init__(self) -> None:
+        self.seats: dict[str, Ready] = {}
+        self._arrivals: dict[str, tuple[int, float]] = {}
+        self.lanes: Lanes | None = None
+        self.protocol: Protocol | None = None
+        self.bands = [Band("start-up", None)]
+        self.rounds = 0
+        self.undrawn: Counter[str] = Counter()
+
+    @property
+    def band(self) -> Band:
+        return self.bands[-1]
+
+    def take(self, sequence: int, seconds: float, sender: str, message: Message) -> None:
+        """Draw one message, if it can be drawn."""
+        if isinstance(message, Ready):
+            self.seats.setdefault(message.node, message)
+            self._arrivals.setdefault(message.node, (sequence, seconds))
+            return
+        if isinstance(message, Announce):
+            self.rounds += 1
+            self.bands.append(Band("", message.round))
+        elif isinstance(message, Result | Abort):
+            self.bands.append(Band("the end", None))
+        if self.rounds > MOST_ROUNDS and self.band.number is not None:
+            self.undrawn["rounds"] += isinstance(message, Announce)
+            return
+        if self.lanes is None:
+            self._seat()
+        for mark in self._marks(sequence, seconds, sender, message):
+            self._keep(mark)
+        if isinstance(message, Close) and message.missing:
+            self._missing(sequence, seconds)
+
+    def _seat(self) -> None:
+        """The lanes are known once the board has closed the table."""
+        self.lanes = Lanes(self.seats.values())
+        if self.lanes.by == "group":
+            return
+        for node, (sequence, seconds) in self._arrivals.items():
+            for lane in self.lanes.of_node(node)[:1]:
+                self._keep(self._mark(sequence, seconds, self.seats[node], lane, BOARD))
+
+    def _mark(self, sequence: int, seconds: float, message: Message, start: End, to: Any, **more: Any) -> Mark:
+        return Mark(
+            sequence=sequence,
+            seconds=seconds,
+            kind=message.kind,
+            start=start,
+            to=to,
+            **{"title": headline(message), "lines": body(message), **more},
+        )
+
+    def _marks(self, sequence: int, seconds: float, sender: str, message: Message) -> list[Mark]:
+        if isinstance(message, Roster | Setup | Announce | Close | Result | Abort):
+            start = ANALYST if sender == ANALYST else BOARD
+            return [self._mark(sequence, seconds, message, start, ALL)]
+        assert self.lanes is not None
+        if isinstance(message, Reminder):
+            to = sorted({lane for node in message.missing for lane in self.lanes.of_node(node)})
+            return [self._mark(sequence, seconds, message, BOARD, to)] if to else []
+        if isinstance(message, Replies):
+            return self._replies(sequence, seconds, message)
+        if isinstance(message, Refusal):
+            return [self._mark(sequence, seconds, message, lane, BOARD) for lane in self.lanes.of_node(message.node)]
+        return self._event(sequence, seconds, message) if isinstance(message, Event) else []
+
+    def _replies(self, sequence: int, seconds: float, message: Replies) -> list[Mark]:
+        assert self.lanes is not None
+        known = self.lanes.of_node(message.node)
+        if not known or not len(message.users):
+            return []
+        lanes = self.lanes.of_users(message.users)
+        if self.lanes.by != "user":
+            lane = int(lanes[0])
+            self.band.heard[lane] += len(message.users)
+            return [self._mark(sequence, seconds, message, lane, BOARD, replies=len(message.users))]
+        marks = []
+        for row, (user, lane) in enumerate(zip(message.users.tolist(), lanes.tolist(), strict=True)):
+            self.band.heard[lane] += 1
+            lines = named({name: column[row] for name, column in message.columns.items()})
+            marks.append(
+                self._mark(
+                    sequence, seconds, message, lane, BOARD, title=f"reply of user {user}", lines=lines, replies=1
+                )
+            )
+        return marks
+
+    def _event(self, sequence: int, seconds: float, message: Event) -> list[Mark]:
+        """A lost message breaks off on its way; anything else is a sign on the lane it happened to."""
+        assert self.lanes is not None
+        places: list[End] = [*self.lanes.of_node(message.node)[:1]]
+        if message.node in (ANALYST, BOARD):
+            places = [message.node]
+        if not places:
+            self.undrawn["faults of parties without a lane"] += 1
+            return []
+        (lane,) = places
+        lines = [cut(message.detail)] if message.detail else []
+        title = cut(f"{message.event} at {message.node}", 80)
+        if message.event not in LOST or lane == BOARD:
+            return [self._mark(sequence, seconds, message, lane, lane, title=title, lines=lines, sign=True)]
+        downward = message.detail.startswith("down")
+        start, to = (BOARD, lane) if downward else (lane, BOARD)
+        return [self._mark(sequence, seconds, message, start, to, title=title, lines=lines, broken=True)]
+
+    def _keep(self, mark: Mark) -> None:
+        band = self.band
+        if mark.kind == Replies.kind:
+            band.frames += 1
+            self._merge(band, mark)
+            if band.frames <= MOST_FRAMES:
+                band.marks.append(mark)
+            return
+        if mark.kind in (Event.kind, Reminder.kind, Refusal.kind, Ready.kind):
+            band.signs += 1
+            if band.signs > MOST_SIGNS:
+                self.undrawn["faults, reminders and refusals"] += 1
+                return
+        band.marks.append(mark)
+
+    @staticmethod
+    def _merge(band: Band, mark: Mark) -> None:
+        """One arrow a lane, for rounds with more frames than can be drawn."""
+        lane = mark.start
+        assert isinstance(lane, int)
+        before = band.merged.get(lane)
+        if before is not None:
+            mark = replace(mark, replies=mark.replies + before.replies, frames=mark.frames + before.frames)
+        band.merged[lane] = mark
+
+    def _missing(self, sequence: int, seconds: float) -> None:
+        """An arrow that breaks off for every lane that still owed replies when the round was closed."""
+        lanes, band = self.lanes, self.band
+        users = sum(seat.users for seat in self.seats.values())
+        if lanes is None or not 0 < users <= MOST_USERS or self.protocol is None or band.number is None:
+            return
+        if not 1 <= band.number <= len(self.protocol.rounds):
+            return
+        everybody = np.concatenate([np.arange(seat.first, seat.first + seat.users) for seat in self.seats.values()])
+        due = lanes.count(everybody[self.protocol.rounds[band.number - 1].speaks(everybody)])
+        for lane, owed in enumerate((due - [band.heard[lane] for lane in range(len(due))]).tolist()):
+            if owed > 0:
+                title = f"{plural(owed, 'reply')} missing when the round was closed"
+                missing = Mark(
+                    sequence=sequence,
+                    seconds=seconds,
+                    kind="missing",
+                    start=lane,
+                    to=BOARD,
+                    title=title,
+                    lines=[lanes.lanes[lane].title],
+                    broken=True,
+                )
+                band.marks.append(missing)
+
+    def record(self) -> dict[str, Any]:
+        """For the page."""
+        lanes = self.lanes or Lanes(self.seats.values())
+        bands = [band for band in self.bands if band.marks or band.merged]
+        for band in bands:
+            step = self._step(band.number)
+            band.title = band.title or f"round {band.number}" + (f": {step}" if step else "")
+        return {
+            "by": lanes.by,
+            "lanes": [{"label": lane.label, "title": lane.title} for lane in lanes.lanes],
+            "bands": [band.record() for band in bands],
+            "notes": self._notes(lanes),
+        }
+
+    def _step(self, number: int | None) -> str:
+        if self.protocol is None or number is None or not 1 <= number <= len(self.protocol.rounds):
+            return ""
+        return self.protocol.rounds[number - 1].name
+
+    def _notes(self, lanes: Lanes) -> list[str]:
+        """What is not drawn."""
+        notes = [
+            f"In this picture {lanes.words}. Time runs downwards, one step a message.",
+            "Not drawn: the delivery of each reply to the analyst and to every observer, which follows its arrival at "
+            "the board; repetitions that the board had already heard; acknowledgements of the transport.",
+        ]
+        merged = [band for band in self.bands if band.frames > MOST_FRAMES]
+        if merged:
+            notes.append(f"{plural(len(merged), 'round')} with more than {MOST_FRAMES} frames: one arrow a lane each.")
+        if lanes.by == "group":
+            notes.append(f"Start-up messages of {plural(len(self.seats), 'node')} are not drawn.")
+        notes += [f"Also not drawn: {count:,} {what}." for what, count in self.undrawn.items()]
+        return notes

@@ -1,0 +1,119 @@
+"""Everything the page shows, as plain data: the story of the record, what the audit says, what the witness knows."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from emulator.audit.conversation import Conversation, listen
+from emulator.audit.integrity import check_integrity
+from emulator.audit.privacy import check_privacy
+from emulator.audit.result import check_result
+from emulator.audit.rounds import check_rounds
+from emulator.audit.verdict import Verdict
+from emulator.errors import TranscriptError
+from emulator.messages import Result
+from emulator.transcript import TranscriptReader
+from emulator.witness import Witness
+from launch.report.budget import error_budget
+from launch.report.story import Story
+from launch.report.words import cut
+from launch.version import release
+from protocols.registry import build
+
+SAMPLE = 2000
+VERSION = 1
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reading:
+    """A story as far as the record could be read, and how the record ends."""
+
+    story: Story
+    outcome: str
+    reason: str
+
+
+def read(transcript: Path) -> Reading:
+    """Read a record to its end or to the first damage; TranscriptError only if there is no record at all."""
+    reader, story = TranscriptReader(transcript), Story()
+    try:
+        for record in reader:
+            story.take(record)
+    except TranscriptError as error:
+        return Reading(story=story, outcome="altered", reason=cut(str(error), 500))
+    if reader.closing is None:
+        reason = (
+            f"there is no closing record: the file ends at byte {reader.truncated_at}, after {story.records} records"
+        )
+        return Reading(story=story, outcome="truncated", reason=reason)
+    return Reading(story=story, outcome=reader.closing.outcome, reason=cut(reader.closing.reason, 500))
+
+
+def make_model(
+    transcript: Path, *, witness: Witness | None = None, sample: int | None = SAMPLE, seed: int | None = None
+) -> dict[str, Any]:
+    """The model of a recorded run. Privacy losses are computed for `sample` users at random; None: for all."""
+    reading = read(transcript)
+    run = TranscriptReader(transcript).run
+    if witness is not None and witness.run != run:
+        witness = None
+    model = {**_head(run, reading.outcome, reading.reason), **reading.story.record()}
+    integrity = check_integrity(transcript)
+    if reading.outcome == "altered":
+        return {**model, "verdicts": {"integrity": _verdict(integrity)}, "loss": None, "budget": None}
+    conversation = listen(transcript, build)
+    # Which users are looked at must not change the page from one making to the next.
+    privacy = check_privacy(conversation, sample=sample, generator=np.random.default_rng(seed or 0))
+    verdicts = {
+        "integrity": integrity,
+        "rounds": check_rounds(conversation),
+        "privacy": privacy,
+        "result": check_result(conversation),
+    }
+    model["verdicts"] = {name: _verdict(verdict) for name, verdict in verdicts.items()}
+    model["loss"] = _loss(privacy)
+    model["budget"] = error_budget(conversation, witness)
+    return _with_truth(model, conversation, witness)
+
+
+def live_model(run: str, story: Story, latest: int) -> dict[str, Any]:
+    """The model of a run that still goes on: nothing is known yet of its privacy or its truth."""
+    return {**_head(run, "running", ""), **story.record(latest), "verdicts": {}, "loss": None, "budget": None}
+
+
+def _head(run: str, outcome: str, reason: str) -> dict[str, Any]:
+    return {
+        "version": VERSION,
+        "software": release(),
+        "run": run,
+        "outcome": outcome,
+        "reason": reason,
+        "emulation": False,
+    }
+
+
+def _verdict(verdict: Verdict) -> dict[str, str]:
+    return {"verdict": verdict.verdict, "reason": cut(verdict.reason, 500)}
+
+
+def _loss(privacy: Verdict) -> dict[str, Any] | None:
+    """The histogram of exact losses, if the audit got so far."""
+    evidence = privacy.evidence
+    if "histogram" not in evidence or not evidence["users"]:
+        return None
+    wanted = ("claim", "max_loss", "users", "population", "above_claim")
+    return {**{name: evidence[name] for name in wanted}, **evidence["histogram"]}
+
+
+def _with_truth(model: dict[str, Any], conversation: Conversation, witness: Witness | None) -> dict[str, Any]:
+    """Add what the users' inputs say the answer is; only an emulation can."""
+    workload = getattr(conversation.protocol, "workload", None)
+    if witness is None:
+        return model
+    model["emulation"] = True
+    if model["answer"] is not None and workload is not None and isinstance(conversation.ending, Result):
+        truth = float(workload.exact(witness.inputs))
+        model["answer"] |= {"truth": truth, "error": conversation.ending.estimate - truth}
+    return model

@@ -1,0 +1,95 @@
+"""One self-contained HTML file: template, style, scripts and data in one, and a policy that lets it load nothing."""
+
+import base64
+import hashlib
+import html
+import json
+import math
+import os
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+from emulator.errors import BadInput
+
+SCRIPTS = (
+    "build.js",
+    "chart.js",
+    "answer.js",
+    "facts.js",
+    "sequence.js",
+    "replies.js",
+    "loss.js",
+    "budget.js",
+    "faults.js",
+    "messages.js",
+    "main.js",
+)
+ESCAPES = {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\u2028": "\\u2028", "\u2029": "\\u2029"}
+
+
+def safe_json(value: Any) -> str:
+    """JSON that can stand inside a script element: nothing in it can end the element or open a comment."""
+    text = json.dumps(_plain(value), ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    text = text.encode("utf-8", "backslashreplace").decode("utf-8")
+    return "".join(ESCAPES.get(letter, letter) for letter in text)
+
+
+def render(model: dict[str, Any]) -> str:
+    """The page. Everything from the record is data; the template takes nothing else from it but the escaped title."""
+    style = _asset("style.css")
+    script = '"use strict";\n(() => {\n' + "\n".join(_asset(name) for name in SCRIPTS) + "\n})();\n"
+    policy = (
+        f"default-src 'none'; style-src {_hash(style)}; script-src {_hash(script)}; connect-src 'self'; img-src data:; "
+        "base-uri 'none'; form-action 'none'"
+    )
+    parts = {
+        "policy": policy,
+        "title": html.escape(f"{model['run']} — Parley"),
+        "style": style,
+        "data": safe_json(model),
+        "script": script,
+    }
+    template = _asset("page.html")
+    # Split, not replaced one after the other: data that spells a placeholder stays data.
+    pieces = template.split("{{")
+    filled = [pieces[0]]
+    for piece in pieces[1:]:
+        name, rest = piece.split("}}", 1)
+        filled += [parts[name], rest]
+    return "".join(filled)
+
+
+def write_page(path: Path, model: dict[str, Any]) -> None:
+    """Write the page whole or not at all; what an emulation knows is for its owner alone."""
+    fresh = path.with_name(f".{path.name}.new")
+    mode = 0o600 if model["emulation"] else 0o644
+    try:
+        handle = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, mode)
+        with os.fdopen(handle, "w", encoding="utf-8") as file:
+            file.write(render(model))
+        fresh.replace(path)
+    except OSError as error:
+        raise BadInput(f"{path} cannot be written: {error.strerror or error}") from error
+    finally:
+        fresh.unlink(missing_ok=True)
+
+
+def _asset(name: str) -> str:
+    return files("launch.report").joinpath("assets", name).read_text(encoding="utf-8")
+
+
+def _hash(text: str) -> str:
+    digest = base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
+    return f"'sha256-{digest}'"
+
+
+def _plain(value: Any) -> Any:
+    """As JSON has it: what is not finite is null, numbers of NumPy are numbers."""
+    if isinstance(value, dict):
+        return {str(name): _plain(each) for name, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(each) for each in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value

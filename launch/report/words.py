@@ -1,0 +1,130 @@
+"""What the report says about one message: a headline, and a few lines about its body."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from emulator.messages import (
+    Abort,
+    Announce,
+    Close,
+    Event,
+    Message,
+    Ready,
+    Refusal,
+    Reminder,
+    Replies,
+    Result,
+    Roster,
+    Setup,
+    Users,
+)
+
+SHOWN = 4
+LONGEST = 160
+MOST_LINES = 8
+
+
+def cut(text: str, longest: int = LONGEST) -> str:
+    """Text that fits; what was cut off is shown as cut off."""
+    return text if len(text) <= longest else text[: longest - 1] + "…"
+
+
+def plural(count: int, noun: str) -> str:
+    """`1 user`, `2,000 users`."""
+    special = {"reply": "replies"}
+    return f"{count:,} {noun if count == 1 else special.get(noun, noun + 's')}"
+
+
+def array_brief(array: NDArray[Any]) -> str:
+    """Shape, first entries and range."""
+    shape = _shape(array)
+    if not array.size:
+        return f"{shape} {array.dtype}"
+    flat = array.reshape(-1)
+    first = ", ".join(map(number, flat[:SHOWN].tolist()))
+    if array.size <= SHOWN:
+        return first if array.size == 1 else f"{shape} {array.dtype}: {first}"
+    return f"{shape} {array.dtype}: {first}, … between {number(flat.min().item())} and {number(flat.max().item())}"
+
+
+def _shape(array: NDArray[Any]) -> str:
+    return " × ".join(str(size) for size in array.shape) or "one"
+
+
+def number(value: float | int | bool) -> str:
+    """A number as short as it can be read; whole ones are not rounded."""
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
+
+
+def value_brief(value: Any) -> str:
+    """Any value of a parameter or detail."""
+    if isinstance(value, np.ndarray):
+        return array_brief(value)
+    if isinstance(value, Mapping):
+        return cut(", ".join(f"{cut(str(name), 40)} {value_brief(each)}" for name, each in list(value.items())[:SHOWN]))
+    if isinstance(value, list | tuple):
+        more = ", …" if len(value) > SHOWN else ""
+        return cut(", ".join(value_brief(each) for each in value[:SHOWN]) + more)
+    return f"{value:.6g}" if isinstance(value, float) else cut(str(value), 80)
+
+
+def named(values: Mapping[str, Any]) -> list[str]:
+    """A line a value."""
+    lines = [cut(f"{cut(name, 40)}: {value_brief(value)}") for name, value in list(values.items())[:MOST_LINES]]
+    return lines if len(values) <= MOST_LINES else [*lines, f"and {len(values) - MOST_LINES} more"]
+
+
+def who(users: Users) -> str:
+    """Which users a frame speaks for."""
+    if not len(users):
+        return "nobody"
+    first, last = int(users[0]), int(users[-1])
+    if first == last:
+        return f"user {first}"
+    span = f"users {first} to {last}"
+    return span if last - first + 1 == len(users) else f"{len(users):,} of {span}"
+
+
+def headline(message: Message) -> str:
+    """One line about a message."""
+    if isinstance(message, Replies):
+        return plural(len(message.users), "reply") + (f": {who(message.users)}" if len(message.users) else "")
+    if isinstance(message, Ready):
+        return f"process {message.pid}, users {message.first} to {message.first + message.users - 1}"
+    if isinstance(message, Roster):
+        return f"{plural(message.nodes, 'node')} with {plural(message.users, 'user')}"
+    if isinstance(message, Setup):
+        return f"{message.protocol}, epsilon {message.epsilon:g}, {plural(message.rounds, 'round')}"
+    if isinstance(message, Announce):
+        arrays = ", ".join(
+            f"{cut(name, 40)} [{_shape(array)}]" for name, array in list(message.broadcast.items())[:SHOWN]
+        )
+        return f"round {message.round} opens" + (f" with {arrays}" if arrays else "")
+    if isinstance(message, Close):
+        absent = f", {plural(message.missing, 'user')} missing" if message.missing else ""
+        return plural(message.replies, "reply") + absent
+    if isinstance(message, Result):
+        return f"estimate {message.estimate:.6g} in [{message.low:.6g}, {message.high:.6g}]"
+    if isinstance(message, Reminder):
+        return f"still missing {plural(len(message.missing), 'node')}"
+    if isinstance(message, Event):
+        return cut(f"{message.event} at {message.node}: {message.detail}")
+    return cut(message.reason) if isinstance(message, Refusal | Abort) else message.kind
+
+
+def body(message: Message) -> list[str]:
+    """A few lines about what a message carries."""
+    if isinstance(message, Replies):
+        return named(message.columns)
+    if isinstance(message, Announce):
+        return named(message.broadcast)
+    if isinstance(message, Setup):
+        return named(message.parameters)
+    if isinstance(message, Result):
+        return named(message.details)
+    if isinstance(message, Reminder):
+        return [cut(", ".join(message.missing))]
+    return []
