@@ -16,6 +16,7 @@ COMMANDS = {
     "run": "Run a protocol between processes on this machine.",
     "audit": "Check what a run's record proves: integrity, rounds, exact privacy loss, result.",
     "replay": "Run a recorded conversation again and show the first difference.",
+    "report": "Make the page about a run: one HTML file with pictures.",
     "diff": "Compare two runs reply by reply.",
     "export": "Write the replies of a run as JSON Lines or Parquet.",
     "protocols": "List the protocols there are.",
