@@ -1,0 +1,146 @@
+"""One round through a shuffler: the codebook replies of `one-round-tuned`, anonymous, with a larger local epsilon.
+
+The paper's remark on the shuffle model in its simplest form: one message a user, permuted with all others. Since nobody
+knows whose reply is whose, replies that are eps_0-LDP are together (eps, delta)-DP with an eps far below eps_0
+(`amplification.py`). Here eps and delta are given, and eps_0 is the largest for which that can be shown.
+
+Replies stay whole: the estimator of one round works on them as before, sum y_i'Dy_i included.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, ClassVar, Self
+
+from emulator.errors import BadInput
+from emulator.protocol import Claim
+from protocols.amplification import check_delta, delta_bound, largest_local_epsilon, of_choice
+from protocols.approximation import read_signed
+from protocols.one_round_tuned import LARGEST_WEIGHT, OneRoundTuned
+from protocols.pairwise import common
+from protocols.parameters import count, number
+from protocols.randomizers.codebook import Codebook
+from protocols.randomizers.exact import LARGEST_EPSILON
+from protocols.shuffling import DEFAULT_DELTA, PROTECTS, Mixing, check_crowd, read_crowd
+from protocols.workloads.auc import AreaUnderCurve
+from protocols.workloads.workload import Workload
+
+# A large local epsilon is worth nothing where candidates are few: the best of many is nearer to the input.
+SIZES = (4, 8, 16, 32, 64, 128, 256)
+WORTH = 1.03
+FIRST_SIZE = 64
+
+
+@dataclass(frozen=True, kw_only=True)
+class Shuffled(OneRoundTuned):
+    """One codebook reply a user through the shuffler.
+
+    Formal guarantee: every reply is eps_0-LDP exactly. If the shuffler permutes the replies of at least `crowd` honest
+    users and keeps the permutation to itself, the transcript is (eps, delta)-DP: `delta_bound` of the codebook's own
+    probabilities is at most delta, checked by every party that builds the protocol. With a shuffler that does not keep
+    it, or where there is none, eps_0-LDP remains.
+    """
+
+    name: ClassVar[str] = "shuffled"
+    summary: ClassVar[str] = "One vector a user through a shuffler, its local epsilon as large as (eps, delta) allows"
+    needs_shuffler: ClassVar[bool] = True
+
+    delta: float
+    local_epsilon: float
+    crowd: int
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_delta(self.delta)
+        check_crowd(self.crowd, self.users)
+        if self.local_epsilon <= self.epsilon:
+            return
+        shown = delta_bound(of_choice(self.vector.choice), self.crowd, self.epsilon)
+        if shown > self.delta:
+            raise BadInput(
+                f"delta(eps; eps_0, n) <= delta fails: {shown:.3g} > {self.delta:g} for eps {self.epsilon:g}, "
+                f"eps_0 {self.local_epsilon:g} and n = {self.crowd}; take more users or a smaller local epsilon"
+            )
+
+    @classmethod
+    def design(
+        cls,
+        workload: Workload,
+        *,
+        epsilon: float,
+        users: int,
+        delta: float = DEFAULT_DELTA,
+        crowd: int | None = None,
+    ) -> Self:
+        """The largest local epsilon there is a proof for, and the factors and the codebook that suit it."""
+        least = check_crowd(users if crowd is None else crowd, users)
+        local = largest_local_epsilon(FIRST_SIZE, 1, least, epsilon, delta)
+        base = OneRoundTuned.design(workload, epsilon=local, users=users)
+        codebook = _codebook(base.vector)
+        local = largest_local_epsilon(codebook.candidates, codebook.favoured, least, epsilon, delta)
+        return cls(
+            workload=base.workload,
+            epsilon=epsilon,
+            users=users,
+            approximation=base.approximation,
+            candidates=codebook.candidates,
+            best=codebook.favoured,
+            weight=base.weight,
+            delta=delta,
+            local_epsilon=local,
+            crowd=least,
+        )
+
+    @classmethod
+    def from_parameters(cls, parameters: Mapping[str, Any]) -> Self:
+        own = ("delta", "local_epsilon", "shuffle", "candidates", "best", "weight")
+        fields = common(parameters, *own, optional=("factor", "signs", "rows"))
+        candidates = count(parameters, "candidates", 2, SIZES[-1])
+        weight = number(parameters, "weight", 0.0, LARGEST_WEIGHT)
+        if weight and not isinstance(fields["workload"], AreaUnderCurve):
+            raise BadInput(f"a label of weight {weight} makes sense for the AUC alone")
+        return cls(
+            **fields,
+            approximation=read_signed(fields["workload"], parameters),
+            candidates=candidates,
+            best=count(parameters, "best", 1, candidates // 2),
+            weight=weight,
+            delta=number(parameters, "delta", 0.0, 1.0),
+            local_epsilon=number(parameters, "local_epsilon", 0.0, LARGEST_EPSILON),
+            crowd=read_crowd(parameters, fields["users"], {}),
+        )
+
+    def parameters(self) -> Mapping[str, Any]:
+        mixing = Mixing(crowd=self.crowd).parameters()
+        own = {"delta": self.delta, "local_epsilon": self.local_epsilon, "shuffle": mixing}
+        return {**super().parameters(), **own}
+
+    @property
+    def claim(self) -> Claim:
+        return Claim(
+            epsilon=self.epsilon,
+            delta=self.delta,
+            rounds=len(self.rounds),
+            interaction=self.interaction,
+            protects_from=f"{PROTECTS}; from both together by epsilon {self.local_epsilon:.4g}",
+            trusts="shuffler",
+            local_epsilon=max(self.local_epsilon, self.epsilon),
+        )
+
+    @cached_property
+    def vector(self) -> Codebook:
+        """VRand with the local epsilon."""
+        return Codebook(
+            dimension=self.encoded.rows,
+            radius=self.encoded.radius,
+            epsilon=self.local_epsilon,
+            candidates=self.candidates,
+            best=self.best,
+        )
+
+
+def _codebook(base: Codebook) -> Codebook:
+    """The fewest candidates whose variance is nearly the least, each size with its best t."""
+    tried = [replace(base, candidates=size, best=None) for size in SIZES]
+    least = min(each.variance for each in tried)
+    return next(each for each in tried if each.variance <= WORTH * least)
