@@ -52,6 +52,7 @@ __all__ = [
     "connect_analyst",
     "connect_node",
     "connect_observer",
+    "connect_reporter",
     "descriptors_for",
     "make_keys",
     "open_board",
@@ -157,6 +158,15 @@ def connect_observer(
     """An observer's port: all that is published from now on."""
     sockets = _Sockets(queue, security)
     return ZmqObserverPort(sockets.subscribe(addresses.feed, b""), sockets.close)
+
+
+def connect_reporter(
+    addresses: BoardAddresses, security: Security | None = None, *, patience: float = PATIENCE
+) -> NodePort:
+    """The port of one who only sends to the post: it hears nothing, and does not count as a subscriber."""
+    sockets = _Sockets(QUEUE, security)
+    post = sockets.push(addresses.post)
+    return ZmqNodePort(post, post, patience, sockets.close)
 
 
 class _Channel:
