@@ -14,6 +14,8 @@ from launch.version import release
 # A command is loaded from launch/commands/<name>.py only when it is called, so that `parley --help` is quick.
 COMMANDS = {
     "run": "Run a protocol between processes on this machine.",
+    "plan": "Predict every protocol's error, bytes and rounds for a problem.",
+    "sweep": "Measure protocols in memory against what they predict.",
     "audit": "Check what a run's record proves: integrity, rounds, exact privacy loss, result.",
     "replay": "Run a recorded conversation again and show the first difference.",
     "report": "Make the page about a run: one HTML file with pictures.",

@@ -1,7 +1,9 @@
 """The problem flags, the same for every command: the one place where they become a workload and inputs."""
 
 import functools
+import hashlib
 import math
+import secrets
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
@@ -16,6 +18,7 @@ from emulator.protocol import Inputs, Protocol
 from launch.data import read_columns
 from launch.settings import protocol_file_option
 from protocols.registry import design
+from protocols.tuned import salted
 from protocols.workloads import synthetic
 from protocols.workloads.domain import Encoded
 from protocols.workloads.problem import STATISTICS, make_domain, make_workload
@@ -96,8 +99,14 @@ class Problem:
         return fresh_key() if self.seed is None else key_from_seed(self.seed)
 
     def protocol(self, name: str) -> Protocol:
-        """The named protocol for this problem."""
-        return design(name, self.workload, epsilon=self.epsilon, users=self.users)
+        """The named protocol for this problem; where it splits users, into groups drawn for this run."""
+        return salted(design(name, self.workload, epsilon=self.epsilon, users=self.users), self._salt())
+
+    def _salt(self) -> int:
+        """Public, so it must say nothing about the coins."""
+        if self.seed is None:
+            return secrets.randbits(63)
+        return int.from_bytes(hashlib.sha256(f"parley salt {self.seed}".encode()).digest()[:8], "little") >> 1
 
 
 def problem_options(command: Callable[..., Any]) -> Callable[..., Any]:

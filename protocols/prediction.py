@@ -42,10 +42,13 @@ class Prediction:
 
 
 def public_guesses(workload: Workload) -> list[Floats]:
-    """Histograms to plan with when nobody has a better guess: everything equally common, and falling shares."""
-    size = workload.size
-    falling = 1 / np.arange(1, size + 1)
-    return [np.full(size, 1 / size), falling / falling.sum()]
+    """Histograms to plan with when nobody has a better guess: gently rising shares, and a bump in the middle.
+
+    Equal shares would be a bad guess: there the diversity index has no slope, and one-round protocols shine.
+    """
+    places = (np.arange(workload.size) + 0.5) / workload.size
+    shapes = [1 + 2 * places, np.exp(-((places - 0.5) ** 2) * 18)]
+    return [shape / shape.sum() for shape in shapes]
 
 
 def simulated(protocol: "Tuned", histogram: Floats, replies: Sequence[int], runs: int = RUNS) -> Prediction:

@@ -18,7 +18,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from emulator.errors import BadInput
-from emulator.protocol import Broadcast, Estimate, Interaction, Round, Tally
+from emulator.protocol import Broadcast, Estimate, Interaction, Protocol, Round, Tally
 from emulator.randomizer import Floats
 from protocols import prediction
 from protocols.approximation import Approximation, exact, read_signed, signed_parameters, single
@@ -41,7 +41,7 @@ WORTH = 1.03
 LARGEST_SHIFTED = 256
 MOST_FOLDS = 16
 # What `design` tries for the share of the users that send vectors; the rest send scalars.
-VECTOR_SHARES = (0.06, 0.1, 0.16, 0.24, 0.34, 0.46, 0.6, 0.75, 0.88)
+VECTOR_SHARES = (0.06, 0.1, 0.16, 0.25, 0.4, 0.6, 0.8)
 FOLDS = 4
 CHOSEN = ("encoding", "candidates", "best", "folds", "shares", "split", "salt")
 SPLITS = ("users", "budget")
@@ -218,8 +218,8 @@ class Tuned(Pairwise):
 
     @cached_property
     def _usual_doubt(self) -> float:
-        guess = np.full(self.inputs, 1 / self.inputs)
-        return prediction.simulated(self, guess, self.planned_replies).doubt
+        guess = prediction.public_guesses(self.workload)[0]
+        return prediction.simulated(self, guess, self.planned_replies, SKETCHES).doubt
 
     def form_variance(self, replies: tuple[int, ...], histogram: Floats | None = None) -> float:
         """Predicted MSE of the statistic: scalar noise and sampling, and B(Y - Ah, Ah - mu)."""
@@ -236,3 +236,8 @@ def shifted(workload: Workload) -> Workload:
     if not isinstance(workload, Kernel) or workload.shift or workload.size > LARGEST_SHIFTED:
         return workload
     return Kernel(workload.values, shift=best_shift(workload.values)[0])
+
+
+def salted(protocol: Protocol, salt: int) -> Protocol:
+    """The same protocol with other groups of users, if it has groups: whoever runs it draws a public salt."""
+    return replace(protocol, salt=salt) if isinstance(protocol, Tuned) else protocol

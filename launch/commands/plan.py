@@ -1,0 +1,141 @@
+"""`parley plan`: what every protocol is predicted to cost for a problem, best first."""
+
+import json
+import sys
+import time
+from pathlib import Path
+
+import click
+import numpy as np
+from rich import box
+from rich.console import Console
+from rich.table import Table
+
+from emulator.errors import BadInput
+from emulator.protocol import Broadcast, Estimate, Protocol, Tally
+from emulator.randomizer import Floats
+from launch.problem import ProblemFlags, make_problem, problem_options
+from launch.settings import debug_option
+from protocols import planner, shortcut
+from protocols.workloads.problem import make_workload
+from protocols.workloads.workload import Workload
+
+TIMED_USERS = 2000
+
+
+@click.command()
+@problem_options
+@click.option(
+    "--like", type=click.Path(path_type=Path), help="A public guess of the histogram: k numbers, .npy or .csv."
+)
+@click.option("--json", "as_json", is_flag=True, help="Print one record.")
+@debug_option
+def plan(flags: ProblemFlags, like: Path | None, as_json: bool) -> None:
+    """Predict every protocol's error, bytes and rounds for a problem; no private value is looked at."""
+    workload = make_workload(flags.statistic, flags.levels, flags.kernel)
+    users = public_users(flags)
+    guess = None if like is None else planner.checked_histogram(workload, read_numbers(like))
+    names = None if flags.protocol in (planner.AUTO, "all") else flags.protocol.split(",")
+    options = planner.plan(workload, flags.epsilon, users, guess, names)
+    limits = planner.bounds(workload, flags.epsilon, users, guess)
+    if as_json:
+        click.echo(json.dumps(record(workload, users, flags.epsilon, limits, options), indent=2))
+    else:
+        show(workload, users, flags.epsilon, limits, options)
+
+
+def public_users(flags: ProblemFlags) -> int:
+    """n is public: given, or the number of rows of the data."""
+    if flags.users is None:
+        return make_problem(flags).users
+    if flags.users < 2:
+        raise BadInput(f"--users {flags.users} cannot be used; a pairwise statistic needs at least 2")
+    return flags.users
+
+
+def read_numbers(path: Path) -> Floats:
+    """The numbers of a .npy or .csv file, in order."""
+    try:
+        if path.suffix.lower() == ".npy":
+            return np.asarray(np.load(path, allow_pickle=False), dtype=np.float64).reshape(-1)
+        text = path.read_text(encoding="utf-8-sig").replace("\n", ",")
+        return np.array([float(cell) for cell in text.split(",") if cell.strip()])
+    except OSError as problem:
+        raise BadInput(f"{path}: cannot be read: {problem.strerror or problem}") from problem
+    except (ValueError, EOFError) as problem:
+        raise BadInput(f"{path}: should hold numbers with commas between them: {problem}") from problem
+
+
+def record(
+    workload: Workload, users: int, epsilon: float, limits: planner.Bounds, options: list[planner.Option]
+) -> dict[str, object]:
+    """What `--json` prints."""
+    return {
+        "statistic": workload.name,
+        "k": workload.size,
+        "users": users,
+        "epsilon": epsilon,
+        "gamma_2": {"lower": limits.gamma_lower, "upper": limits.gamma_upper},
+        "floor": limits.floor,
+        "lower_bound": limits.lower_bound,
+        "protocols": [
+            {
+                "name": option.name,
+                "rounds": option.rounds,
+                "predicted_rmse": option.predicted_rmse,
+                "bytes_up": option.bytes_up,
+                "bytes_down": option.bytes_down,
+            }
+            for option in options
+        ],
+    }
+
+
+def show(workload: Workload, users: int, epsilon: float, limits: planner.Bounds, options: list[planner.Option]) -> None:
+    """The same for people, with the worst histogram and the analyst's time beside it."""
+    table = Table(box=box.SIMPLE_HEAD)
+    table.add_column("protocol", no_wrap=True)
+    for heading in ("rounds", "RMSE", "worst RMSE", "B up", "B down", "analyst s"):
+        table.add_column(heading, justify="right")
+    for option in options:
+        table.add_row(
+            option.name,
+            str(option.rounds),
+            f"{option.predicted_rmse:.3g}",
+            f"{option.worst_rmse:.3g}",
+            f"{option.bytes_up:.1f}",
+            f"{option.bytes_down:.0f}",
+            f"{analyst_seconds(option.protocol):.2f}",
+        )
+    console = wide_console()
+    console.print(f"{workload.name}, k = {workload.size}, {users} users, epsilon {epsilon:g}")
+    console.print(table)
+    gamma = (
+        f"{limits.gamma_lower:.4g}"
+        if limits.gamma_lower == limits.gamma_upper
+        else (f"in [{limits.gamma_lower:.4g}, {limits.gamma_upper:.4g}]")
+    )
+    console.print(f"gamma_2 of W - cJ: {gamma}")
+    console.print(f"floor (h known, one scalar a user): {limits.floor:.3g}")
+    console.print(f"bound for one round, its constant taken as 1: {limits.lower_bound:.3g}")
+
+
+def wide_console() -> Console:
+    """As wide as the terminal; into a file or pipe as wide as a table needs."""
+    return Console(width=None if sys.stdout.isatty() else 140)
+
+
+def analyst_seconds(protocol: Protocol) -> float:
+    """How long the analyst thinks between and after rounds, measured once; it does not depend on the users."""
+    generator = np.random.default_rng(0)
+    counts = generator.multinomial(TIMED_USERS, np.full(protocol.inputs, 1 / protocol.inputs)).astype(np.int64)
+    conclusion: Broadcast | Estimate = protocol.opening()
+    heard: tuple[tuple[Broadcast, Tally], ...] = ()
+    spent = 0.0
+    for step, speaking in zip(protocol.rounds, shortcut.speakers(protocol, counts, generator), strict=True):
+        assert not isinstance(conclusion, Estimate)
+        heard = (*heard, (conclusion, shortcut.tally(step, conclusion, speaking, generator)))
+        started = time.perf_counter()
+        conclusion = protocol.conclude(heard)
+        spent += time.perf_counter() - started
+    return spent

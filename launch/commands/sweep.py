@@ -1,0 +1,151 @@
+"""`parley sweep`: measured against predicted error over numbers of users, epsilons and protocols."""
+
+import json
+import sys
+from dataclasses import dataclass, replace
+from typing import Any
+
+import click
+import numpy as np
+from click.types import convert_type
+from rich import box
+from rich.console import Console
+from rich.progress import Progress
+from rich.table import Table
+
+from emulator.errors import BadInput
+from emulator.protocol import Inputs
+from launch.commands.plan import wide_console
+from launch.problem import ProblemFlags, make_problem, problem_options
+from launch.settings import debug_option
+from launch.sweeps import Batch, batches, rmse, run_all
+from protocols import planner
+from protocols.registry import design
+
+
+def whole_numbers(text: str) -> tuple[int, ...]:
+    """One whole number or several with commas between them."""
+    return tuple(int(part) for part in text.split(","))
+
+
+def numbers(text: str) -> tuple[float, ...]:
+    """One number or several with commas between them."""
+    return tuple(float(part) for part in text.split(","))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Case:
+    """One row of the table."""
+
+    protocol: Any
+    users: int
+    epsilon: float
+    inputs: Inputs
+    truth: float
+    predicted_rmse: float
+    floor: float
+
+
+@click.command()
+@problem_options
+@click.option("--trials", default=100, show_default=True, help="Runs behind each row.")
+@click.option("--exact", is_flag=True, help="Run the real roles user by user instead of drawing their sums.")
+@click.option("--processes", type=int, metavar="P", help="Worker processes.  [default: one a core]")
+@click.option("--json", "as_json", is_flag=True, help="Print a list of records.")
+@click.option("--quiet", is_flag=True, help="No progress.")
+@debug_option
+def sweep(flags: ProblemFlags, trials: int, exact: bool, processes: int | None, as_json: bool, quiet: bool) -> None:
+    """Measure protocols in memory: --users and --epsilon may be lists, --protocol a list, auto or all."""
+    if trials < 2:
+        raise BadInput(f"--trials {trials} says nothing about a spread; give at least 2")
+    seed = 0 if flags.seed is None else flags.seed
+    cases = make_cases(flags, seed)
+    work: list[Batch] = []
+    for number, case in enumerate(cases):
+        work += batches(number, case.protocol, case.inputs, case.truth, trials=trials, seed=seed, exact=exact)
+    rows = measure(cases, work, trials, processes, quiet)
+    if as_json:
+        click.echo(json.dumps(rows, indent=2))
+    else:
+        show(rows)
+
+
+# The same flags as everywhere, but here users and epsilon may be several and all protocols are the default.
+for _parameter in sweep.params:
+    if _parameter.name == "users":
+        _parameter.type = convert_type(whole_numbers)
+    if _parameter.name == "epsilon":
+        _parameter.type = convert_type(numbers)
+    if _parameter.name == "protocol":
+        _parameter.default = "all"
+
+
+def make_cases(flags: ProblemFlags, seed: int) -> list[Case]:
+    """Every protocol for every number of users and every epsilon; a protocol that cannot be used is left out."""
+    many: Any = flags
+    cases = []
+    for users in many.users or (None,):
+        for epsilon in many.epsilon:
+            problem = make_problem(replace(flags, users=users, epsilon=epsilon, seed=seed))
+            histogram = np.bincount(problem.inputs, minlength=problem.workload.size) / problem.users
+            floor = planner.floor(problem.workload, histogram, epsilon, problem.users)
+            named = flags.protocol not in ("all", planner.AUTO)
+            for name in flags.protocol.split(",") if flags.protocol != "all" else planner.statistics_names():
+                try:
+                    protocol: Any = design(name, problem.workload, epsilon=epsilon, users=problem.users)
+                except BadInput:
+                    if named:
+                        raise
+                    continue
+                cases.append(
+                    Case(
+                        protocol=protocol,
+                        users=problem.users,
+                        epsilon=epsilon,
+                        inputs=problem.inputs,
+                        truth=_truth(protocol, problem.inputs, problem.truth),
+                        predicted_rmse=protocol.predicted_rmse(histogram),
+                        floor=floor,
+                    )
+                )
+    return cases
+
+
+def _truth(protocol: Any, inputs: Inputs, statistic: Any) -> float:
+    """What the estimate is compared with: linear queries answer another question than the statistic."""
+    return float(protocol.truth(inputs) if hasattr(protocol, "truth") else statistic())
+
+
+def measure(
+    cases: list[Case], work: list[Batch], trials: int, processes: int | None, quiet: bool
+) -> list[dict[str, object]]:
+    """Run everything; one record a case, in order."""
+    errors: list[list[Any]] = [[] for _ in cases]
+    console = Console(file=sys.stderr)
+    with Progress(console=console, disable=quiet) as progress:
+        task = progress.add_task("trials", total=trials * len(cases))
+        for outcome in run_all(work, processes):
+            errors[outcome.case].append(outcome.errors)
+            progress.advance(task, len(outcome.errors))
+    return [
+        {
+            "protocol": case.protocol.name,
+            "users": case.users,
+            "epsilon": case.epsilon,
+            "trials": trials,
+            "rmse": rmse(np.concatenate(found)),
+            "predicted_rmse": case.predicted_rmse,
+            "floor": case.floor,
+        }
+        for case, found in zip(cases, errors, strict=True)
+    ]
+
+
+def show(rows: list[dict[str, object]]) -> None:
+    """The same as a table."""
+    table = Table(box=box.SIMPLE_HEAD)
+    for heading in ("protocol", "users", "epsilon", "trials", "rmse", "predicted_rmse", "floor"):
+        table.add_column(heading, justify="left" if heading == "protocol" else "right", no_wrap=True)
+    for row in rows:
+        table.add_row(*(f"{value:.4g}" if isinstance(value, float) else str(value) for value in row.values()))
+    wide_console().print(table)
