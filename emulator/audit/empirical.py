@@ -36,9 +36,17 @@ Seat = Callable[[Protocol, int, Inputs, bytes], CohortRole]
 
 def honest_seat(protocol: Protocol, first: int, inputs: Inputs, key: bytes) -> CohortRole:
     """The role that user nodes run."""
-    cap = protocol.claim.epsilon
+    claim = protocol.claim
     return CohortRole(
-        node=NODE, first=first, inputs=inputs, key=key, cap=cap, build=lambda name, parameters: protocol, chunk=BLOCK
+        node=NODE,
+        first=first,
+        inputs=inputs,
+        key=key,
+        cap=claim.epsilon,
+        build=lambda name, parameters: protocol,
+        chunk=BLOCK,
+        trusts=claim.trusts,
+        delta_cap=claim.delta,
     )
 
 

@@ -1,6 +1,6 @@
 """All checks of one transcript, in one report."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,7 @@ from emulator.audit.rounds import check_rounds
 from emulator.audit.side_channels import check_side_channels
 from emulator.audit.verdict import Progress, Verdict, quiet, unknown
 from emulator.coins import fresh_key
-from emulator.errors import TranscriptError
+from emulator.errors import ParleyError, TranscriptError
 from emulator.protocol import Broadcast, Round
 from emulator.roles import Builder
 from emulator.witness import Witness
@@ -70,21 +70,27 @@ def audit(
         reason = "the record cannot be read: see integrity"
         return Report(verdicts={name: unknown(reason) for name in CHECKS} | {"integrity": integrity})
     generator = generator or np.random.default_rng()
-    privacy = check_privacy(conversation, sample=sample, generator=generator, progress=progress, most_bytes=most_bytes)
-    experiment = {}
+    checks: dict[str, Callable[[], Verdict]] = {
+        "rounds": lambda: check_rounds(conversation),
+        "privacy": lambda: check_privacy(
+            conversation, sample=sample, generator=generator, progress=progress, most_bytes=most_bytes
+        ),
+        **_from_witness(conversation, witness, choices, generator, progress),
+        "result": lambda: check_result(conversation),
+    }
     if trials is not None:
-        empirical = check_empirical(conversation, trials, fresh_key(), generator=generator, progress=progress)
-        experiment = {"empirical": empirical}
-    return Report(
-        verdicts={
-            "integrity": integrity,
-            "rounds": check_rounds(conversation),
-            "privacy": privacy,
-            **_from_witness(conversation, witness, choices, generator, progress),
-            "result": check_result(conversation),
-            **experiment,
-        }
-    )
+        checks["empirical"] = lambda: check_empirical(
+            conversation, trials, fresh_key(), generator=generator, progress=progress
+        )
+    return Report(verdicts={"integrity": integrity, **{name: _attempt(check) for name, check in checks.items()}})
+
+
+def _attempt(check: Callable[[], Verdict]) -> Verdict:
+    """A verdict in any case: a setup may describe a protocol that can be built and yet not be spoken."""
+    try:
+        return check()
+    except ParleyError as error:
+        return unknown(f"the check could not be made: {error}")
 
 
 def _from_witness(
@@ -93,11 +99,11 @@ def _from_witness(
     choices: Choices,
     generator: np.random.Generator,
     progress: Progress,
-) -> dict[str, Verdict]:
+) -> dict[str, Callable[[], Verdict]]:
     if witness is None:
-        reason = "there is no witness, so the inputs are not known"
-        return {"fidelity": unknown(reason), "side_channels": unknown(reason)}
+        missing = unknown("there is no witness, so the inputs are not known")
+        return {"fidelity": lambda: missing, "side_channels": lambda: missing}
     return {
-        "fidelity": check_fidelity(conversation, witness, choices, generator=generator, progress=progress),
-        "side_channels": check_side_channels(conversation, witness, progress),
+        "fidelity": lambda: check_fidelity(conversation, witness, choices, generator=generator, progress=progress),
+        "side_channels": lambda: check_side_channels(conversation, witness, progress),
     }

@@ -134,9 +134,9 @@ def test_frames_with_other_bytes(tmp_path: Path, said: list[Said], inputs: Input
     path.unlink(missing_ok=True)
     changed = [*said[:place], (said[place][0], message), *said[place + 1 :]]
     report = judged(write(path, changed), inputs)
-    # Not every byte matters: a pid is whatever it is.
-    if not isinstance(message, Ready) and bytes(frame) != encode(said[place][1])[:-4]:
-        assert not report.ok or isinstance(message, Replies)
+    # Not every byte matters: a pid is whatever it is, and the last bits of a broadcast are another machine's rounding.
+    harmless = isinstance(message, Ready | Replies) or report.verdicts["result"].verdict == "unknown"
+    assert harmless or not report.ok or bytes(frame) == encode(said[place][1])[:-4]
 
 
 def _checked(body: bytes) -> bytes:
