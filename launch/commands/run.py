@@ -14,6 +14,7 @@ from launch.cluster import Cluster, Layout
 from launch.folder import RunFolder, choose_folder
 from launch.problem import Problem, ProblemFlags, make_problem, problem_options
 from launch.progress import make_progress
+from launch.reporting import reporting
 from launch.settings import Stopped, debug_option
 from launch.summary import summarize
 from launch.version import release
@@ -28,6 +29,7 @@ from launch.version import release
 @click.option("--deadline", default=600.0, show_default=True, help="Seconds a round may last.")
 @click.option("--quorum", default=1.0, show_default=True, help="Share of users a round needs at its deadline.")
 @click.option("--port", type=int, help="First of three ports of the board on loopback.  [default: free ones]")
+@click.option("--watch", is_flag=True, help="Serve a live page on this machine while the run goes on.")
 @click.option("--json", "as_json", is_flag=True, help="Print the result record.")
 @click.option("--quiet", is_flag=True, help="No progress.")
 @debug_option
@@ -40,6 +42,7 @@ def run(
     deadline: float,
     quorum: float,
     port: int | None,
+    watch: bool,
     as_json: bool,
     quiet: bool,
 ) -> None:
@@ -59,11 +62,12 @@ def run(
         click.echo("parley: with --seed the noise is known in advance, so this run is not private", err=True)
     for column, count in problem.clipped.items():
         click.echo(f"parley: {count} values of {column} lie outside its declared range and were clipped", err=True)
-    with _stoppable(), make_progress(quiet=quiet) as progress:
-        Cluster(layout, folder, progress).run()
-    answer = _answer(folder, problem)
-    folder.write_result(answer.record())
-    click.echo(json.dumps(answer.record(), indent=2) if as_json else str(answer))
+    with reporting(folder, watch=watch):
+        with _stoppable(), make_progress(quiet=quiet) as progress:
+            Cluster(layout, folder, progress).run()
+        answer = _answer(folder, problem)
+        folder.write_result(answer.record())
+        click.echo(json.dumps(answer.record(), indent=2) if as_json else str(answer))
 
 
 def _processes(wanted: int | None, per_user: bool, users: int) -> int:

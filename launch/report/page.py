@@ -25,6 +25,7 @@ SCRIPTS = (
     "messages.js",
     "main.js",
 )
+DATA = '<script type="application/json" id="data">'
 ESCAPES = {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\u2028": "\\u2028", "\u2029": "\\u2029"}
 
 
@@ -73,6 +74,15 @@ def write_page(path: Path, model: dict[str, Any]) -> None:
         raise BadInput(f"{path} cannot be written: {error.strerror or error}") from error
     finally:
         fresh.unlink(missing_ok=True)
+
+
+def read_model(path: Path) -> dict[str, Any]:
+    """The model a page was made from."""
+    text = path.read_text(encoding="utf-8")
+    start = text.index(DATA) + len(DATA)
+    model = json.loads(text[start : text.index("</script>", start)])
+    assert isinstance(model, dict)
+    return model
 
 
 def _asset(name: str) -> str:
