@@ -1,10 +1,12 @@
 """What the three processes share: options of the command line, logging, exit codes."""
 
 import asyncio
+import functools
 import json
 import logging
 import sys
 from collections.abc import Callable, Coroutine
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -14,6 +16,7 @@ from emulator.addresses import BoardAddresses
 from emulator.conditions import read_conditions
 from emulator.errors import BadInput, ParleyError
 from emulator.faults import FaultyPort
+from emulator.security import Security, read_allowed, read_keys
 from emulator.transport import NodePort
 
 Port = TypeVar("Port", bound=NodePort)
@@ -42,36 +45,80 @@ def run_to_exit(work: Coroutine[Any, Any, int]) -> None:
     sys.exit(code)
 
 
-def find_board(addresses: Path | None, post: str | None, feed: str | None, desk: str | None) -> BoardAddresses:
-    """The board's endpoints: from the file it wrote when it had bound them, or as given one by one."""
-    if addresses is None:
-        if not (post and feed and desk):
-            raise BadInput("where is the board? Give --addresses FILE, or --post, --feed and --desk")
-        return BoardAddresses(post=post, feed=feed, desk=desk)
+@dataclass(frozen=True, kw_only=True)
+class BoardLink:
+    """How a node reaches the board, as it was typed: where it is, under which conditions, with which keys."""
+
+    addresses: Path | None = None
+    post: str | None = None
+    feed: str | None = None
+    desk: str | None = None
+    conditions: Path | None = None
+    keys: Path | None = None
+    board_key: Path | None = None
+
+    def board(self) -> BoardAddresses:
+        """The board's endpoints: from the file it wrote when it had bound them, or as given one by one."""
+        if self.addresses is None:
+            if not (self.post and self.feed and self.desk):
+                raise BadInput("where is the board? Give --addresses FILE, or --post, --feed and --desk")
+            return BoardAddresses(post=self.post, feed=self.feed, desk=self.desk)
+        return read_addresses(self.addresses)
+
+    def security(self) -> Security | None:
+        """Our own pair and the board's public key; both or neither."""
+        if self.keys is None and self.board_key is None:
+            return None
+        if self.keys is None or self.board_key is None:
+            raise BadInput("--keys and --board-key belong together: our own pair, and the board's public key")
+        names = {name: key for key, name in read_allowed(self.board_key).items()}
+        if set(names) != {"board"}:
+            raise BadInput(f"{self.board_key} does not hold the board's public key alone; see `parley keys`")
+        return Security(keys=read_keys(self.keys), server=names["board"])
+
+    def under(self, port: Port, node: str) -> Port | FaultyPort:
+        """The port itself, or the port under the conditions of a file."""
+        return port if self.conditions is None else FaultyPort(port, read_conditions(self.conditions), node)
+
+
+def read_addresses(path: Path) -> BoardAddresses:
+    """The endpoints a board wrote down."""
     try:
-        found = json.loads(addresses.read_text())
+        found = json.loads(path.read_text())
         return BoardAddresses(**{name: str(found[name]) for name in ("post", "feed", "desk")})
     except (OSError, ValueError, KeyError, TypeError) as error:
-        raise BadInput(f"the board's addresses cannot be read from {addresses}: {error}") from error
+        raise BadInput(f"the board's addresses cannot be read from {path}: {error}") from error
 
 
-def board_options(command: Callable[..., None]) -> Callable[..., None]:
-    """The options by which a node finds the board."""
-    for option in (
-        click.option(
-            "--conditions", type=click.Path(path_type=Path), help="Faults to put this node's link under (TOML)."
-        ),
-        click.option("--desk", help="Endpoint of the board's desk."),
-        click.option("--feed", help="Endpoint of the board's feed."),
-        click.option("--post", help="Endpoint of the board's post."),
-        click.option(
-            "--addresses", type=click.Path(path_type=Path), help="File in which the board wrote its endpoints."
-        ),
-    ):
-        command = option(command)
-    return command
+LINK_OPTIONS = (
+    click.option("--addresses", type=click.Path(path_type=Path), help="File in which the board wrote its endpoints."),
+    click.option("--post", help="Endpoint of the board's post."),
+    click.option("--feed", help="Endpoint of the board's feed."),
+    click.option("--desk", help="Endpoint of the board's desk."),
+    click.option("--conditions", type=click.Path(path_type=Path), help="Faults to put this node's link under (TOML)."),
+    click.option("--keys", type=click.Path(path_type=Path), help="This node's own pair of keys (see `parley keys`)."),
+    click.option("--board-key", type=click.Path(path_type=Path), help="File with the board's public key."),
+)
 
 
-def under(port: Port, conditions: Path | None, node: str) -> Port | FaultyPort:
-    """The port itself, or the port under the conditions of a file."""
-    return port if conditions is None else FaultyPort(port, read_conditions(conditions), node)
+def link_options(command: Callable[..., None]) -> Callable[..., None]:
+    """The options by which a node reaches the board, collected as its argument `link`."""
+
+    @functools.wraps(command)
+    def collected(**given: Any) -> None:
+        link = BoardLink(**{each.name: given.pop(each.name) for each in fields(BoardLink)})
+        command(link=link, **given)
+
+    decorated: Callable[..., None] = collected
+    for option in reversed(LINK_OPTIONS):
+        decorated = option(decorated)
+    return decorated
+
+
+def board_security(keys: Path | None, allowed: Path | None) -> Security | None:
+    """The board's own pair and whom it lets in; both or neither."""
+    if keys is None and allowed is None:
+        return None
+    if keys is None or allowed is None:
+        raise BadInput("--keys and --allowed belong together: the board's own pair, and whom it lets in")
+    return Security(keys=read_keys(keys), allowed=read_allowed(allowed))
