@@ -16,11 +16,11 @@ p = e^eps_0 the largest likelihood ratio and alpha (p - 1) the total variation o
     R(x)/b = 1, R(x')/b = p  with probability alpha (replies that speak for x'),
     R(x)/b = R(x')/b = 1     with the rest of the blanket.
 
-The worst pair of inputs is the one with the largest alpha: a larger one moves probability from the middle values of X to
-the outer ones and keeps the mean, so X grows in convex order, and with it E[(...)_+].
+The worst pair of inputs is the one with the largest alpha: a larger one moves probability from the middle values of X
+to the outer ones and keeps the mean, so X grows in convex order, and with it E[(...)_+].
 
-Every number is rounded so that delta is never too small: sums are cut into blocks that are bounded from above, tails are
-added, and `ROUNDING` is more than what double precision can lose.
+Every number is rounded so that delta is never too small: sums are cut into blocks that are bounded from above, tails
+are added, and `ROUNDING` is more than what double precision can lose.
 """
 
 import math
@@ -206,7 +206,7 @@ def epsilon_bound(blanket: Blanket, users: int, delta: float) -> float:
 
 
 def largest_local_epsilon(candidates: int, best: int, users: int, epsilon: float, delta: float) -> float:
-    """The largest eps_0, rounded down, with which a choice of `best` among `candidates` is (epsilon, delta)-DP shuffled.
+    """The largest eps_0, rounded down, for which a shuffled choice of `best` among `candidates` is (epsilon, delta)-DP.
 
     epsilon itself always will do: what is private alone stays private in a crowd.
     """

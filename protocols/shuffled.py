@@ -13,6 +13,7 @@ from functools import cached_property
 from typing import Any, ClassVar, Self
 
 from emulator.errors import BadInput
+from emulator.mixing import Mixing
 from emulator.protocol import Claim
 from protocols.amplification import check_delta, delta_bound, largest_local_epsilon, of_choice
 from protocols.approximation import read_signed
@@ -21,7 +22,7 @@ from protocols.pairwise import common
 from protocols.parameters import count, number
 from protocols.randomizers.codebook import Codebook
 from protocols.randomizers.exact import LARGEST_EPSILON
-from protocols.shuffling import DEFAULT_DELTA, PROTECTS, Mixing, check_crowd, read_crowd
+from protocols.shuffling import DEFAULT_DELTA, PROTECTS, check_crowd, read_crowd
 from protocols.workloads.auc import AreaUnderCurve
 from protocols.workloads.workload import Workload
 

@@ -1,0 +1,110 @@
+"""A whole run through a shuffler in memory: the same roles as between processes, without clock or loss."""
+
+from collections import deque
+from collections.abc import Iterator
+
+import numpy as np
+
+from emulator.board import ANALYST_NAME, BoardRole, Terms
+from emulator.errors import LocalProtocolError
+from emulator.messages import BROADCASTS, Message, Ready, Result
+from emulator.mixing import Draw, system_draw
+from emulator.protocol import Inputs, Protocol
+from emulator.roles import CHUNK, AnalystRole, CohortRole, Commit
+from emulator.shuffler import SHUFFLER_NAME, Said, ShufflerRole, Up
+
+Words = Iterator[tuple[str, Message]]
+MOST_SILENCES = 100
+
+
+class ShuffledRun:
+    """Board, analyst, shuffler and cohorts, and the words that are under way."""
+
+    def __init__(self, protocol: Protocol, inputs: Inputs, key: bytes, run: str, nodes: int, chunk: int, draw: Draw):
+        self.board = BoardRole(Terms(run=run, users=len(inputs), nodes=1))
+        self.shuffler = ShufflerRole(Terms(run=run, users=len(inputs), nodes=nodes), draw=draw)
+        self.analyst = AnalystRole(protocol, run)
+        claim = protocol.claim
+        self.cohorts = [
+            CohortRole(
+                node=f"node-{number}",
+                first=int(part[0]),
+                inputs=inputs[part[0] : part[-1] + 1],
+                key=key,
+                cap=claim.epsilon,
+                build=lambda name, parameters: protocol,
+                chunk=chunk,
+                trusts=claim.trusts,
+                delta_cap=claim.delta,
+            )
+            for number, part in enumerate(np.array_split(np.arange(len(inputs)), nodes))
+        ]
+        self.to_shuffler: deque[Words] = deque()
+        self.to_board: deque[tuple[str, Message]] = deque()
+
+    def play(self) -> Words:
+        """Every message on record, in order, with its sender."""
+        for cohort in self.cohorts:
+            ready = Ready(node=cohort.node, first=cohort.first, users=len(cohort.inputs), pid=0)
+            self.to_shuffler.append(iter([(cohort.node, ready)]))
+        now, silences = 0.0, 0
+        while not self.board.over and silences < MOST_SILENCES:
+            if self.to_board:
+                yield from self._record(self.board.hear(*self.to_board.popleft(), now=now), now)
+            elif self.to_shuffler:
+                self._gather(now)
+            else:
+                # Nobody speaks: time passes until the board asks for what it misses.
+                now, silences = now + 1.0, silences + 1
+                yield from self._record(self.board.tick(now), now)
+
+    def _record(self, said: list[tuple[str, Message]], now: float) -> Words:
+        for sender, message in said:
+            yield sender, message
+            self.to_board.extend((ANALYST_NAME, word) for word in self.analyst.hear(message))
+            if isinstance(message, BROADCASTS):
+                self._spread(self.shuffler.hear(message, now))
+
+    def _gather(self, now: float) -> None:
+        spoken = next(self.to_shuffler[0], None)
+        if spoken is None:
+            self.to_shuffler.popleft()
+            return
+        self._spread(self.shuffler.hear(spoken[1], now))
+
+    def _spread(self, said: Said) -> None:
+        for each in said:
+            if isinstance(each, Up):
+                self.to_board.append((SHUFFLER_NAME, each.message))
+            else:
+                self.to_shuffler.extend(_voice(cohort, each.message) for cohort in self.cohorts)
+
+
+def shuffled_conversation(
+    protocol: Protocol,
+    inputs: Inputs,
+    key: bytes,
+    *,
+    run: str = "simulated",
+    nodes: int = 1,
+    chunk: int = CHUNK,
+    draw: Draw = system_draw,
+) -> Words:
+    """Every message of a run through a shuffler, in the order of the record."""
+    return ShuffledRun(protocol, inputs, key, run, nodes, chunk, draw).play()
+
+
+def simulate_shuffled(
+    protocol: Protocol, inputs: Inputs, key: bytes, *, nodes: int = 1, chunk: int = CHUNK, draw: Draw = system_draw
+) -> Result:
+    """The result of such a run; the conversation itself is forgotten as it goes."""
+    last: Message | None = None
+    for _, message in shuffled_conversation(protocol, inputs, key, nodes=nodes, chunk=chunk, draw=draw):
+        last = message
+    if not isinstance(last, Result):
+        raise LocalProtocolError(f"the run ended without a result: {last}")
+    return last
+
+
+def _voice(cohort: CohortRole, message: Message) -> Words:
+    return ((cohort.node, said) for said in cohort.hear(message) if not isinstance(said, Commit))
