@@ -23,6 +23,7 @@ COMMANDS = {
     "export": "Write the replies of a run as JSON Lines or Parquet.",
     "protocols": "List the protocols there are.",
     "show": "Show the records of a transcript.",
+    "keys": "Make the keys of encrypted links.",
     "node": "Start a board, an analyst or a user node by hand.",
 }
 

@@ -40,6 +40,14 @@ class RunFolder:
         return self.path / "state" / "plan.parley"
 
     @property
+    def conditions(self) -> Path:
+        return self.path / "state" / "conditions.toml"
+
+    @property
+    def keys(self) -> Path:
+        return self.path / "state" / "keys"
+
+    @property
     def addresses(self) -> Path:
         return self.path / "state" / "addresses.json"
 

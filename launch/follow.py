@@ -5,10 +5,10 @@ from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
-from emulator.board import BOARD_NAME
+from emulator.board import BOARD_NAME, LAUNCHER_NAME
 from emulator.codec import encode
 from emulator.errors import BadInput, LocalProtocolError, ParleyError, TranscriptError
-from emulator.messages import Abort, Announce, Close, Message, Outcome, Ready, Replies, Result
+from emulator.messages import Abort, Announce, Close, Event, Message, Outcome, Ready, Replies, Result
 from emulator.transcript import TranscriptReader, TranscriptWriter
 from launch.progress import Standing
 
@@ -22,6 +22,7 @@ class Follower:
         self.transcript = transcript
         self.standing = Standing(nodes=nodes, users=users, declared=declared)
         self.ending: Result | Abort | None = None
+        self.reports: set[str] = set()
         self._reader: TranscriptReader | None = None
         self._next = 0
         self._opened = 0.0
@@ -65,6 +66,8 @@ class Follower:
             self.standing = replace(standing, closed=message.round, missing=message.missing, seconds=now - self._opened)
         elif isinstance(message, Result | Abort):
             self.ending = message
+        elif isinstance(message, Event) and message.node == LAUNCHER_NAME:
+            self.reports.add(message.detail)
 
 
 def close_broken(transcript: Path, run: str, error: BaseException) -> None:

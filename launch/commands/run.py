@@ -10,6 +10,7 @@ import click
 
 from emulator.errors import BadInput
 from launch.answer import Answer
+from launch.chaos import find_conditions
 from launch.cluster import Cluster, Layout
 from launch.folder import RunFolder, choose_folder
 from launch.problem import Problem, ProblemFlags, make_problem, problem_options
@@ -29,6 +30,12 @@ from launch.version import release
 @click.option("--deadline", default=600.0, show_default=True, help="Seconds a round may last.")
 @click.option("--quorum", default=1.0, show_default=True, help="Share of users a round needs at its deadline.")
 @click.option("--port", type=int, help="First of three ports of the board on loopback.  [default: free ones]")
+@click.option(
+    "--conditions", metavar="FILE|NAME", help="Faults to put the run under: a TOML file, or a ready-made name."
+)
+@click.option("--restarts", default=3, show_default=True, help="How often a node that was killed is started again.")
+@click.option("--keys", type=click.Path(path_type=Path), help="Encrypt every link with the keys of this folder.")
+@click.option("--secure", is_flag=True, help="Encrypt every link with fresh keys.")
 @click.option("--watch", is_flag=True, help="Serve a live page on this machine while the run goes on.")
 @click.option("--json", "as_json", is_flag=True, help="Print the result record.")
 @click.option("--quiet", is_flag=True, help="No progress.")
@@ -42,6 +49,10 @@ def run(
     deadline: float,
     quorum: float,
     port: int | None,
+    conditions: str | None,
+    restarts: int,
+    keys: Path | None,
+    secure: bool,
     watch: bool,
     as_json: bool,
     quiet: bool,
@@ -56,6 +67,10 @@ def run(
         deadline=deadline,
         quorum=quorum,
         port=port,
+        conditions=None if conditions is None else find_conditions(conditions),
+        restarts=restarts,
+        keys=None if keys is None else keys.absolute(),
+        secure=secure,
     )
     folder = choose_folder(out, name or f"{problem.workload.name}-{layout.protocol.name}"[:40])
     if flags.seed is not None:

@@ -1,0 +1,37 @@
+"""`parley keys`: a pair of keys for the board, the analyst and every user node."""
+
+import json
+from pathlib import Path
+
+import click
+
+from emulator.errors import BadInput
+from launch.keyring import make_keyring, parties
+from launch.recorded import json_option
+from launch.settings import debug_option
+
+MOST_NODES = 100_000
+
+
+@click.command()
+@click.argument("folder", type=click.Path(path_type=Path))
+@click.option("--nodes", type=int, metavar="N", default=1, show_default=True, help="User nodes node-0 .. node-(N-1).")
+@click.option("--node", "named", multiple=True, metavar="NAME", help="Names of user nodes instead; may be repeated.")
+@json_option
+@debug_option
+def keys(folder: Path, nodes: int, named: tuple[str, ...], as_json: bool) -> None:
+    """Make keys in a new FOLDER.
+
+    NAME.secret is the pair of NAME: it goes to that process's host, by a safe way, and nowhere else. Every host needs
+    board.public; the board alone needs allowed.public, the list of those it lets in.
+
+    Example: parley keys keys --nodes 4 && parley run ... --processes 4 --keys keys
+    """
+    if not 1 <= nodes <= MOST_NODES:
+        raise BadInput(f"--nodes {nodes} cannot be used; give a number from 1 to {MOST_NODES}")
+    names = parties(named or tuple(f"node-{number}" for number in range(nodes)))
+    make_keyring(folder, names)
+    if as_json:
+        click.echo(json.dumps({"folder": str(folder), "names": names}))
+    else:
+        click.echo(f"{len(names)} pairs of keys in {folder}; secrets can be read by you alone")

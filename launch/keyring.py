@@ -1,0 +1,77 @@
+"""The keys of a run in one folder: a pair for everybody, the board's public key, and whom the board lets in."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from emulator.board import ANALYST_NAME, BOARD_NAME, LAUNCHER_NAME
+from emulator.errors import BadInput
+from emulator.messages import NAME
+from emulator.security import Security, read_allowed, read_keys, write_allowed, write_keys
+from emulator.sockets import make_keys
+
+
+@dataclass(frozen=True, kw_only=True)
+class Keyring:
+    """Where each key is. Give a host its own pair and `board.public`; only the board's needs `allowed.public`."""
+
+    folder: Path
+
+    def pair(self, name: str) -> Path:
+        return self.folder / f"{name}.secret"
+
+    @property
+    def board_key(self) -> Path:
+        return self.folder / "board.public"
+
+    @property
+    def allowed(self) -> Path:
+        return self.folder / "allowed.public"
+
+    def arguments(self, name: str) -> dict[str, object]:
+        """What a node's command line says about keys."""
+        other = {"--allowed": self.allowed} if name == BOARD_NAME else {"--board-key": self.board_key}
+        return {"--keys": self.pair(name), **other}
+
+    def security(self, name: str) -> Security:
+        """What a peer of the board needs to speak under this name."""
+        server = next(key for key, listed in read_allowed(self.board_key).items() if listed == BOARD_NAME)
+        return Security(keys=read_keys(self.pair(name)), server=server)
+
+    def check(self, names: Iterable[str]) -> None:
+        """Everybody has a pair that can be used, and the board knows all but its own."""
+        listed = {name: key for key, name in read_allowed(self.allowed).items()}
+        board = {name: key for key, name in read_allowed(self.board_key).items()}
+        for name in names:
+            public = read_keys(self.pair(name)).public
+            if (board if name == BOARD_NAME else listed).get(name) != public:
+                raise BadInput(f"{self.pair(name)} is not the key that is listed for {name}; make keys anew")
+
+
+def parties(nodes: Iterable[str]) -> list[str]:
+    """All who need a pair of keys when these user nodes take part."""
+    return [BOARD_NAME, ANALYST_NAME, LAUNCHER_NAME, *nodes]
+
+
+def make_keyring(folder: Path, names: Iterable[str]) -> Keyring:
+    """A new folder, open to its owner alone, with a fresh pair for every name."""
+    names = list(names)
+    wrong = [name for name in names if not NAME.fullmatch(name)]
+    if wrong or len(set(names)) != len(names):
+        raise BadInput(f"names of nodes are different from each other and made of letters and digits: {wrong or names}")
+    try:
+        folder.mkdir(mode=0o700, parents=True)
+    except FileExistsError:
+        raise BadInput(f"{folder} exists already; keys are never written over, give a new folder") from None
+    except OSError as error:
+        raise BadInput(f"the folder {folder} cannot be made: {error.strerror}") from error
+    ring, allowed = Keyring(folder=folder), dict[str, str]()
+    for name in names:
+        keys = make_keys()
+        write_keys(ring.pair(name), keys)
+        if name == BOARD_NAME:
+            write_allowed(ring.board_key, {keys.public: name})
+        else:
+            allowed[keys.public] = name
+    write_allowed(ring.allowed, allowed)
+    return ring

@@ -1,0 +1,113 @@
+"""Who takes part in a run and under which terms."""
+
+import errno
+import math
+import resource
+import socket
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+import numpy as np
+
+from emulator.board import Terms
+from emulator.conditions import Conditions, read_conditions
+from emulator.errors import BadInput
+from emulator.protocol import Inputs, Protocol
+from launch.keyring import Keyring, parties
+
+# The board holds two connections a node and a few of its own; the nodes two and what an event loop needs.
+DESCRIPTORS_A_NODE = 4
+SPARE_DESCRIPTORS = 64
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class Layout:
+    """Who takes part in a run and under which terms; checked before anything is written or started."""
+
+    protocol: Protocol
+    inputs: Inputs
+    key: bytes
+    processes: int
+    deadline: float = 600.0
+    quorum: float = 1.0
+    join_deadline: float = 60.0
+    port: int | None = None
+    conditions: Path | None = None
+    keys: Path | None = None
+    secure: bool = False
+    restarts: int = 3
+
+    def __post_init__(self) -> None:
+        if self.processes < 1:
+            raise BadInput(f"--processes {self.processes} starts nobody; give a number from 1 on")
+        if self.processes > self.users:
+            raise BadInput(f"{self.processes} processes for {self.users} users: some would host nobody; give fewer")
+        if not (math.isfinite(self.deadline) and self.deadline > 0):
+            raise BadInput(f"--deadline {self.deadline} cannot be kept; give a positive number of seconds")
+        self.terms("check")
+        self.weather  # noqa: B018
+        self._check_descriptors()
+        if self.port is not None:
+            check_ports(self.port)
+        if self.restarts < 0:
+            raise BadInput(f"--restarts {self.restarts} makes no sense; give 0 or more")
+        if self.keys is not None and self.secure:
+            raise BadInput("--keys and --secure contradict each other: keys from a folder, or fresh ones")
+        if self.keys is not None:
+            Keyring(folder=self.keys).check(parties(self.nodes))
+
+    @cached_property
+    def weather(self) -> Conditions:
+        """What the conditions file says; without one, nothing happens."""
+        return Conditions() if self.conditions is None else read_conditions(self.conditions)
+
+    @property
+    def users(self) -> int:
+        return len(self.inputs)
+
+    @property
+    def nodes(self) -> list[str]:
+        """The names of the user nodes."""
+        return [name for name, _, _ in self.cohorts()]
+
+    def terms(self, run: str) -> Terms:
+        """What the board is told."""
+        return Terms(
+            run=run,
+            users=self.users,
+            nodes=self.processes,
+            deadline=self.deadline,
+            quorum=self.quorum,
+            join_deadline=self.join_deadline,
+        )
+
+    def cohorts(self) -> Iterator[tuple[str, int, int]]:
+        """Name, first user and number of users of each user node: parts as equal as can be."""
+        for number, part in enumerate(np.array_split(np.arange(self.users), self.processes)):
+            yield f"node-{number}", int(part[0]), len(part)
+
+    def _check_descriptors(self) -> None:
+        needed = SPARE_DESCRIPTORS + DESCRIPTORS_A_NODE * self.processes
+        hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+        if hard != resource.RLIM_INFINITY and needed > hard:
+            most = (hard - SPARE_DESCRIPTORS) // DESCRIPTORS_A_NODE
+            raise BadInput(
+                f"{self.processes} processes need {needed} open files and this machine allows {hard}; "
+                f"give at most {most} processes or raise `ulimit -Hn`"
+            )
+
+
+def check_ports(port: int) -> None:
+    """Post, feed and desk get three ports in a row, and all three must be free."""
+    if not 1 <= port <= 65533:
+        raise BadInput(f"--port {port} cannot be used; give a number from 1 to 65533")
+    for number in range(port, port + 3):
+        with socket.socket() as trial:
+            trial.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                trial.bind(("127.0.0.1", number))
+            except OSError as error:
+                why = "is in use" if error.errno == errno.EADDRINUSE else f"cannot be bound ({error.strerror})"
+                raise BadInput(f"port {number} {why}; choose another --port or leave it out") from error
