@@ -98,7 +98,7 @@ def bounds(workload: Workload, epsilon: float, users: int, histogram: Floats | N
     return Bounds(
         gamma_lower=factors.lower,
         gamma_upper=factors.upper,
-        floor=_typical([floor(workload, guess, epsilon, users) for guess in guesses]),
+        floor=max(floor(workload, guess, epsilon, users) for guess in guesses),
         lower_bound=math.sqrt(lowest.mse),
     )
 
@@ -140,16 +140,11 @@ def _option(
         name=name,
         protocol=protocol,
         rounds=protocol.claim.rounds,
-        predicted_rmse=_typical([protocol.predicted_rmse(guess) for guess in guesses]),
+        predicted_rmse=max(protocol.predicted_rmse(guess) for guess in guesses),
         worst_rmse=protocol.predicted_rmse(),
         bytes_up=_bytes_up(protocol),
         bytes_down=float(sum(_size(step.broadcast) for step in protocol.rounds)),
     )
-
-
-def _typical(errors: list[float]) -> float:
-    """The geometric mean: a protocol that is twice as good for one guess may be twice as bad for another."""
-    return math.exp(sum(math.log(max(error, 1e-300)) for error in errors) / len(errors))
 
 
 def _bytes_up(protocol: Pairwise) -> float:

@@ -9,7 +9,6 @@ each user finds its exact range over all k inputs itself: privacy needs nothing 
 Where users are split, no user meets itself: the mean over all splits is the U-statistic itself, for any diagonal.
 """
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -100,7 +99,7 @@ class Tuned(Pairwise):
         guesses = [histogram] if histogram is not None else prediction.public_guesses(workload)
         kinds = ENCODINGS if workload.size <= LARGEST_CATEGORIES else (ByVector.kind,)
         tries = [replace(draft, encoding=kind, shares=cls.spread(share)) for kind in kinds for share in VECTOR_SHARES]
-        return min(tries, key=lambda tried: sum(math.log(tried._sketched(guess)) for guess in guesses))
+        return min(tries, key=lambda tried: max(tried._sketched(guess) for guess in guesses))
 
     def with_codebook(self) -> Self:
         """The fewest candidates whose variance is nearly that of the most, each with its best t."""
