@@ -31,7 +31,7 @@ class Hung:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        users = ("--users", "60000", "--processes", "3", "--out", str(folder))
+        users = ("--users", "60000", "--processes", "3", "--restarts", "0", "--out", str(folder))
         self.launcher = subprocess.Popen(
             [*COMMAND, "run", *PROBLEM, *users], cwd=ROOT, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True
         )
