@@ -39,7 +39,7 @@ def write_parquet(conversation: Conversation, path: Path) -> int:
         import pyarrow
         import pyarrow.parquet
     except ImportError as error:
-        raise BadInput("Parquet needs pyarrow: install parley-ldp[export], or use --format jsonl") from error
+        raise BadInput("Parquet needs pyarrow: install it (pip install pyarrow), or use --format jsonl") from error
     layouts = _layouts(conversation)
     types = {name: _arrow_type(pyarrow, *each) for name, each in layouts.items()}
     schema = pyarrow.schema(
