@@ -1,11 +1,13 @@
 """The sequence diagram as data: bands of marks. A mark is an arrow, a broken arrow, or a sign on a lane."""
 
-from collections import Counter
+import re
+from collections import Counter, deque
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
+from emulator.board import LAUNCHER_NAME
 from emulator.messages import (
     Abort,
     Announce,
@@ -30,7 +32,10 @@ End = str | int
 MOST_ROUNDS = 12
 MOST_FRAMES = 64
 MOST_SIGNS = 40
+# What is said only when every node has its seat; faults before that wait until the lanes are known.
+AFTER_SEATING = (Roster, Setup, Announce, Replies, Close, Result, Abort)
 # What became of a message: these never arrived as they were sent, so their arrow breaks off.
+VICTIM = re.compile(r"fault \d+: (\S+) ")
 LOST = ("loss", "partition", "drop", "corrupt")
 
 
@@ -72,7 +77,7 @@ class Band:
 
     def record(self) -> dict[str, Any]:
         """For the page: too many frames become one arrow a lane."""
-        marks = self.marks
+        marks = sorted(self.marks, key=lambda mark: mark.sequence)
         if self.frames > MOST_FRAMES:
             marks = [each for each in marks if each.kind != Replies.kind] + list(self.merged.values())
             marks.sort(key=lambda mark: mark.sequence)
@@ -86,6 +91,7 @@ class Diagram:
         self.seats: dict[str, Ready] = {}
         self._arrivals: dict[str, tuple[int, float]] = {}
         self.lanes: Lanes | None = None
+        self._early: deque[tuple[int, float, str, Message]] = deque(maxlen=MOST_SIGNS)
         self.protocol: Protocol | None = None
         self.bands = [Band("start-up", None)]
         self.rounds = 0
@@ -98,8 +104,10 @@ class Diagram:
     def take(self, sequence: int, seconds: float, sender: str, message: Message) -> None:
         """Draw one message, if it can be drawn."""
         if isinstance(message, Ready):
-            self.seats.setdefault(message.node, message)
-            self._arrivals.setdefault(message.node, (sequence, seconds))
+            self._arrive(sequence, seconds, message)
+            return
+        if self.lanes is None and not isinstance(message, AFTER_SEATING):
+            self._early.append((sequence, seconds, sender, message))
             return
         if isinstance(message, Announce):
             self.rounds += 1
@@ -111,10 +119,27 @@ class Diagram:
             return
         if self.lanes is None:
             self._seat()
-        for mark in self._marks(sequence, seconds, sender, message):
-            self._keep(mark)
+            for early in self._early:
+                self._draw(*early)
+        self._draw(sequence, seconds, sender, message)
         if isinstance(message, Close) and message.missing:
             self._missing(sequence, seconds)
+
+    def _draw(self, sequence: int, seconds: float, sender: str, message: Message) -> None:
+        for mark in self._marks(sequence, seconds, sender, message):
+            self._keep(mark)
+
+    def _arrive(self, sequence: int, seconds: float, ready: Ready) -> None:
+        if ready.node in self.seats:
+            return
+        self.seats[ready.node] = ready
+        self._arrivals[ready.node] = (sequence, seconds)
+        if self.lanes is None:
+            return
+        if not self.lanes.add(ready):
+            self.undrawn["nodes that came late"] += 1
+        for lane in self.lanes.of_node(ready.node)[:1]:
+            self._keep(self._mark(sequence, seconds, ready, lane, BOARD))
 
     def _seat(self) -> None:
         """The lanes are known once the board has closed the table."""
@@ -173,15 +198,16 @@ class Diagram:
     def _event(self, sequence: int, seconds: float, message: Event) -> list[Mark]:
         """A lost message breaks off on its way; anything else is a sign on the lane it happened to."""
         assert self.lanes is not None
-        places: list[End] = [*self.lanes.of_node(message.node)[:1]]
-        if message.node in (ANALYST, BOARD):
-            places = [message.node]
+        # The launcher's own reports name the process it struck.
+        struck = VICTIM.match(message.detail) if message.node == LAUNCHER_NAME else None
+        node = message.node if struck is None else struck[1]
+        places: list[End] = [node] if node in (ANALYST, BOARD) else [*self.lanes.of_node(node)[:1]]
         if not places:
             self.undrawn["faults of parties without a lane"] += 1
             return []
         (lane,) = places
         lines = [cut(message.detail)] if message.detail else []
-        title = cut(f"{message.event} at {message.node}", 80)
+        title = cut(f"{message.event} at {node}", 80)
         if message.event not in LOST or lane == BOARD:
             return [self._mark(sequence, seconds, message, lane, lane, title=title, lines=lines, sign=True)]
         downward = message.detail.startswith("down")
@@ -267,6 +293,8 @@ class Diagram:
         merged = [band for band in self.bands if band.frames > MOST_FRAMES]
         if merged:
             notes.append(f"{plural(len(merged), 'round')} with more than {MOST_FRAMES} frames: one arrow a lane each.")
+        if lanes.by == "user" and any(seat.users > 1 for seat in self.seats.values()):
+            notes.append("What a node says or suffers as a whole is drawn at the first of its users.")
         if lanes.by == "group":
             notes.append(f"Start-up messages of {plural(len(self.seats), 'node')} are not drawn.")
         notes += [f"Also not drawn: {count:,} {what}." for what, count in self.undrawn.items()]

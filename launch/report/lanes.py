@@ -26,39 +26,56 @@ class Lane:
 
 
 class Lanes:
-    """Who is drawn where. Made once every node has taken its seat."""
+    """Who is drawn where. Made when the board has closed the table; a node that comes later gets a lane at the end."""
 
     def __init__(self, seats: Iterable[Ready]) -> None:
         ordered = sorted(seats, key=lambda seat: seat.first)
         users = sum(seat.users for seat in ordered)
-        self.by: Literal["user", "node", "group"]
+        self.by: Literal["user", "node", "group"] = "group"
+        self.lanes: list[Lane] = []
+        self._nodes: dict[str, list[int]] = {}
         if users <= MOST_LANES:
-            self.by, parts = "user", [[seat] for seat in ordered for _ in range(seat.users)]
+            self.by, parts = "user", [[seat] for seat in ordered]
         elif len(ordered) <= MOST_LANES:
             self.by, parts = "node", [[seat] for seat in ordered]
         else:
-            edges = np.linspace(0, len(ordered), GROUPS + 1).astype(int)
-            self.by = "group"
-            parts = [ordered[start:stop] for start, stop in pairwise(edges.tolist())]
-        self._nodes: dict[str, list[int]] = {}
-        for index, part in enumerate(parts):
-            for seat in part:
-                self._nodes.setdefault(seat.node, []).append(index)
-        self.lanes = tuple(self._lanes(parts))
-        self._firsts = np.array([lane.first for lane in self.lanes], np.int64)
+            edges = np.linspace(0, len(ordered), GROUPS + 1).astype(int).tolist()
+            parts = [ordered[start:stop] for start, stop in pairwise(edges)]
+        for part in parts:
+            self._add(part)
+        self._sort()
 
-    def _lanes(self, parts: list[list[Ready]]) -> Iterable[Lane]:
-        for index, part in enumerate(parts):
-            head, users = part[0], sum(seat.users for seat in part)
-            if self.by == "user":
-                first = head.first + index - self._nodes[head.node][0]
-                yield Lane(label=str(first), title=f"user {first} on {head.node}", first=first, users=1)
-            elif self.by == "node":
-                title = f"{head.node}: {plural(users, 'user')} from {head.first} on"
-                yield Lane(label=head.node, title=title, first=head.first, users=users)
-            else:
-                title = f"{plural(len(part), 'node')}, {head.node} to {part[-1].node}: {plural(users, 'user')}"
-                yield Lane(label=f"{len(part)} nodes", title=title, first=head.first, users=users)
+    def add(self, seat: Ready) -> bool:
+        """A lane for a node that came late; False if there is no room for it."""
+        if seat.node in self._nodes or len(self.lanes) + (seat.users if self.by == "user" else 1) > MOST_LANES:
+            return False
+        self._add([seat])
+        self._sort()
+        return True
+
+    def _add(self, part: list[Ready]) -> None:
+        before = len(self.lanes)
+        self.lanes += self._made(part)
+        for seat in part:
+            self._nodes[seat.node] = list(range(before, len(self.lanes)))
+
+    def _made(self, part: list[Ready]) -> list[Lane]:
+        head, users = part[0], sum(seat.users for seat in part)
+        if self.by == "user":
+            return [
+                Lane(label=str(user), title=f"user {user} on {head.node}", first=user, users=1)
+                for user in range(head.first, head.first + users)
+            ]
+        if self.by == "node" or len(part) == 1:
+            title = f"{head.node}: {plural(users, 'user')} from {head.first} on"
+            return [Lane(label=head.node, title=title, first=head.first, users=users)]
+        title = f"{plural(len(part), 'node')}, {head.node} to {part[-1].node}: {plural(users, 'user')}"
+        return [Lane(label=f"{len(part)} nodes", title=title, first=head.first, users=users)]
+
+    def _sort(self) -> None:
+        firsts = np.array([lane.first for lane in self.lanes], np.int64)
+        self._order = np.argsort(firsts, kind="stable")
+        self._firsts = firsts[self._order]
 
     def of_node(self, name: str) -> list[int]:
         """The lanes a node's users are in; none for a node without a seat."""
@@ -66,7 +83,8 @@ class Lanes:
 
     def of_users(self, users: Users) -> NDArray[np.intp]:
         """The lane of each user."""
-        return np.maximum(np.searchsorted(self._firsts, users, side="right") - 1, 0)
+        place = np.maximum(np.searchsorted(self._firsts, users, side="right") - 1, 0)
+        return self._order[place]
 
     def count(self, users: Users) -> NDArray[np.int64]:
         """How many of these users are in each lane."""

@@ -85,7 +85,7 @@ def who(users: Users) -> str:
     if first == last:
         return f"user {first}"
     span = f"users {first} to {last}"
-    return span if last - first + 1 == len(users) else f"{len(users):,} of {span}"
+    return span if last - first + 1 == len(users) else f"among {span}"
 
 
 def headline(message: Message) -> str:

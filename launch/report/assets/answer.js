@@ -11,7 +11,7 @@ function renderAnswer(model) {
   const answer = model.answer;
   if (!answer) {
     const words = model.outcome === "running" ? "The analyst has not answered yet." : "The record holds no answer.";
-    body.replaceChildren(none(words));
+    body.replaceChildren(none(words), checks(model));
     return;
   }
   const half = (answer.high - answer.low) / 2;
@@ -26,7 +26,23 @@ function renderAnswer(model) {
       `Without privacy it would be ${figure(answer.truth)}, which only an emulation knows: the error is ` +
       `${figure(answer.error, 3)}, and an error of about ${figure(answer.predicted_rmse, 3)} was predicted.`));
   }
-  body.replaceChildren(...parts, drawAnswer(answer, widthOf(body)));
+  body.replaceChildren(...parts, drawAnswer(answer, widthOf(body)), checks(model));
+}
+
+const CHECKS = {
+  integrity: ["the record is whole", "the record is damaged", "record not checked"],
+  rounds: ["rounds as declared", "rounds not as declared", "rounds not checked"],
+  privacy: ["privacy kept", "privacy broken", "privacy not certain"],
+  result: ["answer recomputed", "answer differs", "answer not recomputed"],
+};
+const SIGNS = { pass: "\u2713", fail: "\u2717", unknown: "?" };
+
+function checks(model) {
+  return make("ul", { class: "checks", "aria-label": "Checks" }, Object.entries(model.verdicts).map(([name, check]) => {
+    const words = CHECKS[name]?.[["pass", "fail", "unknown"].indexOf(check.verdict)] || `${name}: ${check.verdict}`;
+    return make("li", {}, make("span", { class: `pill ${check.verdict}` }, `${SIGNS[check.verdict] || ""} ${words}`),
+      check.reason ? make("span", { class: "reason" }, check.reason) : null);
+  }));
 }
 
 function drawAnswer(answer, width) {

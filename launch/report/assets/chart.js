@@ -9,7 +9,7 @@ function ticks(low, high, wanted) {
   const power = 10 ** Math.floor(Math.log10(raw));
   const step = power * ([1, 2, 5].find((each) => each * power >= raw * 0.999) || 10);
   const found = [];
-  for (let index = Math.ceil(low / step - 1e-9); index * step <= high + step * 1e-9; index += 1) found.push(index * step);
+  for (let index = Math.ceil(low / step - 1e-9); index * step <= high + step * 1e-9; index += 1) found.push(index * step || 0);
   return found;
 }
 const tidy = (value) => signed(String(Number(value.toPrecision(6))));

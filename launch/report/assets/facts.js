@@ -1,4 +1,3 @@
-const CHECKS = { integrity: "Record whole", rounds: "Rounds as declared", privacy: "Privacy kept", result: "Answer recomputed" };
 const OUTCOMES = {
   completed: "completed", failed: "failed", aborted: "stopped", truncated: "record cut off", altered: "record altered", running: "running",
 };
@@ -35,7 +34,7 @@ function renderFacts(model) {
     rows.push(fact("Privacy", `\u03b5 = ${figure(facts.epsilon)}` + (facts.delta ? `, \u03b4 = ${figure(facts.delta)}` : "")));
   }
   if (facts.users) {
-    const replied = facts.replied === null ? "" : `, ${count(facts.replied)} answered all they were asked`;
+    const replied = facts.replied === null ? "" : `, ${count(facts.replied)} of them answered all`;
     rows.push(fact("Users", `${count(facts.users)}${replied}`));
   }
   rows.push(fact("Nodes", count(facts.nodes)));
@@ -43,10 +42,6 @@ function renderFacts(model) {
   if (facts.bytes_up !== null) rows.push(fact("Bytes a user", `${size(facts.bytes_up)} up, ${size(facts.bytes_down)} down`));
   rows.push(fact("Time", duration(facts.seconds)));
   if (facts.began) rows.push(fact("Began", new Date(facts.began * 1000).toISOString().replace("T", " ").slice(0, 19) + " UTC"));
-  for (const [name, check] of Object.entries(model.verdicts)) {
-    const reason = check.reason ? make("span", { class: "reason" }, check.reason) : null;
-    rows.push(fact(CHECKS[name] || name, make("span", { class: `pill ${check.verdict}` }, check.verdict), reason));
-  }
   const parameters = Object.entries(facts.parameters);
   const more = parameters.length
     ? make("details", {}, make("summary", {}, "Parameters of the protocol"),

@@ -1,5 +1,5 @@
 // The table of messages and its filters. The state outlives a new model, so that a live page keeps what was typed.
-const PAGE = 200;
+const PAGE = 50;
 const filters = { round: "", kind: "", who: "", shown: PAGE };
 
 function usersOf(row) {

@@ -6,10 +6,9 @@ let chosen = 0;
 function placeLanes(diagram, width) {
   const least = diagram.by === "user" ? 22 : 58;
   const lanes = diagram.lanes.length;
-  const room = width - GUTTER - 34 - 92 - 50;
-  const step = Math.min(240, Math.max(least, room / Math.max(1, lanes)));
   const analyst = GUTTER + 34, board = analyst + 92;
-  const first = board + Math.max(46, Math.min(step, 110));
+  const step = Math.min(240, Math.max(least, (width - 50 - board) / Math.max(1, lanes)));
+  const first = board + Math.max(58, step);
   return { analyst, board, lane: (index) => first + index * step, end: first + Math.max(0, lanes - 1) * step, step };
 }
 const placeOf = (places, end) => (typeof end === "number" ? places.lane(end) : places[end]);
