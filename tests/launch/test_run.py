@@ -123,7 +123,7 @@ def test_text_and_lines(parley: Parley) -> None:
     said = parley("run", *PROBLEM, "--users", 40, "--processes", 2, "--seed", 1)
     assert said.code == 0
     assert [line.split()[0] for line in said.out.splitlines()] == (
-        ["estimate", "truth", "privacy", "rounds", "replied", "bytes", "seconds", "files"]
+        ["estimate", "truth", "privacy", "rounds", "replied", "bytes", "seconds", "files", "again"]
     )
     assert "3 declared, 3 observed" in said.out
     assert "not private" in said.err
