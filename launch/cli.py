@@ -1,5 +1,6 @@
 """`parley`: finds the command, runs it, and turns what went wrong into one sentence and an exit code."""
 
+import difflib
 import os
 import sys
 import traceback
@@ -25,7 +26,35 @@ COMMANDS = {
     "show": "Show the records of a transcript.",
     "keys": "Make the keys of encrypted links.",
     "node": "Start a board, an analyst or a user node by hand.",
+    "completion": "Print the script that completes `parley` in your shell.",
 }
+EXAMPLES = {
+    "run": "parley run --statistic kendall --levels 8x8 --epsilon 4 --users 2000",
+    "plan": "parley plan --statistic kendall --levels 8x8 --epsilon 1 --users 50000",
+    "sweep": "parley sweep --statistic kendall --levels 4x4 --epsilon 1 --users 1000,10000 --protocol all --trials 20",
+    "audit": "parley audit runs/latest",
+    "replay": "parley replay runs/latest --role all",
+    "report": "parley report runs/latest",
+    "diff": "parley diff runs/latest runs/latest",
+    "export": "parley export runs/latest --out replies.parquet",
+    "protocols": "parley protocols",
+    "show": "parley show runs/latest --round 1",
+    "keys": "parley keys keys --nodes 4",
+    "node": "parley node user --help",
+    "completion": "parley completion bash",
+}
+WELCOME = f"""Parley runs private protocols as real conversations. Three commands to start with:
+
+  {EXAMPLES["plan"]}
+      Which protocol is best for my statistic, my users and my epsilon?
+
+  {EXAMPLES["run"]}
+      Run it between real processes, everything on record.
+
+  {EXAMPLES["audit"]}
+      What does the record prove about rounds, privacy and the result?
+
+`parley --help` lists all commands; `parley COMMAND --help` explains one and shows an example."""
 
 
 class Commands(click.Group):
@@ -36,9 +65,12 @@ class Commands(click.Group):
 
     def get_command(self, context: click.Context, name: str) -> click.Command | None:
         if name not in COMMANDS:
-            return None
+            near = difflib.get_close_matches(name, COMMANDS, n=1)
+            hint = f"did you mean {near[0]}?" if near else "`parley --help` lists them all"
+            raise BadInput(f"there is no command {name!r}; {hint}")
         command = getattr(import_module(f"launch.commands.{name}"), name)
         assert isinstance(command, click.Command)
+        command.epilog = f"Example: {EXAMPLES[name]}"
         return command
 
     def format_commands(self, context: click.Context, formatter: click.HelpFormatter) -> None:
@@ -46,14 +78,17 @@ class Commands(click.Group):
             formatter.write_dl(list(COMMANDS.items()))
 
 
-@click.command(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
+@click.command(cls=Commands, invoke_without_command=True, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(release(), prog_name="parley")
 @debug_option
-def parley() -> None:
+@click.pass_context
+def parley(context: click.Context) -> None:
     """Interactive local-differential-privacy protocols as messages between processes.
 
     Exit codes: 0 good; 1 a check failed; 2 bad usage or bad input; 3 the run could not finish.
     """
+    if context.invoked_subcommand is None:
+        click.echo(WELCOME)
 
 
 def exit_code(error: BaseException) -> int:

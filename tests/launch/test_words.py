@@ -1,0 +1,80 @@
+"""What a stranger reads: the welcome, the help, and examples that work word for word."""
+
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from launch.cli import COMMANDS, EXAMPLES, run
+
+ROOT = Path(__file__).parents[2]
+
+
+def spoken(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    environment = {"PYTHONPATH": str(ROOT), "PATH": "/usr/bin:/bin", "OPENBLAS_NUM_THREADS": "1"}
+    command = [sys.executable, "-m", "launch.cli", *arguments]
+    return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=280)
+
+
+def test_without_arguments_there_are_three_commands_to_start_with(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run([]) == 0
+    welcome = capsys.readouterr().out
+    assert [line.split()[1] for line in welcome.splitlines() if line.startswith("  parley ")] == [
+        "plan",
+        "run",
+        "audit",
+    ]
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_command_explains_itself(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run([name, "--help"]) == 0
+    assert "Example: " + EXAMPLES[name] in " ".join(capsys.readouterr().out.split())
+
+
+def test_the_examples_work_one_after_the_other(tmp_path: Path) -> None:
+    assert list(EXAMPLES) == list(COMMANDS)
+    for name, example in EXAMPLES.items():
+        done = spoken(tmp_path, *shlex.split(example)[1:])
+        assert done.returncode == 0, f"{name}: {done.stdout}{done.stderr}"
+    assert (tmp_path / "replies.parquet").exists()
+
+
+@pytest.mark.parametrize(
+    ("typed", "sentence"),
+    [
+        (["rnu"], "there is no command 'rnu'; did you mean run?"),
+        (["run", "--statistic", "kendal", "--levels", "4x4", "--epsilon", "1", "--users", "9"], "kendall"),
+        (["plan", "--statistic", "kendall", "--levels", "4", "--epsilon", "1", "--users", "9"], "such as 16x16"),
+        (
+            [
+                "run",
+                "--statistic",
+                "gini-diversity",
+                "--levels",
+                "4",
+                "--epsilon",
+                "1",
+                "--users",
+                "9",
+                "--protocol",
+                "tree-round",
+            ],
+            "did you mean three-round",
+        ),
+        (["audit", "nowhere"], "is no run"),
+    ],
+)
+def test_errors_say_what_to_type_instead(typed: list[str], sentence: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(typed) == 2
+    said = capsys.readouterr().err
+    assert sentence in said
+    assert len(said.splitlines()) == 1
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_completion_scripts(shell: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["completion", shell]) == 0
+    assert "_PARLEY_COMPLETE" in capsys.readouterr().out
