@@ -1,0 +1,84 @@
+"""A user node that dies once, at a chosen point of its second round.
+
+`python -m tests.nodes.fragile POINT MARK ...` takes the options of nodes.user. The file MARK says that it died.
+"""
+
+import os
+import signal
+import sys
+import time
+from functools import partial
+from pathlib import Path
+
+import nodes.user
+from emulator.codec import decode
+from emulator.messages import Message, Replies
+from emulator.roles import CohortRole, Commit
+from emulator.transport import NodePort
+from nodes.journal import Journal
+
+POINTS = ("before the journal", "torn journal", "after the journal", "between chunks", "before the acknowledgement")
+ROUND = 2
+CHUNK = 8
+# Long enough for libzmq's thread to pass on what it was given before the process ends.
+FLUSH_SECONDS = 0.2
+
+
+class Death:
+    """Waits for its point."""
+
+    def __init__(self, point: str, mark: Path) -> None:
+        self.point, self.mark = point, mark
+
+    def at(self, point: str) -> None:
+        if point == self.point and not self.mark.exists():
+            self.mark.touch()
+            os.kill(os.getpid(), signal.SIGKILL)
+
+
+class FragileJournal(Journal):
+    def __init__(self, death: Death, path: Path) -> None:
+        super().__init__(path)
+        self._death = death
+
+    def write(self, commit: Commit) -> None:
+        if commit.round == ROUND:
+            self._death.at("before the journal")
+            if self._death.point == "torn journal" and not self._death.mark.exists():
+                os.write(self._handle, b'{"run": "table", "rou')
+                self._death.at("torn journal")
+        super().write(commit)
+        if commit.round == ROUND:
+            self._death.at("after the journal")
+
+
+class FragilePort(NodePort):
+    def __init__(self, death: Death, port: NodePort) -> None:
+        self._death, self._port = death, port
+
+    async def receive(self, timeout: float) -> list[bytes]:
+        return await self._port.receive(timeout)
+
+    async def send(self, frame: bytes) -> None:
+        await self._port.send(frame)
+        message: Message = decode(frame)
+        if isinstance(message, Replies) and message.round == ROUND and not self._death.mark.exists():
+            time.sleep(FLUSH_SECONDS)
+            self._death.at("between chunks")
+            if message.chunk == message.chunks - 1:
+                self._death.at("before the acknowledgement")
+
+    def close(self) -> None:
+        self._port.close()
+
+
+def main(point: str, mark: Path, options: list[str]) -> None:
+    death, connect = Death(point, mark), nodes.user.connect_node
+    nodes.user.Journal = partial(FragileJournal, death)  # type: ignore[misc,assignment]
+    nodes.user.connect_node = lambda *given: FragilePort(death, connect(*given))  # type: ignore[assignment]
+    nodes.user.CohortRole = partial(CohortRole, chunk=CHUNK)  # type: ignore[misc,assignment]
+    nodes.user.main(options)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], Path(sys.argv[2]), sys.argv[3:])
