@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from emulator.arithmetic import one_thread
 from emulator.codec import encode
 from emulator.coins import coins
 from emulator.errors import LocalProtocolError, RemoteProtocolError
@@ -185,7 +186,9 @@ class AnalystRole:
         self.replied += self._heard[-1][1].replies
         if self._heard[-1][1].replies == 0:
             return Abort(run=self.run, outcome="failed", reason=f"no usable reply in round {self.round}")
-        conclusion = self.protocol.conclude(tuple(self._heard))
+        # The same replies must give the same bits, here and when the record is replayed.
+        with one_thread():
+            conclusion = self.protocol.conclude(tuple(self._heard))
         if not isinstance(conclusion, Estimate):
             return self._open(conclusion)
         return Result(
