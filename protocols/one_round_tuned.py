@@ -254,7 +254,7 @@ def _label_weight(workload: Workload, approximation: Approximation, epsilon: flo
     """
     if not isinstance(workload, AreaUnderCurve):
         return 0.0
-    guess = _rising_scores(workload.levels)
+    guess = rising_scores(workload.levels)
     radius = approximation.factors.radius
     drafts = [
         OneRoundTuned(
@@ -271,7 +271,8 @@ def _label_weight(workload: Workload, approximation: Approximation, epsilon: flo
     return min(drafts, key=lambda draft: draft.predicted_rmse(guess)).weight
 
 
-def _rising_scores(levels: int) -> Floats:
+def rising_scores(levels: int) -> Floats:
+    """A public guess of scores and labels: one positive in four, likelier the higher the score."""
     scores = np.arange(levels)
     negative, positive = 0.75 * (levels - scores), 0.25 * (scores + 1.0)
     joint: Floats = np.stack([negative, positive], axis=1).reshape(-1) * 2 / (levels * (levels + 1))
