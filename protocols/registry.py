@@ -6,7 +6,7 @@ from typing import Any, ClassVar, Self
 from typing import Protocol as Interface
 
 from emulator.errors import BadInput
-from emulator.protocol import Protocol, Round
+from emulator.protocol import Protocol, Round, Trust
 from protocols.frequency import FrequencyGrr, FrequencyOue, FrequencySubset
 from protocols.hierarchical import Hierarchical
 from protocols.linear_queries import MatrixMechanism
@@ -15,6 +15,8 @@ from protocols.one_round import OneRound
 from protocols.one_round_tuned import OneRoundTuned
 from protocols.outside import outside
 from protocols.quantise import Quantise
+from protocols.shuffled import Shuffled
+from protocols.split_and_mix import SplitAndMix
 from protocols.three_round import ThreeRound
 from protocols.three_round_tuned import ThreeRoundTuned
 from protocols.two_round import TwoRound
@@ -50,30 +52,52 @@ def register(kind: type[Any]) -> type[Any]:
     return kind
 
 
-def names() -> list[str]:
-    """Every registered name, in the order of registration; those from outside come last."""
+def names(trust: Trust = "nobody") -> list[str]:
+    """The registered names, in the order of registration; those from outside come last.
+
+    Protocols that ask users to trust a shuffler are listed only to those who say they do.
+    """
     for kind in outside():
         register(kind)
-    return list(_PROTOCOLS)
+    return [name for name, kind in _PROTOCOLS.items() if trust == "shuffler" or not needs_shuffler(kind)]
+
+
+def needs_shuffler(kind: type[Any]) -> bool:
+    """Whether a protocol's replies must go through a shuffler."""
+    return bool(getattr(kind, "needs_shuffler", False))
 
 
 def lookup(name: str) -> type[Any]:
     """The class behind a name, or BadInput with the nearest one."""
-    if name not in _PROTOCOLS and name not in names():
+    if name not in _PROTOCOLS and name not in names("shuffler"):
         near = difflib.get_close_matches(name, _PROTOCOLS, n=1)
         hint = f"; did you mean {near[0]}?" if near else f"; known are {', '.join(_PROTOCOLS)}"
         raise BadInput(f"there is no protocol {name!r:.80}{hint}")
     return _PROTOCOLS[name]
 
 
-def design(name: str, workload: Workload, *, epsilon: float, users: int) -> Protocol:
-    """The protocol for a workload with everything chosen that a person did not choose; `auto` chooses it too."""
+def design(
+    name: str,
+    workload: Workload,
+    *,
+    epsilon: float,
+    users: int,
+    delta: float | None = None,
+    crowd: int | None = None,
+) -> Protocol:
+    """The protocol for a workload with everything chosen that a person did not choose; `auto` chooses it too.
+
+    `delta` and `crowd` are for protocols that trust a shuffler; the others promise epsilon without them.
+    """
     if name == "auto":
         # The planner asks all protocols, so it can only be loaded once they are known.
         from protocols.planner import choose
 
         return check_rounds(choose(workload, epsilon, users))
-    protocol: Protocol = lookup(name).design(workload, epsilon=epsilon, users=users)
+    kind = lookup(name)
+    given = {"delta": delta, "crowd": crowd} if needs_shuffler(kind) else {}
+    chosen = {key: value for key, value in given.items() if value is not None}
+    protocol: Protocol = kind.design(workload, epsilon=epsilon, users=users, **chosen)
     return check_rounds(protocol)
 
 
@@ -108,5 +132,7 @@ for _kind in (
     Reduction,
     Quantise,
     Hierarchical,
+    Shuffled,
+    SplitAndMix,
 ):
     register(_kind)
