@@ -2,6 +2,7 @@
 
 import difflib
 import os
+import signal
 import sys
 import traceback
 from importlib import import_module
@@ -126,8 +127,13 @@ def run(arguments: list[str] | None = None) -> int:
 
 
 def main() -> None:
-    """The console script."""
-    sys.exit(run())
+    """The console script. Who interrupts twice gets the same exit code as who does so once."""
+    try:
+        code = run()
+    except KeyboardInterrupt:
+        code = INTERRUPTED
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    sys.exit(code)
 
 
 if __name__ == "__main__":
