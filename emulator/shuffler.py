@@ -123,6 +123,7 @@ class ShufflerRole:
         self._batch: list[Replies] = []
         self._alone = False
         self._opened = 0.0
+        self._began: float | None = None
         self._reminded = 0.0
         self._patience = self.patience
         self._answers: Mapping[type[Message], Callable[[Any, float], Said]] = {
@@ -178,7 +179,13 @@ class ShufflerRole:
         return [word for message in list(self._early.values()) for word in self.hear(message, now)]
 
     def tick(self, now: float) -> Said:
-        """What the passing of time demands: a reminder, or the batch at the deadline."""
+        """What the passing of time demands: going on without late nodes, a reminder, the batch at the deadline."""
+        if self._began is None:
+            self._began = now
+        if self.state is Shuffler.GATHERING and now - self._began > self.terms.join_deadline:
+            present = sum(guest.users for guest in self.guests.values())
+            said: Said = [Up(self.ready)] if present and present >= self.terms.quorum * self.terms.users else []
+            return said + self._settle(said, now)
         if self.state is not Shuffler.OPEN:
             return []
         if now - self._opened > self.terms.deadline:

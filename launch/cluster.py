@@ -6,10 +6,12 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 from emulator.board import ANALYST_NAME, BOARD_NAME, LAUNCHER_NAME
 from emulator.codec import pack
 from emulator.errors import BadInput, LocalProtocolError, ParleyError
+from emulator.shuffler import SHUFFLER_NAME
 from emulator.witness import Witness
 from launch.chaos import plan_strikes
 from launch.folder import RunFolder
@@ -19,7 +21,7 @@ from launch.keeper import Keeper
 from launch.keyring import Keyring, make_keyring, parties
 from launch.layout import Layout
 from launch.orders import Orders
-from launch.processes import Exit, Processes, last_lines
+from launch.processes import Exit, Order, Processes, last_lines
 from launch.progress import Progress
 from nodes.common import read_addresses
 
@@ -40,7 +42,7 @@ class Cluster:
         self.progress = progress
         self.follower = Follower(
             folder.transcript,
-            nodes=layout.processes,
+            nodes=layout.terms("check").nodes,
             users=layout.users,
             declared=layout.protocol.claim.rounds,
         )
@@ -72,7 +74,7 @@ class Cluster:
         if layout.conditions is not None:
             folder.conditions.write_bytes(layout.conditions.read_bytes())
         if layout.secure:
-            self._keyring = make_keyring(folder.keys, parties(layout.nodes))
+            self._keyring = make_keyring(folder.keys, parties(layout.nodes, shuffler=layout.shuffled))
         elif layout.keys is not None:
             self._keyring = Keyring(folder=layout.keys)
 
@@ -81,10 +83,15 @@ class Cluster:
             orders=Orders(self.layout, self.folder, self._keyring),
             processes=processes,
             follower=self.follower,
-            strikes=plan_strikes(self.layout.weather, (BOARD_NAME, ANALYST_NAME, *self.layout.nodes)),
+            strikes=plan_strikes(self.layout.weather, (BOARD_NAME, ANALYST_NAME, *self._middle, *self.layout.nodes)),
             restarts=self.layout.restarts,
             herald=self._herald,
         )
+
+    @property
+    def _middle(self) -> tuple[str, ...]:
+        """Who stands between users and board."""
+        return (SHUFFLER_NAME,) if self.layout.shuffled else ()
 
     def _herald(self) -> Herald:
         security = None if self._keyring is None else self._keyring.security(LAUNCHER_NAME)
@@ -92,15 +99,21 @@ class Cluster:
 
     def _start(self, processes: Processes, keeper: Keeper) -> None:
         processes.prepare(self.folder.plan, rehearse=self.layout.processes >= REHEARSE_FROM)
-        processes.spawn([keeper.orders.board()])
+        self._raise(processes, keeper.orders.board(), self.folder.addresses)
+        if self.layout.shuffled:
+            self._raise(processes, keeper.orders.shuffler(), self.folder.shuffler_addresses)
+        keeper.begin()
+
+    def _raise(self, processes: Processes, order: Order, addresses: Path) -> None:
+        """Start one whom others connect to, and wait until it says where it is."""
+        processes.spawn([order])
         left = self.layout.restarts
-        while not self.folder.addresses.exists():
+        while not addresses.exists():
             for exit in processes.exits(0.005):
-                if exit.status >= 0 or left == 0:
+                if exit.status >= 0 or left == 0 or exit.name != order.name:
                     raise self._stillborn(exit)
                 left -= 1
-                processes.spawn([keeper.orders.board()])
-        keeper.begin()
+                processes.spawn([order])
 
     def _watch(self, processes: Processes, keeper: Keeper) -> None:
         """Until the board has ended; then give the others a moment to hear so and leave."""
@@ -134,7 +147,7 @@ class Cluster:
 
     def _stillborn(self, exit: Exit) -> ParleyError:
         said = last_lines(self.folder.log(exit.name), 1)
-        text = said[0].removeprefix("parley: ") if said else f"the board {exit.cause}"
+        text = said[0].removeprefix("parley: ") if said else f"the {exit.name} {exit.cause}"
         return BadInput(text) if exit.status == 2 else LocalProtocolError(text)
 
     def _name(self, exit: Exit) -> None:
@@ -149,7 +162,7 @@ class Cluster:
         self._name(exit)
         self._hosted.pop(exit.name, None)
         present = sum(self._hosted.values())
-        if exit.name in (BOARD_NAME, ANALYST_NAME) or present < self.layout.quorum * self.layout.users:
+        if exit.name in (BOARD_NAME, ANALYST_NAME, SHUFFLER_NAME) or present < self.layout.quorum * self.layout.users:
             raise LocalProtocolError(
                 f"{exit.name} {exit.cause} and the run cannot finish without it; see {self.folder.log(exit.name)}"
             )

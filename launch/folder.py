@@ -51,6 +51,10 @@ class RunFolder:
     def addresses(self) -> Path:
         return self.path / "state" / "addresses.json"
 
+    @property
+    def shuffler_addresses(self) -> Path:
+        return self.path / "state" / "shuffler.json"
+
     def log(self, name: str) -> Path:
         return self.path / "logs" / f"{name}.log"
 

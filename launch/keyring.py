@@ -8,6 +8,7 @@ from emulator.board import ANALYST_NAME, BOARD_NAME, LAUNCHER_NAME
 from emulator.errors import BadInput
 from emulator.messages import NAME
 from emulator.security import Security, read_allowed, read_keys, write_allowed, write_keys
+from emulator.shuffler import SHUFFLER_NAME
 from emulator.sockets import make_keys
 
 
@@ -25,13 +26,21 @@ class Keyring:
         return self.folder / "board.public"
 
     @property
+    def shuffler_key(self) -> Path:
+        return self.folder / "shuffler.public"
+
+    @property
     def allowed(self) -> Path:
         return self.folder / "allowed.public"
 
-    def arguments(self, name: str) -> dict[str, object]:
-        """What a node's command line says about keys."""
-        other = {"--allowed": self.allowed} if name == BOARD_NAME else {"--board-key": self.board_key}
-        return {"--keys": self.pair(name), **other}
+    def arguments(self, name: str, server: str = BOARD_NAME) -> dict[str, object]:
+        """What a node's command line says about keys; `server` is whom it connects to, the board or a shuffler."""
+        found: dict[str, object] = {"--keys": self.pair(name)}
+        if name in (BOARD_NAME, SHUFFLER_NAME):
+            found["--allowed"] = self.allowed
+        if name != BOARD_NAME:
+            found["--board-key"] = self.shuffler_key if server == SHUFFLER_NAME else self.board_key
+        return found
 
     def security(self, name: str) -> Security:
         """What a peer of the board needs to speak under this name."""
@@ -48,9 +57,9 @@ class Keyring:
                 raise BadInput(f"{self.pair(name)} is not the key that is listed for {name}; make keys anew")
 
 
-def parties(nodes: Iterable[str]) -> list[str]:
+def parties(nodes: Iterable[str], *, shuffler: bool = False) -> list[str]:
     """All who need a pair of keys when these user nodes take part."""
-    return [BOARD_NAME, ANALYST_NAME, LAUNCHER_NAME, *nodes]
+    return [BOARD_NAME, ANALYST_NAME, LAUNCHER_NAME, *([SHUFFLER_NAME] if shuffler else []), *nodes]
 
 
 def make_keyring(folder: Path, names: Iterable[str]) -> Keyring:
@@ -73,5 +82,7 @@ def make_keyring(folder: Path, names: Iterable[str]) -> Keyring:
             write_allowed(ring.board_key, {keys.public: name})
         else:
             allowed[keys.public] = name
+        if name == SHUFFLER_NAME:
+            write_allowed(ring.shuffler_key, {keys.public: name})
     write_allowed(ring.allowed, allowed)
     return ring

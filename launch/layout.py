@@ -56,7 +56,7 @@ class Layout:
         if self.keys is not None and self.secure:
             raise BadInput("--keys and --secure contradict each other: keys from a folder, or fresh ones")
         if self.keys is not None:
-            Keyring(folder=self.keys).check(parties(self.nodes))
+            Keyring(folder=self.keys).check(parties(self.nodes, shuffler=self.shuffled))
 
     @cached_property
     def weather(self) -> Conditions:
@@ -68,16 +68,21 @@ class Layout:
         return len(self.inputs)
 
     @property
+    def shuffled(self) -> bool:
+        """Whether a shuffler stands between the users and the board."""
+        return self.protocol.claim.trusts == "shuffler"
+
+    @property
     def nodes(self) -> list[str]:
         """The names of the user nodes."""
         return [name for name, _, _ in self.cohorts()]
 
     def terms(self, run: str) -> Terms:
-        """What the board is told."""
+        """What the board is told; to it, a shuffler is one node that hosts everybody."""
         return Terms(
             run=run,
             users=self.users,
-            nodes=self.processes,
+            nodes=1 if self.shuffled else self.processes,
             deadline=self.deadline,
             quorum=self.quorum,
             join_deadline=self.join_deadline,

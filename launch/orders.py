@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from emulator.board import ANALYST_NAME, BOARD_NAME
+from emulator.shuffler import SHUFFLER_NAME
 from launch.folder import RunFolder
 from launch.keyring import Keyring
 from launch.layout import Layout
@@ -13,6 +14,8 @@ from nodes.common import read_addresses
 # A crowd of users must not keep board and analyst, whom all of them wait for, from the processor.
 CROWD = 64
 CROWD_NICENESS = 10
+# The shuffler must be done before the board gives a round up.
+SHUFFLER_SHARE = 0.9
 
 
 class Orders:
@@ -44,8 +47,25 @@ class Orders:
         arguments = {"--run": self._folder.run, "--plan": self._folder.plan, **self._link()}
         return self._order(ANALYST_NAME, ANALYST_NAME, arguments)
 
+    def shuffler(self) -> Order:
+        """The shuffler, at free ports or, when it comes back, at its old ones."""
+        terms = self._layout.terms(self._folder.run)
+        arguments = {
+            "--run": terms.run,
+            "--users": terms.users,
+            "--nodes": self._layout.processes,
+            "--own-addresses": self._folder.shuffler_addresses,
+            "--deadline": SHUFFLER_SHARE * terms.deadline,
+            "--quorum": terms.quorum,
+            "--join-deadline": SHUFFLER_SHARE * terms.join_deadline,
+            **self._link(),
+        }
+        return self._order(SHUFFLER_NAME, SHUFFLER_NAME, arguments)
+
     def users(self) -> Iterator[Order]:
-        """Every user node."""
+        """Every user node; with a shuffler it takes the board's place before them."""
+        claim = self._layout.protocol.claim
+        front = {"--addresses": self._folder.shuffler_addresses} if self._layout.shuffled else {}
         for name, first, users in self._layout.cohorts():
             arguments = {
                 "--node": name,
@@ -53,8 +73,11 @@ class Orders:
                 "--users": users,
                 "--witness": self._folder.witness,
                 "--journal": self._folder.journal(name),
-                "--cap": self._layout.protocol.claim.epsilon,
+                "--cap": claim.epsilon,
+                "--delta-cap": claim.delta,
+                "--trust": claim.trusts,
                 **self._link(),
+                **front,
             }
             yield self._order(name, "user", arguments)
 
@@ -62,6 +85,8 @@ class Orders:
         """The order for a node that was running before."""
         if name == ANALYST_NAME:
             return self.analyst()
+        if name == SHUFFLER_NAME:
+            return self.shuffler()
         if name != BOARD_NAME:
             return next(order for order in self.users() if order.name == name)
         bound = read_addresses(self._folder.addresses)
@@ -76,7 +101,8 @@ class Orders:
 
     def _order(self, name: str, node: str, arguments: dict[str, object]) -> Order:
         if self._keyring is not None:
-            arguments = {**arguments, **self._keyring.arguments(name)}
+            server = SHUFFLER_NAME if node == "user" and self._layout.shuffled else BOARD_NAME
+            arguments = {**arguments, **self._keyring.arguments(name, server)}
         words = tuple(str(word) for pair in arguments.items() for word in pair)
         niceness = CROWD_NICENESS if node == "user" and self._layout.processes >= CROWD else 0
         return Order(name=name, node=node, arguments=words, log=self._folder.log(name), niceness=niceness)

@@ -45,6 +45,7 @@ OPTIONS = (
     click.option("--users", type=int, metavar="N", help="Synthetic data: how many users there are."),
     click.option("--synthetic", metavar="NAME", help="Which synthetic data the users hold."),
     click.option("--epsilon", type=float, required=True, help="The privacy every user is promised."),
+    click.option("--delta", type=float, help="The delta of protocols that trust a shuffler.  [default: 1e-6]"),
     click.option("--seed", type=int, help="Make data and noise repeatable; such a run is not private."),
     click.option(
         "--protocol",
@@ -72,6 +73,7 @@ class ProblemFlags:
     users: int | None = None
     synthetic: str | None = None
     epsilon: float
+    delta: float | None = None
     seed: int | None = None
     protocol: str = "auto"
 
@@ -84,6 +86,7 @@ class Problem:
     inputs: Inputs
     epsilon: float
     seed: int | None
+    delta: float | None = None
     clipped: Mapping[str, int] = field(default_factory=dict)
 
     @property
@@ -98,9 +101,14 @@ class Problem:
         """From the operating system, or from the seed of an experiment."""
         return fresh_key() if self.seed is None else key_from_seed(self.seed)
 
-    def protocol(self, name: str) -> Protocol:
-        """The named protocol for this problem; where it splits users, into groups drawn for this run."""
-        return salted(design(name, self.workload, epsilon=self.epsilon, users=self.users), self._salt())
+    def protocol(self, name: str, quorum: float = 1.0) -> Protocol:
+        """The named protocol for this problem; where it splits users, into groups drawn for this run.
+
+        A shuffler must not post fewer replies than the quorum, so privacy is computed for so many.
+        """
+        crowd = min(self.users, max(2, math.ceil(quorum * self.users)))
+        made = design(name, self.workload, epsilon=self.epsilon, users=self.users, delta=self.delta, crowd=crowd)
+        return salted(made, self._salt())
 
     def _salt(self) -> int:
         """Public, so it must say nothing about the coins."""
@@ -136,6 +144,7 @@ def make_problem(flags: ProblemFlags) -> Problem:
         inputs=encoded.indices,
         epsilon=flags.epsilon,
         seed=flags.seed,
+        delta=flags.delta,
         clipped={name: count for name, count in encoded.clipped.items() if count},
     )
 

@@ -2,7 +2,6 @@
 
 import asyncio
 import itertools
-import json
 import logging
 import signal
 import time
@@ -31,7 +30,7 @@ from emulator.messages import (
 from emulator.security import Security
 from emulator.transcript import TranscriptReader, TranscriptWriter
 from emulator.transport import BROADCAST, REPLY, BoardPort, Received
-from nodes.common import GOOD, UNFINISHED, board_security, run_to_exit
+from nodes.common import GOOD, UNFINISHED, board_security, run_to_exit, write_addresses
 from nodes.reopen import bind, open_record
 
 FAREWELL_SECONDS = 2.0
@@ -226,19 +225,13 @@ async def serve_board(
         node = BoardNode(role, port, open_record(transcript, terms.run), transcript)
         node.restore(time.monotonic())
         if addresses is not None:
-            _write_addresses(addresses, port.addresses)
+            write_addresses(addresses, port.addresses)
         for number in (signal.SIGINT, signal.SIGTERM):
             asyncio.get_running_loop().add_signal_handler(number, node.stop, f"stopped by {number.name}")
         await node.serve()
     finally:
         port.close()
     return GOOD if isinstance(role.ending, Result) else UNFINISHED
-
-
-def _write_addresses(path: Path, bound: BoardAddresses) -> None:
-    fresh = path.with_suffix(".new")
-    fresh.write_text(json.dumps({"post": bound.post, "feed": bound.feed, "desk": bound.desk}))
-    fresh.replace(path)
 
 
 @click.command(name="board")

@@ -1,4 +1,4 @@
-"""What the three processes share: options of the command line, logging, exit codes."""
+"""What the processes share: options of the command line, logging, exit codes."""
 
 import asyncio
 import functools
@@ -72,9 +72,9 @@ class BoardLink:
         if self.keys is None or self.board_key is None:
             raise BadInput("--keys and --board-key belong together: our own pair, and the board's public key")
         names = {name: key for key, name in read_allowed(self.board_key).items()}
-        if set(names) != {"board"}:
+        if set(names) not in ({"board"}, {"shuffler"}):
             raise BadInput(f"{self.board_key} does not hold the board's public key alone; see `parley keys`")
-        return Security(keys=read_keys(self.keys), server=names["board"])
+        return Security(keys=read_keys(self.keys), server=next(iter(names.values())))
 
     def under(self, port: Port, node: str) -> Port | FaultyPort:
         """The port itself, or the port under the conditions of a file."""
@@ -88,6 +88,13 @@ def read_addresses(path: Path) -> BoardAddresses:
         return BoardAddresses(**{name: str(found[name]) for name in ("post", "feed", "desk")})
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise BadInput(f"the board's addresses cannot be read from {path}: {error}") from error
+
+
+def write_addresses(path: Path, bound: BoardAddresses) -> None:
+    """Say where others find us, whole or not at all."""
+    fresh = path.with_suffix(".new")
+    fresh.write_text(json.dumps({"post": bound.post, "feed": bound.feed, "desk": bound.desk}))
+    fresh.replace(path)
 
 
 LINK_OPTIONS = (

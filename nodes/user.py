@@ -11,7 +11,7 @@ import numpy as np
 from emulator.codec import decode, encode, open_envelope
 from emulator.errors import BadInput, LocalProtocolError, RemoteProtocolError
 from emulator.messages import Announce, Message, Ready, Refusal, Reminder, Setup
-from emulator.protocol import Inputs
+from emulator.protocol import Inputs, Trust
 from emulator.roles import Cohort, CohortRole, Commit
 from emulator.sockets import connect_node
 from emulator.transport import NodePort
@@ -103,6 +103,8 @@ async def serve_user(
     cap: float,
     journal: Path,
     link: BoardLink,
+    trusts: Trust = "nobody",
+    delta_cap: float = 0.0,
 ) -> int:
     """Connect and take part to the end."""
     memory = Journal(journal)
@@ -115,6 +117,8 @@ async def serve_user(
         build=build,
         run=memory.run,
         commitments=memory.commitments,
+        trusts=trusts,
+        delta_cap=delta_cap,
     )
     port = link.under(connect_node(link.board(), link.security()), node)
     try:
@@ -146,6 +150,14 @@ def read_inputs(path: Path) -> Inputs:
 @click.option("--state", type=click.Path(path_type=Path), help="Folder for coin key and journal; one a run.")
 @click.option("--journal", type=click.Path(path_type=Path), help="Journal of answered rounds [default: in --state].")
 @click.option("--cap", type=float, required=True, help="The most epsilon these users give away.")
+@click.option("--delta-cap", type=float, default=0.0, show_default=True, help="The most delta they accept.")
+@click.option(
+    "--trust",
+    type=click.Choice(["nobody", "shuffler"]),
+    default="nobody",
+    show_default=True,
+    help="Whom they trust: without a shuffler, the cap bounds what their own replies give away.",
+)
 def main(
     link: BoardLink,
     node: str,
@@ -156,6 +168,8 @@ def main(
     state: Path | None,
     journal: Path | None,
     cap: float,
+    delta_cap: float,
+    trust: Trust,
 ) -> None:
     """Run a user node: defend its users, answer each round once."""
 
@@ -169,7 +183,17 @@ def main(
             raise BadInput(
                 "a user node needs --inputs and --state, or in an emulation --witness, --users and --journal"
             )
-        return await serve_user(node=node, first=first, inputs=mine, key=key, cap=cap, journal=diary, link=link)
+        return await serve_user(
+            node=node,
+            first=first,
+            inputs=mine,
+            key=key,
+            cap=cap,
+            journal=diary,
+            link=link,
+            trusts=trust,
+            delta_cap=delta_cap,
+        )
 
     run_to_exit(work())
 

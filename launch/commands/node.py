@@ -1,4 +1,4 @@
-"""`parley node`: the three processes of a run, each to be started by hand on its own host."""
+"""`parley node`: the processes of a run, each to be started by hand on its own host."""
 
 from importlib import import_module
 
@@ -8,6 +8,7 @@ NODES = {
     "board": "Number every message, write it down, deliver it.",
     "analyst": "Ask in rounds, fold the replies, say the estimate.",
     "user": "Host users, defend them, answer each round once.",
+    "shuffler": "Gather replies, forget who sent them, post them mixed.",
 }
 
 
@@ -31,4 +32,4 @@ class Nodes(click.Group):
 
 @click.command(cls=Nodes)
 def node() -> None:
-    """Start a board, an analyst or a user node by hand."""
+    """Start a board, an analyst, a user node or a shuffler by hand."""

@@ -32,16 +32,22 @@ def example_claim(name: str) -> Claim:
 @debug_option
 def protocols(as_json: bool) -> None:
     """List the protocols there are: name, rounds, kind of interaction, one line each."""
-    claims = {name: example_claim(name) for name in names()}
+    claims = {name: example_claim(name) for name in names("shuffler")}
     rows = [
-        {"name": name, "rounds": claim.rounds, "interaction": claim.interaction, "summary": lookup(name).summary}
+        {
+            "name": name,
+            "rounds": claim.rounds,
+            "interaction": claim.interaction,
+            "trusts": claim.trusts,
+            "summary": lookup(name).summary,
+        }
         for name, claim in claims.items()
     ]
     if as_json:
         click.echo(json.dumps(rows, indent=2))
         return
     table = Table(box=box.SIMPLE_HEAD)
-    for heading in ("name", "rounds", "interaction", "summary"):
+    for heading in ("name", "rounds", "interaction", "trusts", "summary"):
         table.add_column(heading, justify="right" if heading == "rounds" else "left")
     for row in rows:
         table.add_row(*(str(value) for value in row.values()))

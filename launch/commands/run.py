@@ -60,7 +60,7 @@ def run(
     """Run a protocol between processes on this machine and print the estimate."""
     problem = make_problem(flags)
     layout = Layout(
-        protocol=problem.protocol(flags.protocol),
+        protocol=problem.protocol(flags.protocol, quorum),
         inputs=problem.inputs,
         key=problem.coin_key(),
         processes=_processes(processes, process_per_user, problem.users),
