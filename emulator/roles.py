@@ -5,6 +5,7 @@ or random state; the same roles run in memory and over sockets, and both give th
 """
 
 import hashlib
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import Enum, auto
@@ -96,10 +97,15 @@ class AnalystRole:
         self.run = run
         self.state = Analyst.WAITING
         self.pending: list[Message] = []
-        self.rejected = 0
+        self.rejections: Counter[str] = Counter()
         self.replied = 0
         self._heard: list[tuple[Broadcast, Tally]] = []
         self._tally: Tally | None = None
+
+    @property
+    def rejected(self) -> int:
+        """Replies that no honest user would have sent and that count for nothing."""
+        return self.rejections.total()
 
     @property
     def round(self) -> int:
@@ -171,12 +177,12 @@ class AnalystRole:
         try:
             check_arrays(f"replies of {replies.node}", replies.columns, step.reply, len(replies.users))
         except RemoteProtocolError:
-            self.rejected += len(replies.users)
+            self.rejections[replies.node] += len(replies.users)
             return
         good = step.check(broadcast, replies.columns) & step.speaks(replies.users)
         columns = replies.columns
         if not good.all():
-            self.rejected += int((~good).sum())
+            self.rejections[replies.node] += int((~good).sum())
             columns = {name: column[good] for name, column in columns.items()}
         self._heard[-1] = (broadcast, tally + step.tally(broadcast, columns))
 
@@ -198,8 +204,12 @@ class AnalystRole:
             low=conclusion.interval95[0],
             high=conclusion.interval95[1],
             replied=self.replied,
-            details=conclusion.details,
+            details=self._with_rejections(conclusion.details),
         )
+
+    def _with_rejections(self, details: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Whose replies were left out, and how many: there for all to see."""
+        return {**details, "rejected": dict(self.rejections)} if self.rejections else details
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -87,6 +87,7 @@ _CAUSES = {
     zmq.Event.ACCEPT_FAILED: "no more open files",
     zmq.Event.HANDSHAKE_FAILED_NO_DETAIL: "handshake broken off",
     zmq.Event.HANDSHAKE_FAILED_PROTOCOL: "no keys or the wrong board's key",
+    zmq.Event.DISCONNECTED: "connection broken off: its process ended, or it sent more than a frame may have",
 }
 log = logging.getLogger("transport")
 
@@ -329,16 +330,26 @@ class _Sockets:
         return channel
 
     def count_refusals(self, channel: _Channel, refused: Counter[str]) -> None:
-        """Count who was turned away. Without a free descriptor libzmq tries again without end: that we hear once."""
+        """Count who was turned away. Without a free descriptor libzmq tries again without end: that we hear once.
+
+        A peer that announces a frame beyond MAXMSGSIZE is cut off, and libzmq does not say that this was why.
+        """
+        guests: set[int] = set()
 
         def notice(event: zmq.Event, value: int) -> None:
+            if event == zmq.Event.HANDSHAKE_SUCCEEDED:
+                guests.add(value)
+                return
+            if event == zmq.Event.DISCONNECTED and value not in guests:
+                return
+            guests.discard(value)
             refused[_CAUSES[event]] += 1
             if event == zmq.Event.ACCEPT_FAILED and channel not in self._deaf:
                 self._deaf.add(channel)
                 log.error("connections cannot be accepted at %s: %s", channel.endpoint, os.strerror(value))
                 channel.socket.disable_monitor()
 
-        self._watch(channel, sum(_CAUSES), notice)
+        self._watch(channel, sum(_CAUSES) | zmq.Event.HANDSHAKE_SUCCEEDED, notice)
 
     def count_connections(self, channel: _Channel) -> Callable[[], int]:
         """A function that tells how many connections a listening socket has at the moment."""
