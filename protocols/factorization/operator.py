@@ -18,6 +18,9 @@ from emulator.errors import BadInput
 from emulator.randomizer import Floats
 from protocols.factorization.guard import check_size
 
+# Numbers in the table of all columns that a factor may keep: 16 MiB.
+LARGEST_TABLE = 1 << 21
+
 
 class Factor(ABC):
     """An l x k matrix that is known by what it does."""
@@ -62,7 +65,14 @@ class Factor(ABC):
             raise BadInput(f"inputs should be a vector of whole numbers, got {inputs.dtype} {inputs.shape}")
         if inputs.size and (int(inputs.min()) < 0 or int(inputs.max()) >= self.inputs):
             raise BadInput(f"inputs should lie in 0..{self.inputs - 1}, got {inputs.min()}..{inputs.max()}")
+        # A big cohort holds every input many times over: each column is then worked out once and copied.
+        if len(inputs) >= self.inputs and self.rows * self.inputs <= LARGEST_TABLE:
+            return self._table[inputs.astype(np.int64)]
         return self._columns(inputs.astype(np.int64))
+
+    @cached_property
+    def _table(self) -> Floats:
+        return self._columns(np.arange(self.inputs))
 
     def apply(self, histogram: Floats) -> Floats:
         """A h for a vector (k,), or A H for a matrix (k, m)."""

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from emulator.randomizer import Columns, Floats, Integers, Shape
-from protocols.randomizers.directional import Directional, blocks
+from protocols.randomizers.directional import STEP, Directional, blocks
 from protocols.randomizers.exact import Words
 from protocols.randomizers.expansion import all_directions, one_direction
 
@@ -45,8 +45,14 @@ class Seeded(Directional):
     def _scores(self, seeds: Words, points: Floats) -> Floats:
         """<g_b, x> / |g_b|: sums of whole numbers below 2^53, so neither BLAS nor the order of sums matters."""
         directions = all_directions(seeds, self.half, self.ambient)
-        norms = np.sqrt(np.einsum("nbd,nbd->nb", directions, directions))
-        scores: Floats = np.matmul(directions, points) / norms[:, :, None]
+        norms = np.sqrt(np.vecdot(directions, directions))
+        if points.ndim == 2:
+            # One product of two matrices instead of one for each seed.
+            flat = directions.reshape(-1, self.ambient) @ points
+            products = flat.reshape(len(seeds), self.half, -1)
+        else:
+            products = np.matmul(directions, points)
+        scores: Floats = products / norms[:, :, None]
         return scores
 
     def _directions(self, reply: Columns) -> Iterator[tuple[slice, Floats]]:
@@ -58,8 +64,24 @@ class Seeded(Directional):
 
     def _units(self, reply: Columns) -> Iterator[tuple[slice, Floats]]:
         for block, directions in self._directions(reply):
-            norms = np.sqrt(np.einsum("nd,nd->n", directions, directions))
+            norms = np.sqrt(np.vecdot(directions, directions))
             yield block, directions[:, : self.dimension] / norms[:, None]
+
+    def total(self, reply: Columns) -> Integers:
+        """As for every direction, in fewer steps: dividing by 2^36 and changing a sign round nothing."""
+        seeds, index = read(reply)
+        total = np.zeros(self.dimension, dtype=np.int64)
+        for block in blocks(len(seeds), self.ambient):
+            directions = one_direction(seeds[block], index[block] % self.half, self.ambient)
+            norms = np.sqrt(np.vecdot(directions, directions)) / STEP
+            units = directions[:, : self.dimension]
+            np.divide(units, norms[:, None], out=units)
+            np.rint(units, out=units)
+            # 2^16 rows of at most 2^36 add up to a whole number below 2^53, in any order.
+            sign = np.where(index[block] < self.half, 1.0, -1.0)
+            for start in range(0, len(units), 1 << 16):
+                total += (sign[start : start + (1 << 16)] @ units[start : start + (1 << 16)]).astype(np.int64)
+        return total
 
     def _shares(self, reply: Columns, weights: Floats) -> Iterator[Floats]:
         for _, directions in self._directions(reply):
