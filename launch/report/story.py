@@ -49,8 +49,8 @@ class Story:
         self.began = time if self.began is None else self.began
         self.ended, self.records, self.next = time, self.records + 1, record.sequence + 1
         seconds = time - self.began
-        self._count(message, size, time)
         self._hear(message, size, time, seconds)
+        self._count(message, size, time)
         self.diagram.take(record.sequence, seconds, record.sender, message)
         self.table.take(record.sequence, seconds, record.sender, message, size)
 

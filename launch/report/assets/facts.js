@@ -34,7 +34,7 @@ function renderFacts(model) {
     rows.push(fact("Privacy", `\u03b5 = ${figure(facts.epsilon)}` + (facts.delta ? `, \u03b4 = ${figure(facts.delta)}` : "")));
   }
   if (facts.users) {
-    const replied = facts.replied === null ? "" : `, ${count(facts.replied)} of them answered all`;
+    const replied = facts.replied === null || model.outcome === "running" ? "" : `, ${count(facts.replied)} of them answered all`;
     rows.push(fact("Users", `${count(facts.users)}${replied}`));
   }
   rows.push(fact("Nodes", count(facts.nodes)));
@@ -56,18 +56,21 @@ function renderProgress(model) {
   const section = byId("progress");
   section.hidden = model.outcome !== "running";
   if (section.hidden) return;
-  const round = model.rounds.at(-1);
-  const declared = model.facts.declared;
-  let words = `Waiting for the nodes: ${plural(model.facts.nodes, "node")} so far.`, share = 0;
-  if (round) {
-    const due = round.due === null ? "" : ` of ${count(round.due)}`;
-    words = `Round ${round.number}${declared ? ` of ${declared}` : ""}: ${count(round.replies)}${due} replies`;
-    share = round.due ? Math.min(1, round.replies / round.due) : 0;
-  }
-  const bar = make("div", {});
+  const rounds = model.rounds, declared = model.facts.declared || 0;
+  const last = rounds.at(-1);
+  const words = last
+    ? `Round ${last.number}${declared ? ` of ${declared}` : ""}: ${count(last.replies)}${last.due === null ? "" : ` of ${count(last.due)}`} replies`
+    : `Waiting for the nodes: ${plural(model.facts.nodes, "node")} so far.`;
+  const meters = make("div", { class: "meters" });
+  for (let index = 0; index < Math.min(12, Math.max(rounds.length, declared)); index += 1) meters.append(meter(rounds[index], index + 1));
+  bodyOf("progress").replaceChildren(make("p", { id: "progress-words" }, words), meters);
+}
+
+function meter(round, number) {
+  const share = !round ? 0 : round.seconds !== null ? 1 : round.due ? Math.min(1, round.replies / round.due) : 0;
+  const bar = make("div", { class: tone(number) });
   bar.style.width = `${(100 * share).toFixed(1)}%`;
-  const meter = make("div", {
-    class: "meter", role: "progressbar", "aria-label": "Replies in this round", "aria-valuemin": 0, "aria-valuemax": 100, "aria-valuenow": Math.round(100 * share),
+  return make("div", {
+    class: "meter", role: "progressbar", "aria-label": `Replies in round ${number}`, "aria-valuemin": 0, "aria-valuemax": 100, "aria-valuenow": Math.round(100 * share),
   }, bar);
-  bodyOf("progress").replaceChildren(make("p", { id: "progress-words" }, words), meter);
 }

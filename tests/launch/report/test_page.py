@@ -1,0 +1,141 @@
+"""The report in a browser: right pictures, filters, keyboard, layouts, contrast, and nothing from outside."""
+
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Page
+
+from emulator.transcript import TranscriptReader
+from launch.report.model import make_model
+from launch.report.page import write_page
+from tests.launch.report.conftest import ROUNDS, USERS, Visitor, expected_arrows
+from tests.launch.report.hostile import HOSTILE, write_hostile
+
+MARKS = "#sequence .mark[role=option]"
+# For every piece of visible text, its colour against the first background behind it that is not transparent.
+CONTRASTS = """() => {
+  const parse = (text) => text.match(/[\\d.]+/g).map(Number);
+  const light = (rgb) => rgb.slice(0, 3).map((v) => v / 255)
+    .map((v) => (v <= 0.03928 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4))
+    .reduce((sum, v, i) => sum + v * [0.2126, 0.7152, 0.0722][i], 0);
+  const behind = (element) => {
+    for (let each = element; each; each = each.parentElement) {
+      const colour = parse(getComputedStyle(each).backgroundColor);
+      if (colour.length === 3 || colour[3] === 1) return colour;
+    }
+    return [255, 255, 255];
+  };
+  const found = [];
+  for (const element of document.querySelectorAll("body *")) {
+    const own = [...element.childNodes].some((node) => node.nodeType === 3 && node.textContent.trim());
+    const drawn = element.getClientRects().length && !["SCRIPT", "STYLE", "NOSCRIPT"].includes(element.tagName);
+    if (!own || !drawn) continue;
+    const style = getComputedStyle(element);
+    const ink = light(parse(element instanceof SVGElement ? style.fill : style.color)), paper = light(parse(
+      getComputedStyle(element).backgroundColor.endsWith(", 0)") ? behind(element).join() : style.backgroundColor));
+    found.push([(Math.max(ink, paper) + 0.05) / (Math.min(ink, paper) + 0.05), element.textContent.slice(0, 40)]);
+  }
+  return found;
+}"""
+
+
+@pytest.fixture
+def address(small: Path) -> str:
+    return (small / "report.html").as_uri()
+
+
+def count_rows(page: Page) -> int:
+    return page.locator("#messages tbody tr").count()
+
+
+def test_every_message_is_an_arrow(visitor: Visitor, small: Path, address: str) -> None:
+    page = visitor.open(address)
+    assert page.locator(MARKS).count() == expected_arrows(small)
+    assert page.locator("#sequence .mark.replies").count() == ROUNDS * USERS
+    assert page.locator("#sequence .mark.broken").count() == 0
+    assert page.locator("#replies figure").count() == ROUNDS
+    assert page.locator("#loss .bar").count() >= 1
+    assert page.locator("#run").text_content() == TranscriptReader(small / "transcript.parley").run
+
+
+def test_nothing_is_fetched(visitor: Visitor, address: str) -> None:
+    visitor.open(address).wait_for_load_state("networkidle")
+    assert visitor.requests == [address]
+
+
+def test_the_answer_is_the_recorded_one(visitor: Visitor, small: Path, address: str) -> None:
+    answer = make_model(small / "transcript.parley")["answer"]
+    said = visitor.open(address).locator("#answer .big").text_content() or ""
+    assert float(said.split()[0].replace("−", "-")) == pytest.approx(answer["estimate"], rel=1e-3)
+
+
+def test_filters(visitor: Visitor, address: str) -> None:
+    page = visitor.open(address)
+    everything = count_rows(page)
+    page.select_option("#filter-round", "2")
+    assert set(page.locator("#messages tbody tr td:nth-child(5)").all_text_contents()) == {"2"}
+    assert 0 < count_rows(page) < everything
+    page.select_option("#filter-kind", "replies")
+    page.fill("#filter-who", "4")
+    assert count_rows(page) == 1
+    assert page.locator("#messages tbody td.what").text_content() == "3 replies: users 3 to 5"
+    page.fill("#filter-who", "node-0")
+    assert page.locator("#messages tbody td.name").all_text_contents() == ["node-0"]
+    page.fill("#filter-who", "nobody")
+    assert count_rows(page) == 0
+    page.click("text=Clear")
+    page.wait_for_function(f"document.querySelectorAll('#messages tbody tr').length === {everything}")
+
+
+def test_a_message_tells_what_it_holds(visitor: Visitor, address: str) -> None:
+    page = visitor.open(address)
+    page.locator("#sequence .mark.replies").first.hover(force=True)
+    assert "reply of user" in page.locator("#tip").inner_text()
+    page.mouse.move(0, 0)
+    assert not page.locator("#tip").is_visible()
+
+
+def test_keyboard(visitor: Visitor, address: str) -> None:
+    page = visitor.open(address)
+    page.locator("#facts summary").focus()
+    page.keyboard.press("Tab")
+    focused = "document.activeElement.getAttribute('aria-label')"
+    first = page.evaluate(focused)
+    assert first.startswith("ready")
+    assert page.locator("#tip").is_visible()
+    page.keyboard.press("ArrowDown")
+    assert page.evaluate(focused) != first
+    page.keyboard.press("End")
+    assert page.evaluate(focused).startswith("result")
+    assert page.locator(f"{MARKS}[tabindex='0']").count() == 1
+    assert page.locator(f"{MARKS}[aria-selected=true]").count() == 1
+    page.keyboard.press("Home")
+    assert page.evaluate(focused) == first
+
+
+@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
+@pytest.mark.parametrize("width", [1280, 390, 320])
+def test_layouts(visitor: Visitor, address: str, width: int, dark: bool) -> None:
+    page = visitor.open(address, width=width, dark=dark)
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    worst = min(page.evaluate(CONTRASTS))
+    assert worst[0] >= 4.5, worst
+    assert page.locator("h1, h2").count() >= 8
+    unnamed = page.locator("svg[role=img]:not([aria-label]), [role=region]:not([aria-label]), input:not(label input)")
+    assert unnamed.count() == 0
+
+
+def test_reduced_motion(visitor: Visitor, address: str) -> None:
+    page = visitor.open(address, reduced_motion="reduce")
+    assert page.evaluate("document.getAnimations().length") == 0
+
+
+def test_hostile_words_stay_words(visitor: Visitor, tmp_path: Path) -> None:
+    page_file = tmp_path / "report.html"
+    write_page(page_file, make_model(write_hostile(tmp_path / "transcript.parley")))
+    page = visitor.open(page_file.as_uri())
+    assert HOSTILE[:30] in (page.locator("#alert").text_content() or "")
+    assert page.locator("#faults td").filter(has_text="<img").count() > 0
+    assert page.locator("img, iframe, a[href^=javascript]").count() == 0
+    assert page.evaluate("window.broken") is None
+    assert visitor.requests == [page_file.as_uri()]
