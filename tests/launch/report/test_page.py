@@ -113,8 +113,7 @@ def test_keyboard(visitor: Visitor, address: str) -> None:
     assert page.evaluate(focused) == first
 
 
-@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
-@pytest.mark.parametrize("width", [1280, 390, 320])
+@pytest.mark.parametrize(("width", "dark"), [(1280, False), (1280, True), (390, False), (320, True)])
 def test_layouts(visitor: Visitor, address: str, width: int, dark: bool) -> None:
     page = visitor.open(address, width=width, dark=dark)
     assert page.evaluate("document.documentElement.scrollWidth") <= width
