@@ -105,9 +105,10 @@ async def serve_user(
     link: BoardLink,
     trusts: Trust = "nobody",
     delta_cap: float = 0.0,
+    durable: bool = True,
 ) -> int:
     """Connect and take part to the end."""
-    memory = Journal(journal)
+    memory = Journal(journal, durable=durable)
     role = CohortRole(
         node=node,
         first=first,
@@ -193,6 +194,8 @@ def main(
             link=link,
             trusts=trust,
             delta_cap=delta_cap,
+            # An emulation ends with its machine; a person's node must remember even if the power fails.
+            durable=witness is None,
         )
 
     run_to_exit(work())

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from typing import Any, ClassVar, Self
 from typing import Protocol as Interface
 
+from emulator.codec import pack
 from emulator.errors import BadInput
 from emulator.protocol import Protocol, Round, Trust
 from protocols.frequency import FrequencyGrr, FrequencyOue, FrequencySubset
@@ -38,7 +39,9 @@ class Registered(Interface):
     def from_parameters(cls, parameters: Mapping[str, Any]) -> Self: ...
 
 
+MOST_BUILT = 4
 _PROTOCOLS: dict[str, type[Any]] = {}
+_BUILT: dict[tuple[type[Any], bytes], Protocol] = {}
 
 
 def register(kind: type[Any]) -> type[Any]:
@@ -102,12 +105,22 @@ def design(
 
 
 def build(name: str, parameters: Mapping[str, Any]) -> Protocol:
-    """The protocol a Setup describes, or BadInput: the description comes from a stranger."""
-    try:
-        protocol: Protocol = lookup(name).from_parameters(parameters)
-    except (KeyError, TypeError, ValueError, AttributeError, MemoryError, OverflowError) as error:
-        raise BadInput(f"the parameters of {name:.80} make no sense: {error!s:.200}") from error
-    return check_rounds(protocol)
+    """The protocol a Setup describes, or BadInput: the description comes from a stranger.
+
+    Protocols are frozen, so equal descriptions give the same object: a node forked from one that has built it
+    before need not do so again.
+    """
+    kind, described = lookup(name), pack(parameters)
+    known = _BUILT.get((kind, described))
+    if known is None:
+        try:
+            known = check_rounds(kind.from_parameters(parameters))
+        except (KeyError, TypeError, ValueError, AttributeError, MemoryError, OverflowError) as error:
+            raise BadInput(f"the parameters of {name:.80} make no sense: {error!s:.200}") from error
+        if len(_BUILT) >= MOST_BUILT:
+            _BUILT.pop(next(iter(_BUILT)))
+        _BUILT[kind, described] = known
+    return known
 
 
 def check_rounds(protocol: Protocol) -> Protocol:
