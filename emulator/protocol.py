@@ -126,6 +126,10 @@ class Protocol(ABC):
     @abstractmethod
     def rounds(self) -> tuple[Round, ...]: ...
 
+    def delta_shown(self, replies: int) -> float:
+        """The delta that so many replies show at the claim's epsilon; it matters where users hide among each other."""
+        return self.claim.delta
+
     @property
     @abstractmethod
     def inputs(self) -> int:

@@ -8,6 +8,7 @@ import numpy as np
 
 from emulator.arithmetic import one_thread
 from emulator.audit.conversation import Conversation
+from emulator.audit.shuffled import bags, unmatched
 from emulator.audit.verdict import Progress, quiet
 from emulator.board import ANALYST_NAME
 from emulator.differences import Difference, compare_messages, compare_replies, reply_of
@@ -81,6 +82,8 @@ def replay_users(conversation: Conversation, witness: Witness, progress: Progres
     setup, protocol = speaking(conversation)
     if witness.run != setup.run:
         raise BadInput(f"the witness belongs to the run {witness.run}, the transcript to {setup.run}")
+    if protocol.claim.trusts == "shuffler":
+        return _replay_bags(conversation, protocol, witness)
     announces = {announce.round: announce for announce in reversed(conversation.announces)}
     size = conversation.reader.path.stat().st_size
     compared = 0
@@ -90,6 +93,20 @@ def replay_users(conversation: Conversation, witness: Witness, progress: Progres
         compared += len(replies.users)
         progress("users", record.offset, size)
         if difference is not None:
+            return Replay(role="users", compared=compared, difference=difference)
+    return Replay(role="users", compared=compared, difference=None)
+
+
+def _replay_bags(conversation: Conversation, protocol: Protocol, witness: Witness) -> Replay:
+    """Behind a shuffler replies have no users: the bag of all messages must be the witness's."""
+    compared = 0
+    for number, recorded, replayed in bags(conversation, protocol, witness):
+        sizes = [sum(len(each.whole(name)) for name in each.prints) for each in (recorded, replayed)]
+        foreign = unmatched(recorded, replayed)
+        compared += sizes[0]
+        if foreign is None or foreign:
+            said = {"messages": sizes[0], "not the witness's": "some" if foreign is None else foreign}
+            difference = Difference(round=number, user=None, recorded=said, replayed={"messages": sizes[1]})
             return Replay(role="users", compared=compared, difference=difference)
     return Replay(role="users", compared=compared, difference=None)
 

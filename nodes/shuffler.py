@@ -16,7 +16,7 @@ from emulator.addresses import BoardAddresses, descriptors_for, raise_file_limit
 from emulator.board import Terms
 from emulator.codec import decode, encode, envelope, open_envelope
 from emulator.errors import LocalProtocolError, RemoteProtocolError
-from emulator.messages import BROADCASTS, Message, Ready, Refusal, Replies, Result
+from emulator.messages import BROADCASTS, Message, Ready, Refusal, Reminder, Replies, Result
 from emulator.security import Security
 from emulator.shuffler import SHUFFLER_NAME, Said, Shuffler, ShufflerRole, Up
 from emulator.sockets import connect_node
@@ -35,6 +35,7 @@ from nodes.reopen import bind
 
 SILENCE_SECONDS = 0.5
 LONGEST_SILENCE = 60.0
+PATIENCE_SECONDS = 1.0
 FAREWELL_SECONDS = 2.0
 log = logging.getLogger("shuffler")
 
@@ -46,6 +47,7 @@ class ShufflerNode:
         self.role = role
         self.inner = inner
         self.outer = outer
+        self._posted = -PATIENCE_SECONDS
 
     async def serve(self) -> None:
         """Until the run is over; then say so until everybody has gone."""
@@ -95,6 +97,9 @@ class ShufflerNode:
             message = decode(open_envelope(sealed)[2])
             if not isinstance(message, BROADCASTS):
                 raise RemoteProtocolError(f"shuffler: a {message.kind} on the feed of broadcasts")
+            if isinstance(message, Reminder) and time.monotonic() - self._posted < PATIENCE_SECONDS:
+                # It was written before the board can have taken in what was just sent.
+                return
             await self.put(self.role.hear(message, time.monotonic()))
         except RemoteProtocolError as error:
             log.warning("dropped a broadcast: %s", error)
@@ -105,6 +110,7 @@ class ShufflerNode:
             if isinstance(each, Up):
                 log.info("posts %s", each.message.kind)
                 await self.outer.send(encode(each.message))
+                self._posted = time.monotonic()
             else:
                 self._publish(each.message)
 

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from emulator.errors import BadInput
-from emulator.protocol import Protocol
+from emulator.protocol import Protocol, Trust
 from emulator.randomizer import Floats, Shape
 from protocols import registry
 from protocols.factorization.lower_bounds import non_interactive_bound
@@ -53,9 +53,9 @@ class Bounds:
     lower_bound: float
 
 
-def statistics_names() -> list[str]:
+def statistics_names(trust: Trust = "nobody") -> list[str]:
     """The protocols that estimate a pairwise statistic; the others answer linear queries."""
-    return [name for name in registry.names() if issubclass(registry.lookup(name), Pairwise)]
+    return [name for name in registry.names(trust) if issubclass(registry.lookup(name), Pairwise)]
 
 
 def plan(
@@ -64,13 +64,15 @@ def plan(
     users: int,
     histogram: Floats | None = None,
     names: Iterable[str] | None = None,
+    trust: Trust = "nobody",
+    delta: float | None = None,
 ) -> list[Option]:
     """All protocols for this problem, best first; those that cannot be used for it are left out."""
     guesses = [checked_histogram(workload, histogram)] if histogram is not None else public_guesses(workload)
     options = []
-    for name in statistics_names() if names is None else names:
+    for name in statistics_names(trust) if names is None else names:
         try:
-            options.append(_option(name, workload, epsilon, users, guesses, histogram))
+            options.append(_option(name, workload, epsilon, users, guesses, histogram, delta))
         except BadInput:
             continue
     if not options:
@@ -129,13 +131,19 @@ def checked_histogram(workload: Workload, histogram: Floats) -> Floats:
 
 
 def _option(
-    name: str, workload: Workload, epsilon: float, users: int, guesses: list[Floats], histogram: Floats | None
+    name: str,
+    workload: Workload,
+    epsilon: float,
+    users: int,
+    guesses: list[Floats],
+    histogram: Floats | None,
+    delta: float | None,
 ) -> Option:
     kind: Any = registry.lookup(name)
     if histogram is not None and issubclass(kind, Tuned):
         protocol = kind.tailored(workload, epsilon=epsilon, users=users, histogram=guesses[0])
     else:
-        protocol = kind.design(workload, epsilon=epsilon, users=users)
+        protocol = registry.design(name, workload, epsilon=epsilon, users=users, delta=delta)
     return Option(
         name=name,
         protocol=protocol,

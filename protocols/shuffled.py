@@ -54,9 +54,7 @@ class Shuffled(OneRoundTuned):
         super().__post_init__()
         check_delta(self.delta)
         check_crowd(self.crowd, self.users)
-        if self.local_epsilon <= self.epsilon:
-            return
-        shown = delta_bound(of_choice(self.vector.choice), self.crowd, self.epsilon)
+        shown = self.delta_shown(self.crowd)
         if shown > self.delta:
             raise BadInput(
                 f"delta(eps; eps_0, n) <= delta fails: {shown:.3g} > {self.delta:g} for eps {self.epsilon:g}, "
@@ -127,6 +125,11 @@ class Shuffled(OneRoundTuned):
             trusts="shuffler",
             local_epsilon=max(self.local_epsilon, self.epsilon),
         )
+
+    def delta_shown(self, replies: int) -> float:
+        if self.local_epsilon <= self.epsilon:
+            return 0.0
+        return delta_bound(of_choice(self.vector.choice), replies, self.epsilon)
 
     @cached_property
     def vector(self) -> Codebook:

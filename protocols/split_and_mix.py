@@ -213,13 +213,19 @@ class SplitAndMix(NonInteractive):
                 f"needed are {wanted:.4g} for n = {self.crowd}, Q = 2^{self.bits}; take "
                 f"{shares_needed(wanted, self.bits, self.crowd)} shares"
             )
-        noise = delta_of_noise(self.epsilon, self.crowd * self.variance, *self.sensitivity)
-        slips = (1 + math.exp(self.epsilon)) * dimension * (2.0**-sigma + self.crowd * self.encoder.noise.slack)
-        if noise + slips > self.delta:
+        shown = self.delta_shown(self.crowd)
+        if shown > self.delta:
             raise BadInput(
-                f"delta_0 + (1 + e^eps)(d 2^-sigma + n d slack) <= delta fails: {noise:.3g} + {slips:.3g} > "
-                f"{self.delta:g}; take more noise or more users"
+                f"delta_0 + (1 + e^eps)(d 2^-sigma + n d slack) <= delta fails: {shown:.3g} > {self.delta:g}; "
+                "take more noise or more users"
             )
+
+    def delta_shown(self, replies: int) -> float:
+        """The right side of the formal guarantee's inequality for so many users."""
+        noise = delta_of_noise(self.epsilon, replies * self.variance, *self.sensitivity)
+        sigma = security_of(self.shares, self.bits, replies)
+        slips = math.exp2(-sigma) + replies * self.encoder.noise.slack
+        return noise + (1 + math.exp(self.epsilon)) * self.encoder.dimension * slips
 
     def mean(self, tally: Tally) -> Floats:
         """The mean of the users' vectors, with the noise."""

@@ -14,6 +14,7 @@ from emulator.audit.integrity import check_integrity
 from emulator.audit.privacy import MOST_BYTES, check_privacy
 from emulator.audit.result import check_result
 from emulator.audit.rounds import check_rounds
+from emulator.audit.shuffled import ANONYMOUS, check_shuffled_fidelity, check_shuffled_privacy
 from emulator.audit.side_channels import check_side_channels
 from emulator.audit.verdict import Progress, Verdict, quiet, unknown
 from emulator.coins import fresh_key
@@ -78,11 +79,28 @@ def audit(
         **_from_witness(conversation, witness, choices, generator, progress),
         "result": lambda: check_result(conversation),
     }
-    if trials is not None:
+    if conversation.protocol is not None and conversation.protocol.claim.trusts == "shuffler":
+        checks |= _through_shuffler(conversation, witness, progress, experiment=trials is not None)
+    elif trials is not None:
         checks["empirical"] = lambda: check_empirical(
             conversation, trials, fresh_key(), generator=generator, progress=progress
         )
     return Report(verdicts={"integrity": integrity, **{name: _attempt(check) for name, check in checks.items()}})
+
+
+def _through_shuffler(
+    conversation: Conversation, witness: Witness | None, progress: Progress, *, experiment: bool
+) -> dict[str, Callable[[], Verdict]]:
+    """The checks that are others where replies are anonymous."""
+    checks = {
+        "privacy": lambda: check_shuffled_privacy(conversation, progress),
+        "side_channels": lambda: unknown(ANONYMOUS),
+    }
+    if witness is not None:
+        checks["fidelity"] = lambda: check_shuffled_fidelity(conversation, witness, progress)
+    if experiment:
+        checks["empirical"] = lambda: unknown(ANONYMOUS)
+    return checks
 
 
 def _attempt(check: Callable[[], Verdict]) -> Verdict:

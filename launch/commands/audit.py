@@ -83,6 +83,10 @@ def _line(name: str, check: dict[str, Any]) -> str:
 
 
 def _privacy(check: dict[str, Any]) -> str:
+    if "delta_shown" in check:
+        alone = "" if check["local_loss"] is None else f"; one reply alone loses at most {check['local_loss']:.6g}"
+        shown = f"delta {check['delta_shown']:.3g} of {check['delta']:g} at epsilon {check['claim']:g}"
+        return f"{shown}, {check['users']} anonymous replies{alone}"
     part = "" if check["users"] == check["population"] else f" of {check['population']}"
     return f"largest loss {check['max_loss']:.6g} of epsilon {check['claim']:g}, {check['users']}{part} users"
 

@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.table import Table
 
 from emulator.errors import BadInput
-from emulator.protocol import Broadcast, Estimate, Protocol, Tally
+from emulator.protocol import Broadcast, Estimate, Protocol, Tally, Trust
 from emulator.randomizer import Floats
 from launch.problem import ProblemFlags, make_problem, problem_options
 from launch.settings import debug_option
@@ -28,15 +28,22 @@ TIMED_USERS = 2000
 @click.option(
     "--like", type=click.Path(path_type=Path), help="A public guess of the histogram: k numbers, .npy or .csv."
 )
+@click.option(
+    "--trust",
+    type=click.Choice(["nobody", "shuffler"]),
+    default="nobody",
+    show_default=True,
+    help="Whom users trust; with a shuffler, (epsilon, delta) is what the transcript shows.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print one record.")
 @debug_option
-def plan(flags: ProblemFlags, like: Path | None, as_json: bool) -> None:
+def plan(flags: ProblemFlags, like: Path | None, trust: Trust, as_json: bool) -> None:
     """Predict every protocol's error, bytes and rounds for a problem; no private value is looked at."""
     workload = make_workload(flags.statistic, flags.levels, flags.kernel)
     users = public_users(flags)
     guess = None if like is None else planner.checked_histogram(workload, read_numbers(like))
     names = None if flags.protocol in (planner.AUTO, "all") else flags.protocol.split(",")
-    options = planner.plan(workload, flags.epsilon, users, guess, names)
+    options = planner.plan(workload, flags.epsilon, users, guess, names, trust, flags.delta)
     limits = planner.bounds(workload, flags.epsilon, users, guess)
     if as_json:
         click.echo(json.dumps(record(workload, users, flags.epsilon, limits, options), indent=2))
