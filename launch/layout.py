@@ -21,6 +21,8 @@ from launch.keyring import Keyring, parties
 DESCRIPTORS_A_NODE = 4
 SPARE_DESCRIPTORS = 64
 
+SECONDS_TO_JOIN = 0.2
+
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class Layout:
@@ -85,7 +87,8 @@ class Layout:
             nodes=1 if self.shuffled else self.processes,
             deadline=self.deadline,
             quorum=self.quorum,
-            join_deadline=self.join_deadline,
+            # Starting a process takes its time, and a crowd shares the processors.
+            join_deadline=max(self.join_deadline, SECONDS_TO_JOIN * self.processes),
         )
 
     def cohorts(self) -> Iterator[tuple[str, int, int]]:

@@ -18,7 +18,7 @@ from nodes.common import GOOD, UNFINISHED, BoardLink, link_options, run_to_exit
 from protocols.registry import build
 
 SILENCE_SECONDS = 0.5
-LONGEST_SILENCE = 60.0
+LONGEST_SILENCE = 180.0
 FAREWELL_SILENCE = 30.0
 MOST_EARLY = 1000
 MOST_GAPS = 50

@@ -21,7 +21,7 @@ from nodes.journal import Journal, keep_key
 from protocols.registry import build
 
 SILENCE_SECONDS = 0.5
-LONGEST_SILENCE = 60.0
+LONGEST_SILENCE = 180.0
 LONGEST_PATIENCE = 8.0
 log = logging.getLogger("user")
 

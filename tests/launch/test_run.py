@@ -156,6 +156,6 @@ def test_a_kernel_from_a_file(parley: Parley) -> None:
 
 def test_protocols(parley: Parley) -> None:
     listed = parley("protocols", "--json").record
-    assert {"name", "rounds", "interaction", "summary"} == set(listed[0])
+    assert {"name", "rounds", "interaction", "summary"} <= set(listed[0])
     assert {"three-round": 3}.items() <= {each["name"]: each["rounds"] for each in listed}.items()
     assert "three-round" in parley("protocols").out
