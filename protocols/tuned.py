@@ -47,7 +47,7 @@ SPLITS = ("users", "budget")
 ENCODINGS = (ByVector.kind, ByCategory.kind)
 LARGEST_CATEGORIES = 1024
 # Simulated runs behind the choice of shares: the same noise for each, so that few suffice to compare them.
-SKETCHES = 12
+SKETCHES = 8
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -218,7 +218,7 @@ class Tuned(Pairwise):
     @cached_property
     def _usual_doubt(self) -> float:
         guess = prediction.public_guesses(self.workload)[0]
-        return prediction.simulated(self, guess, self.planned_replies, SKETCHES).doubt
+        return prediction.simulated(self, guess, self.planned_replies).doubt
 
     def form_variance(self, replies: tuple[int, ...], histogram: Floats | None = None) -> float:
         """Predicted MSE of the statistic: scalar noise and sampling, and B(Y - Ah, Ah - mu)."""

@@ -1,0 +1,245 @@
+"""Measured against predicted error of every protocol: makes the tables of docs/accuracy.md.
+
+    python -m benchmarks.accuracy [--trials 400] [--coverage-runs 1000] [--processes P] [--only sweep,auto] [--write]
+
+Without --write the tables are printed; with it each replaces its block in docs/accuracy.md. Runs are those of
+`parley sweep`: the roles' own analyst on tallies drawn by protocols/shortcut.py, except where a table says otherwise.
+"""
+
+import argparse
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from emulator.errors import BadInput
+from emulator.protocol import Inputs
+from emulator.randomizer import Floats
+from launch.sweeps import Batch, batches, rmse, run_all
+from protocols import planner, registry
+from protocols.tuned import Tuned
+from protocols.workloads.auc import AreaUnderCurve
+from protocols.workloads.gini import GiniDiversity, GiniMeanDifference
+from protocols.workloads.kendall import Kendall
+from protocols.workloads.kernel import Kernel
+from protocols.workloads.synthetic import draw, names
+from protocols.workloads.workload import Workload
+
+PAGE = Path(__file__).parent.parent / "docs" / "accuracy.md"
+SEED = 1
+USERS = (10_000, 100_000, 1_000_000)
+EPSILONS = (0.5, 1.0, 2.0)
+BASELINES = ("frequency-grr", "frequency-oue", "frequency-subset", "quantise", "hierarchical")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Trials:
+    """Errors of one protocol on one problem, and the share of its intervals that held the truth."""
+
+    errors: Floats
+    coverage: float
+
+
+def random_signs(size: int, seed: int = SEED) -> Kernel:
+    """A symmetric matrix of random signs, the paper's example for the separation."""
+    signs = np.sign(np.random.default_rng(seed).standard_normal((size, size)))
+    return Kernel(np.triu(signs) + np.triu(signs, 1).T)
+
+
+def problems() -> dict[str, Workload]:
+    """The grid on which `auto` is judged."""
+    return {
+        "Kendall 8x8": Kendall(levels=(8, 8)),
+        "Kendall 16x16": Kendall(levels=(16, 16)),
+        "AUC 32": AreaUnderCurve(levels=32),
+        "GMD 64": GiniMeanDifference(levels=64),
+        "diversity 64": GiniDiversity(levels=64),
+        "random signs 64": random_signs(64),
+    }
+
+
+def data(workload: Workload, users: int, kind: str | None = None) -> Inputs:
+    """The default synthetic data of a workload."""
+    return draw(kind or names(workload)[0], workload, users, np.random.default_rng(SEED))
+
+
+def measure(cases: list[tuple[Any, Inputs, float]], trials: int, processes: int | None) -> list[Trials]:
+    """Every (protocol, inputs, truth), so many trials each."""
+    work: list[Batch] = []
+    for number, (protocol, inputs, truth) in enumerate(cases):
+        work += batches(number, protocol, inputs, truth, trials=trials, seed=SEED, exact=False)
+    errors: list[list[Floats]] = [[] for _ in cases]
+    covered = [0] * len(cases)
+    for outcome in run_all(work, processes):
+        errors[outcome.case].append(outcome.errors)
+        covered[outcome.case] += outcome.covered
+    return [
+        Trials(errors=np.concatenate(each), coverage=held / trials) for each, held in zip(errors, covered, strict=True)
+    ]
+
+
+def designed(workload: Workload, epsilon: float, users: int) -> dict[str, Any]:
+    """Every protocol that can be used, by name."""
+    found: dict[str, Any] = {}
+    for name in planner.statistics_names():
+        try:
+            found[name] = registry.design(name, workload, epsilon=epsilon, users=users)
+        except BadInput:
+            continue
+    return found
+
+
+def table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """A table in Markdown."""
+    lines = [headings, ["---"] * len(headings), *rows]
+    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
+
+
+def sweep_table(options: argparse.Namespace) -> str:
+    """Kendall 16x16 at epsilon 1: measured, predicted, their ratio, and the ratio to the floor."""
+    workload, rows, cases, said = Kendall(levels=(16, 16)), [], [], []
+    for users in USERS:
+        inputs = data(workload, users)
+        histogram = workload.histogram(inputs)
+        floor = planner.floor(workload, histogram, 1.0, users)
+        for name, protocol in designed(workload, 1.0, users).items():
+            cases.append((protocol, inputs, workload.exact(inputs)))
+            said.append((name, users, protocol.predicted_rmse(histogram), floor))
+    for (name, users, predicted, floor), found in zip(
+        said, measure(cases, options.trials, options.processes), strict=True
+    ):
+        measured = rmse(found.errors)
+        rows.append(
+            [
+                name,
+                f"{users:,}",
+                f"{measured:.4g}",
+                f"{predicted:.4g}",
+                f"{measured / predicted:.3f}",
+                f"{measured / floor:.2f}",
+            ]
+        )
+    return table(("protocol", "users", "RMSE", "predicted", "ratio", "over floor"), rows)
+
+
+def paper_table(options: argparse.Namespace) -> str:
+    """Split users at (1/4, 1/4, 1/2), as the figures known beforehand, and as designed."""
+    cases, said, rows = [], [], []
+    for levels in ((16, 16), (8, 8)):
+        for epsilon in (0.5, 1.0):
+            for users in USERS:
+                workload = Kendall(levels=levels)
+                inputs = data(workload, users)
+                tuned = registry.design("three-round-tuned", workload, epsilon=epsilon, users=users)
+                one = registry.design("one-round-tuned", workload, epsilon=epsilon, users=users)
+                assert isinstance(tuned, Tuned)
+                fixed = replace(tuned, shares=(0.25, 0.25, 0.5), encoding="codebook")
+                truth = workload.exact(inputs)
+                cases += [(protocol, inputs, truth) for protocol in (one, fixed, tuned)]
+                floor = planner.floor(workload, workload.histogram(inputs), epsilon, users)
+                said.append((f"{levels[0]}x{levels[1]}", f"{epsilon:g}", f"{users:,}", f"{floor:.4g}"))
+    found = [rmse(each.errors) for each in measure(cases, options.trials, options.processes)]
+    for number, (levels_said, *rest, floor_said) in enumerate(said):
+        rows.append([levels_said, *rest, *(f"{error:.4g}" for error in found[3 * number : 3 * number + 3]), floor_said])
+    headings = (
+        "levels",
+        "epsilon",
+        "users",
+        "one-round-tuned",
+        "three-round-tuned at 1/4, 1/4, 1/2",
+        "as designed",
+        "floor",
+    )
+    return table(headings, rows)
+
+
+def auto_table(options: argparse.Namespace) -> str:
+    """`auto` against the best of all and the best baseline: predicted for the data at hand, and measured."""
+    cases, said, rows = [], [], []
+    for title, workload in problems().items():
+        for epsilon in EPSILONS:
+            for users in USERS:
+                inputs = data(workload, users)
+                histogram = workload.histogram(inputs)
+                every = designed(workload, epsilon, users)
+                chosen = registry.design("auto", workload, epsilon=epsilon, users=users).name
+                expected = {name: protocol.predicted_rmse(histogram) for name, protocol in every.items()}
+                rival = min((name for name in every if name != chosen), key=expected.__getitem__)
+                baseline = min((name for name in every if name in BASELINES), key=expected.__getitem__)
+                truth = workload.exact(inputs)
+                cases += [(every[name], inputs, truth) for name in (chosen, rival, baseline)]
+                regret = expected[chosen] / min(expected.values())
+                said.append((title, f"{epsilon:g}", f"{users:,}", chosen, rival, baseline, f"{regret:.3f}"))
+    found = [rmse(each.errors) for each in measure(cases, options.trials // 2, options.processes)]
+    for number, (title, epsilon_said, users_said, chosen, rival, baseline, regret_said) in enumerate(said):
+        own, other, base = found[3 * number : 3 * number + 3]
+        rows.append(
+            [
+                title,
+                epsilon_said,
+                users_said,
+                chosen,
+                f"{own:.4g}",
+                regret_said,
+                f"{rival} {other:.4g}",
+                f"{baseline} {base:.4g}",
+            ]
+        )
+    headings = ("problem", "epsilon", "users", "auto", "RMSE", "predicted / best", "best other", "best baseline")
+    return table(headings, rows)
+
+
+def coverage_table(options: argparse.Namespace) -> str:
+    """How often 95% intervals hold the truth."""
+    cases, said = [], []
+    for title, workload, users in (
+        ("Kendall 8x8", Kendall(levels=(8, 8)), 20_000),
+        ("AUC 32", AreaUnderCurve(levels=32), 20_000),
+        ("diversity 64", GiniDiversity(levels=64), 100_000),
+    ):
+        inputs = data(workload, users)
+        for name, protocol in designed(workload, 1.0, users).items():
+            cases.append((protocol, inputs, workload.exact(inputs)))
+            said.append((title, f"{users:,}", name))
+    found = measure(cases, options.coverage_runs, options.processes)
+    rows = [[*each, f"{100 * trials.coverage:.1f}%"] for each, trials in zip(said, found, strict=True)]
+    return table(("problem", "users", "protocol", "held the truth"), rows)
+
+
+TABLES: dict[str, Callable[[argparse.Namespace], str]] = {
+    "sweep": sweep_table,
+    "paper": paper_table,
+    "auto": auto_table,
+    "coverage": coverage_table,
+}
+
+
+def write(name: str, text: str) -> None:
+    """Put a table between its two marks."""
+    page = PAGE.read_text()
+    block = re.compile(rf"(<!-- {name} -->\n).*?(<!-- end {name} -->)", re.DOTALL)
+    if not block.search(page):
+        raise SystemExit(f"{PAGE} has no block named {name}")
+    PAGE.write_text(block.sub(lambda found: f"{found[1]}{text}\n{found[2]}", page))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--trials", type=int, default=400)
+    parser.add_argument("--coverage-runs", type=int, default=1000)
+    parser.add_argument("--processes", type=int)
+    parser.add_argument("--only", default=",".join(TABLES))
+    parser.add_argument("--write", action="store_true")
+    options = parser.parse_args()
+    for name in options.only.split(","):
+        text = TABLES[name](options)
+        print(f"## {name}\n{text}\n", flush=True)
+        if options.write:
+            write(name, text)
+
+
+if __name__ == "__main__":
+    main()

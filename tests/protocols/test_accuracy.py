@@ -1,0 +1,98 @@
+"""Short versions of docs/accuracy.md: the promised ratios as predicted, coverage and separation as measured."""
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from scipy.stats import norm
+
+from benchmarks.accuracy import data, designed, problems, random_signs
+from benchmarks.separation import curves, separations
+from protocols import planner, registry, shortcut
+from protocols.tuned import Tuned
+from protocols.workloads.auc import AreaUnderCurve
+from protocols.workloads.gini import GiniDiversity
+from protocols.workloads.kendall import Kendall
+from protocols.workloads.workload import Workload
+
+ALPHA = 1e-6
+RUNS = 400
+
+# mathematics.md, three-round-tuned: (levels, epsilon, users) -> RMSE.
+KNOWN = {
+    (16, 0.5, 100_000): 0.0393,
+    (16, 1.0, 10_000): 0.0735,
+    (16, 1.0, 1_000_000): 0.0051,
+    (8, 0.5, 10_000): 0.138,
+    (8, 1.0, 100_000): 0.0162,
+    (8, 1.0, 1_000_000): 0.0051,
+}
+
+
+@pytest.mark.parametrize(("levels", "epsilon", "users"), KNOWN)
+def test_three_tuned_rounds_are_as_good_as_known(levels: int, epsilon: float, users: int) -> None:
+    workload = Kendall(levels=(levels, levels))
+    protocol = registry.design("three-round-tuned", workload, epsilon=epsilon, users=users)
+    assert isinstance(protocol, Tuned)
+    histogram = workload.histogram(data(workload, users))
+    assert protocol.predicted_rmse(histogram) <= 1.1 * KNOWN[levels, epsilon, users]
+
+
+def test_three_tuned_rounds_come_near_the_floor() -> None:
+    workload = Kendall(levels=(16, 16))
+    protocol = registry.design("three-round-tuned", workload, epsilon=1.0, users=1_000_000)
+    assert isinstance(protocol, Tuned)
+    histogram = workload.histogram(data(workload, 1_000_000))
+    assert protocol.predicted_rmse(histogram) <= 1.5 * planner.floor(workload, histogram, 1.0, 1_000_000)
+
+
+@pytest.mark.parametrize("users", [10_000, 1_000_000])
+def test_one_tuned_round_is_a_quarter_better(users: int) -> None:
+    workload = Kendall(levels=(16, 16))
+    histogram = workload.histogram(data(workload, users))
+    every = designed(workload, 1.0, users)
+    assert every["one-round-tuned"].predicted_rmse(histogram) <= 0.75 * every["one-round"].predicted_rmse(histogram)
+
+
+@pytest.mark.parametrize("title", ["Kendall 8x8", "diversity 64", "random signs 64"])
+def test_auto_is_at_most_a_twentieth_worse_than_the_best(title: str) -> None:
+    workload, users = problems()[title], 10_000
+    histogram = workload.histogram(data(workload, users))
+    errors = {name: protocol.predicted_rmse(histogram) for name, protocol in designed(workload, 1.0, users).items()}
+    chosen = registry.design("auto", workload, epsilon=1.0, users=users).name
+    assert errors[chosen] <= 1.05 * min(errors.values()), f"{chosen}: {errors}"
+
+
+@pytest.mark.parametrize("name", ["two-round-black-box", "two-round", "three-round", "two-round-tuned"])
+@pytest.mark.parametrize(
+    "workload", [Kendall(levels=(4, 4)), AreaUnderCurve(levels=4), GiniDiversity(levels=8)], ids=lambda each: each.name
+)
+def test_intervals_hold_the_truth(name: str, workload: Workload) -> None:
+    protocol = registry.design(name, workload, epsilon=1.0, users=20_000)
+    inputs, generator = data(workload, 20_000), np.random.default_rng(4)
+    counts, truth = workload.counts(inputs), workload.exact(inputs)
+    found = [shortcut.play(protocol, counts, generator).interval95 for _ in range(RUNS)]
+    share = np.mean([low <= truth <= high for low, high in found])
+    slack = float(norm.isf(ALPHA / 2)) * math.sqrt(0.95 * 0.05 / RUNS)
+    assert 0.93 - slack <= share <= min(0.97 + slack, 1 - 1 / RUNS), f"{share} of {RUNS}, slack {slack}"
+
+
+def test_interaction_beats_every_single_round_on_random_signs() -> None:
+    found, floors = curves(32, 1.0, (100_000,), 40, 1)
+    inner, inside, outer, outside = separations(found)[100_000]
+    # 40 runs know an RMSE to a ninth.
+    assert inside < 0.75 * outside, f"{inner} {inside}, {outer} {outside}"
+    assert floors[0] < outside
+
+
+def test_a_split_budget_is_predicted_too() -> None:
+    workload = random_signs(8)
+    protocol = registry.design("two-round-tuned", workload, epsilon=1.0, users=5000)
+    assert isinstance(protocol, Tuned)
+    budget = replace(protocol, split="budget", shares=(0.5, 0.5))
+    counts, generator = workload.counts(data(workload, 5000)), np.random.default_rng(5)
+    errors = np.array([shortcut.play(budget, counts, generator).value for _ in range(200)])
+    errors -= workload.exact(data(workload, 5000))
+    ratio = math.sqrt(float(np.mean(errors**2))) / budget.predicted_rmse(counts / 5000)
+    assert 0.7 <= ratio <= 1.4, f"measured over predicted is {ratio} in 200 runs"
