@@ -16,7 +16,7 @@ WORD = 1 << 64
 LARGEST_SALT = (1 << 63) - 1
 _GOLDEN = 0x9E3779B97F4A7C15
 # As shares of a budget they may add up to more than one by less than randomizers stop short of their epsilon.
-ROUNDING = Fraction(1, 1 << 48)
+ROUNDING = Fraction(1, 1 << 51)
 
 
 def scramble(numbers: NDArray[np.uint64]) -> NDArray[np.uint64]:
@@ -43,7 +43,7 @@ def members(users: Users, salt: int, shares: tuple[float, ...], group: int) -> N
 
 def check_shares(shares: tuple[float, ...], groups: int) -> tuple[float, ...]:
     """Positive shares of one whole."""
-    whole = sum(map(Fraction, shares))
-    if len(shares) != groups or not all(1e-6 <= share <= 1 for share in shares) or abs(whole - 1) > ROUNDING:
+    usable = len(shares) == groups and all(1e-6 <= share <= 1 for share in shares)
+    if not usable or abs(sum(map(Fraction, shares), start=Fraction(-1))) > ROUNDING:
         raise BadInput(f"shares are {shares}; give {groups} positive numbers that add up to 1")
     return shares
