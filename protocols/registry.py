@@ -6,7 +6,7 @@ from typing import Any, ClassVar, Self
 from typing import Protocol as Interface
 
 from emulator.codec import pack
-from emulator.errors import BadInput
+from emulator.errors import BadInput, LocalProtocolError
 from emulator.protocol import Protocol, Round, Trust
 from protocols.frequency import FrequencyGrr, FrequencyOue, FrequencySubset
 from protocols.hierarchical import Hierarchical
@@ -110,16 +110,15 @@ def build(name: str, parameters: Mapping[str, Any]) -> Protocol:
     Protocols are frozen, so equal descriptions give the same object: a node forked from one that has built it
     before need not do so again.
     """
-    kind, described = lookup(name), pack(parameters)
-    known = _BUILT.get((kind, described))
-    if known is None:
-        try:
-            known = check_rounds(kind.from_parameters(parameters))
-        except (KeyError, TypeError, ValueError, AttributeError, MemoryError, OverflowError) as error:
-            raise BadInput(f"the parameters of {name:.80} make no sense: {error!s:.200}") from error
-        if len(_BUILT) >= MOST_BUILT:
-            _BUILT.pop(next(iter(_BUILT)))
-        _BUILT[kind, described] = known
+    kind = lookup(name)
+    try:
+        described = pack(parameters)
+        known = _BUILT.get((kind, described)) or check_rounds(kind.from_parameters(parameters))
+    except (KeyError, TypeError, ValueError, AttributeError, MemoryError, OverflowError, LocalProtocolError) as error:
+        raise BadInput(f"the parameters of {name:.80} make no sense: {error!s:.200}") from error
+    _BUILT[kind, described] = known
+    if len(_BUILT) > MOST_BUILT:
+        del _BUILT[next(iter(_BUILT))]
     return known
 
 
