@@ -23,6 +23,7 @@ from emulator.messages import (
     Setup,
 )
 from emulator.protocol import Protocol
+from emulator.shuffler import SHUFFLER_NAME
 from launch.report.lanes import Lanes
 from launch.report.rounds import MOST_USERS
 from launch.report.words import body, cut, headline, named, plural
@@ -295,6 +296,8 @@ class Diagram:
             notes.append(f"{plural(len(merged), 'round')} with more than {MOST_FRAMES} frames: one arrow a lane each.")
         if lanes.by == "user" and any(seat.users > 1 for seat in self.seats.values()):
             notes.append("What a node says or suffers as a whole is drawn at the first of its users.")
+        if SHUFFLER_NAME in self.seats:
+            notes.append("What users and shuffler say to each other is on no record.")
         if lanes.by == "group":
             notes.append(f"Start-up messages of {plural(len(self.seats), 'node')} are not drawn.")
         notes += [f"Also not drawn: {count:,} {what}." for what, count in self.undrawn.items()]

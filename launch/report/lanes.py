@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from emulator.messages import Ready, Users
+from emulator.shuffler import SHUFFLER_NAME
 from launch.report.words import plural
 
 MOST_LANES = 30
@@ -34,7 +35,10 @@ class Lanes:
         self.by: Literal["user", "node", "group"] = "group"
         self.lanes: list[Lane] = []
         self._nodes: dict[str, list[int]] = {}
-        if users <= MOST_LANES:
+        if any(seat.node == SHUFFLER_NAME for seat in ordered):
+            # Behind a shuffler the rows of a frame are no users: nothing can be said of a single one.
+            self.by, parts = "node", [ordered]
+        elif users <= MOST_LANES:
             self.by, parts = "user", [[seat] for seat in ordered]
         elif len(ordered) <= MOST_LANES:
             self.by, parts = "node", [[seat] for seat in ordered]

@@ -1,5 +1,6 @@
 """Everything the page shows, as plain data: the story of the record, what the audit says, what the witness knows."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -7,10 +8,7 @@ from typing import Any
 import numpy as np
 
 from emulator.audit.conversation import Conversation, listen
-from emulator.audit.integrity import check_integrity
-from emulator.audit.privacy import check_privacy
-from emulator.audit.result import check_result
-from emulator.audit.rounds import check_rounds
+from emulator.audit.report import audit
 from emulator.audit.verdict import Verdict
 from emulator.errors import TranscriptError
 from emulator.messages import Result
@@ -23,6 +21,9 @@ from launch.version import release
 from protocols.registry import build
 
 SAMPLE = 2000
+SEED = 0
+# The checks that need nothing but the transcript; `parley audit` makes the others.
+SHOWN = ("integrity", "rounds", "privacy", "result")
 VERSION = 1
 
 
@@ -51,29 +52,20 @@ def read(transcript: Path) -> Reading:
     return Reading(story=story, outcome=reader.closing.outcome, reason=cut(reader.closing.reason, 500))
 
 
-def make_model(
-    transcript: Path, *, witness: Witness | None = None, sample: int | None = SAMPLE, seed: int | None = None
-) -> dict[str, Any]:
+def make_model(transcript: Path, *, witness: Witness | None = None, sample: int | None = SAMPLE) -> dict[str, Any]:
     """The model of a recorded run. Privacy losses are computed for `sample` users at random; None: for all."""
     reading = read(transcript)
     run = TranscriptReader(transcript).run
     if witness is not None and witness.run != run:
         witness = None
     model = {**_head(run, reading.outcome, reading.reason), **reading.story.record()}
-    integrity = check_integrity(transcript)
-    if reading.outcome == "altered":
-        return {**model, "verdicts": {"integrity": _verdict(integrity)}, "loss": None, "budget": None}
-    conversation = listen(transcript, build)
     # Which users are looked at must not change the page from one making to the next.
-    privacy = check_privacy(conversation, sample=sample, generator=np.random.default_rng(seed or 0))
-    verdicts = {
-        "integrity": integrity,
-        "rounds": check_rounds(conversation),
-        "privacy": privacy,
-        "result": check_result(conversation),
-    }
-    model["verdicts"] = {name: _verdict(verdict) for name, verdict in verdicts.items()}
-    model["loss"] = _loss(privacy)
+    verdicts = audit(transcript, build, sample=sample, generator=np.random.default_rng(SEED)).verdicts
+    if reading.outcome == "altered":
+        return {**model, "verdicts": _verdicts(verdicts, ("integrity",)), "loss": None, "budget": None}
+    conversation = listen(transcript, build)
+    model["verdicts"] = _verdicts(verdicts, SHOWN)
+    model["loss"] = _loss(verdicts["privacy"])
     model["budget"] = error_budget(conversation, witness)
     return _with_truth(model, conversation, witness)
 
@@ -94,17 +86,20 @@ def _head(run: str, outcome: str, reason: str) -> dict[str, Any]:
     }
 
 
-def _verdict(verdict: Verdict) -> dict[str, str]:
-    return {"verdict": verdict.verdict, "reason": cut(verdict.reason, 500)}
+def _verdicts(verdicts: Mapping[str, Verdict], names: tuple[str, ...]) -> dict[str, dict[str, str]]:
+    return {name: {"verdict": verdicts[name].verdict, "reason": cut(verdicts[name].reason, 500)} for name in names}
 
 
-def _loss(privacy: Verdict) -> dict[str, Any] | None:
-    """The histogram of exact losses, if the audit got so far."""
+def _loss(privacy: Verdict) -> dict[str, Any]:
+    """The histogram of exact losses; where replies are anonymous, what their number shows; or why there is neither."""
     evidence = privacy.evidence
+    if "delta_shown" in evidence:
+        crowd = {name: evidence[name] for name in ("claim", "delta", "delta_shown", "users", "local_loss")}
+        return {"crowd": crowd, "reason": ""}
     if "histogram" not in evidence or not evidence["users"]:
-        return None
+        return {"reason": cut(privacy.reason or "the record holds no replies", 500)}
     wanted = ("claim", "max_loss", "users", "population", "above_claim")
-    return {**{name: evidence[name] for name in wanted}, **evidence["histogram"]}
+    return {**{name: evidence[name] for name in wanted}, **evidence["histogram"], "reason": ""}
 
 
 def _with_truth(model: dict[str, Any], conversation: Conversation, witness: Witness | None) -> dict[str, Any]:

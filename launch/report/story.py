@@ -135,6 +135,7 @@ class Story:
             "protocol": None if setup is None else setup.protocol,
             "statistic": None if setup is None else _statistic(setup),
             "interaction": None if self.protocol is None else self.protocol.claim.interaction,
+            "trusts": None if self.protocol is None else self.protocol.claim.trusts,
             "epsilon": None if setup is None else setup.epsilon,
             "delta": None if setup is None else setup.delta,
             "parameters": {} if setup is None else _parameters(setup),

@@ -16,7 +16,7 @@ function renderBudget(model) {
 }
 
 function drawBudget(rows, width) {
-  const step = 40, height = rows.length * step + 30, left = 2, right = width - 14;
+  const step = 40, height = rows.length * step + 30, left = 6, right = width - 14;
   const most = Math.max(...rows.flatMap((row) => [row.predicted || 0, Math.abs(row.realised || 0)])) || 1;
   const x = scale(0, most, left, right);
   const shapes = rows.map((row, index) => {

@@ -18,7 +18,7 @@ const MINUS = "\u2212";
 const signed = (text) => text.replace("-", MINUS);
 function figure(value, digits = 4) {
   if (value === null || value === undefined) return "unknown";
-  if (value !== 0 && (Math.abs(value) >= 1e6 || Math.abs(value) < 1e-4)) return signed(value.toExponential(2));
+  if (value !== 0 && (Math.abs(value) >= 1e6 || Math.abs(value) < 1e-4)) return signed(value.toExponential(2).replace(/\.?0+e/, "e"));
   return signed(String(Number(value.toPrecision(digits))));
 }
 const count = (value) => value.toLocaleString("en-US");

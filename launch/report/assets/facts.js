@@ -33,8 +33,9 @@ function renderFacts(model) {
   if (facts.epsilon !== null) {
     rows.push(fact("Privacy", `\u03b5 = ${figure(facts.epsilon)}` + (facts.delta ? `, \u03b4 = ${figure(facts.delta)}` : "")));
   }
+  if (facts.trusts && facts.trusts !== "nobody") rows.push(fact("Users trust", `the ${facts.trusts}`));
   if (facts.users) {
-    const replied = facts.replied === null || model.outcome === "running" ? "" : `, ${count(facts.replied)} of them answered all`;
+    const replied = facts.replied === null || model.outcome === "running" ? "" : facts.replied === facts.users ? ", all answered" : `, ${count(facts.replied)} answered all they were asked`;
     rows.push(fact("Users", `${count(facts.users)}${replied}`));
   }
   rows.push(fact("Nodes", count(facts.nodes)));

@@ -1,10 +1,12 @@
 function renderLoss(model) {
   const body = bodyOf("loss");
   const loss = model.loss;
-  if (!loss) {
-    const verdict = model.verdicts.privacy;
-    const words = model.outcome === "running" ? "Worked out when the run is over." : (verdict && verdict.reason) || "It cannot be worked out from this record.";
-    body.replaceChildren(none(words));
+  if (!loss || loss.reason) {
+    body.replaceChildren(none(model.outcome === "running" ? "Worked out when the run is over." : `Not known: ${loss ? loss.reason : "the record cannot be read"}.`));
+    return;
+  }
+  if (loss.crowd) {
+    body.replaceChildren(...crowdWords(loss.crowd));
     return;
   }
   const part = loss.users === loss.population ? `all ${plural(loss.users, "user")}` : `${plural(loss.users, "user")} chosen at random among ${count(loss.population)}`;
@@ -13,6 +15,16 @@ function renderLoss(model) {
   body.replaceChildren(
     drawLoss(loss, widthOf(body), words),
     make("p", { class: "hint" }, words + " The loss of a user is exact: how much likelier the user\u2019s messages are under one input than under another, at most, as a logarithm."));
+}
+
+// Behind a shuffler nobody has a loss of its own: what counts is how many replies there are to hide among.
+function crowdWords(crowd) {
+  const rows = [["Replies to hide among", count(crowd.users)], ["Promised", `\u03b5 = ${figure(crowd.claim)}, \u03b4 = ${figure(crowd.delta)}`], ["\u03b4 shown for so many", figure(crowd.delta_shown, 3)]];
+  if (crowd.local_loss !== null) rows.push(["Largest loss to the shuffler", figure(crowd.local_loss)]);
+  return [
+    make("dl", { class: "facts" }, rows.flatMap(([term, words]) => [make("dt", {}, term), make("dd", {}, words)])),
+    make("p", { class: "hint" }, "Replies came through a shuffler and bear no name, so no user has an exact loss of its own: privacy rests on their number, and on the shuffler."),
+  ];
 }
 
 function drawLoss(loss, width, words) {

@@ -8,7 +8,7 @@ function placeLanes(diagram, width) {
   const lanes = diagram.lanes.length;
   const analyst = GUTTER + 34, board = analyst + 92;
   const step = Math.min(240, Math.max(least, (width - 50 - board) / Math.max(1, lanes)));
-  const first = board + Math.max(58, step);
+  const first = board + Math.max(step, 43 + Math.min(86, step - 6) / 2);
   return { analyst, board, lane: (index) => first + index * step, end: first + Math.max(0, lanes - 1) * step, step };
 }
 const placeOf = (places, end) => (typeof end === "number" ? places.lane(end) : places[end]);

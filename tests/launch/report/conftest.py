@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, Page, ViewportSize, sync_playwright
 
 from emulator.messages import Reminder
 from emulator.transcript import TranscriptReader
@@ -71,8 +71,8 @@ class Visitor:
         self.requests: list[str] = []
 
     def open(self, address: str, *, width: int = 1280, dark: bool = False, **options: Any) -> Page:
-        scheme = "dark" if dark else "light"
-        context = self._browser.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme, **options)
+        viewport = ViewportSize(width=width, height=900)
+        context = self._browser.new_context(viewport=viewport, color_scheme="dark" if dark else "light", **options)
         self._contexts.append(context)
         page = context.new_page()
         page.on("console", lambda said: self.complaints.append(said.text))

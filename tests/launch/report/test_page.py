@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Page
+from playwright.sync_api import Page, expect
 
 from emulator.transcript import TranscriptReader
 from launch.report.model import make_model
@@ -84,7 +84,7 @@ def test_filters(visitor: Visitor, address: str) -> None:
     page.fill("#filter-who", "nobody")
     assert count_rows(page) == 0
     page.click("text=Clear")
-    page.wait_for_function(f"document.querySelectorAll('#messages tbody tr').length === {everything}")
+    expect(page.locator("#messages tbody tr")).to_have_count(everything)
 
 
 def test_a_message_tells_what_it_holds(visitor: Visitor, address: str) -> None:
