@@ -17,12 +17,10 @@ from protocols.workloads.kendall import Kendall
 from protocols.workloads.workload import Workload
 
 ALPHA = 1e-6
-RUNS = 400
+RUNS = 200
 
 # mathematics.md, three-round-tuned: (levels, epsilon, users) -> RMSE.
 KNOWN = {
-    (16, 0.5, 100_000): 0.0393,
-    (16, 1.0, 10_000): 0.0735,
     (16, 1.0, 1_000_000): 0.0051,
     (8, 0.5, 10_000): 0.138,
     (8, 1.0, 100_000): 0.0162,
@@ -36,23 +34,21 @@ def test_three_tuned_rounds_are_as_good_as_known(levels: int, epsilon: float, us
     protocol = registry.design("three-round-tuned", workload, epsilon=epsilon, users=users)
     assert isinstance(protocol, Tuned)
     histogram = workload.histogram(data(workload, users))
-    assert protocol.predicted_rmse(histogram) <= 1.1 * KNOWN[levels, epsilon, users]
-
-
-def test_three_tuned_rounds_come_near_the_floor() -> None:
-    workload = Kendall(levels=(16, 16))
-    protocol = registry.design("three-round-tuned", workload, epsilon=1.0, users=1_000_000)
-    assert isinstance(protocol, Tuned)
-    histogram = workload.histogram(data(workload, 1_000_000))
-    assert protocol.predicted_rmse(histogram) <= 1.5 * planner.floor(workload, histogram, 1.0, 1_000_000)
+    predicted = protocol.predicted_rmse(histogram)
+    assert predicted <= 1.1 * KNOWN[levels, epsilon, users]
+    if users >= 1_000_000:
+        assert predicted <= 1.5 * planner.floor(workload, histogram, epsilon, users)
 
 
 @pytest.mark.parametrize("users", [10_000, 1_000_000])
 def test_one_tuned_round_is_a_quarter_better(users: int) -> None:
     workload = Kendall(levels=(16, 16))
     histogram = workload.histogram(data(workload, users))
-    every = designed(workload, 1.0, users)
-    assert every["one-round-tuned"].predicted_rmse(histogram) <= 0.75 * every["one-round"].predicted_rmse(histogram)
+    plain, tuned = (
+        registry.lookup(name).design(workload, epsilon=1.0, users=users).predicted_rmse(histogram)
+        for name in ("one-round", "one-round-tuned")
+    )
+    assert tuned <= 0.75 * plain
 
 
 @pytest.mark.parametrize("title", ["Kendall 8x8", "diversity 64", "random signs 64"])
@@ -64,10 +60,17 @@ def test_auto_is_at_most_a_twentieth_worse_than_the_best(title: str) -> None:
     assert errors[chosen] <= 1.05 * min(errors.values()), f"{chosen}: {errors}"
 
 
-@pytest.mark.parametrize("name", ["two-round-black-box", "two-round", "three-round", "two-round-tuned"])
-@pytest.mark.parametrize(
-    "workload", [Kendall(levels=(4, 4)), AreaUnderCurve(levels=4), GiniDiversity(levels=8)], ids=lambda each: each.name
-)
+INTERACTIVE = [
+    ("two-round-black-box", Kendall(levels=(4, 4))),
+    ("two-round", Kendall(levels=(4, 4))),
+    ("three-round", GiniDiversity(levels=8)),
+    ("two-round-tuned", Kendall(levels=(4, 4))),
+    ("two-round-tuned", AreaUnderCurve(levels=4)),
+    ("three-round-tuned", GiniDiversity(levels=8)),
+]
+
+
+@pytest.mark.parametrize(("name", "workload"), INTERACTIVE, ids=[f"{name}-{each.name}" for name, each in INTERACTIVE])
 def test_intervals_hold_the_truth(name: str, workload: Workload) -> None:
     protocol = registry.design(name, workload, epsilon=1.0, users=20_000)
     inputs, generator = data(workload, 20_000), np.random.default_rng(4)
