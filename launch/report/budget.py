@@ -1,6 +1,6 @@
-"""Where the error comes from: what the protocol predicts for each source, and what each did in this run.
+"""Where the error comes from: what is predicted for each source, and what each did in this run.
 
-A protocol may offer two methods; a report does without them.
+A protocol may say so itself, with two methods; for those that come with Parley `sources` knows.
 
 - `error_budget() -> Mapping[str, float]`: source -> variance it is predicted to add to the estimate.
 - `realised_errors(heard, inputs) -> Mapping[str, float]`: source -> signed error it did add, given what the analyst
@@ -16,8 +16,10 @@ import numpy as np
 from emulator.audit.conversation import Conversation
 from emulator.audit.privacy import answers
 from emulator.errors import ParleyError
+from emulator.messages import Result
 from emulator.protocol import Broadcast, Protocol, Tally
 from emulator.witness import Witness
+from launch.report.sources import Heard, predicted, realised
 from launch.report.words import cut
 
 SOURCES = 12
@@ -25,36 +27,40 @@ SOURCES = 12
 
 def error_budget(conversation: Conversation, witness: Witness | None) -> dict[str, Any]:
     """Sources with predicted standard deviation and, with the witness, realised error; or why there are none."""
-    protocol = conversation.protocol
-    predict = getattr(protocol, "error_budget", None)
-    if protocol is None or predict is None:
-        return {"sources": [], "reason": "the protocol does not say where its error comes from"}
+    protocol, ending = conversation.protocol, conversation.ending
+    if protocol is None or not isinstance(ending, Result):
+        return {"sources": [], "reason": "the record holds no answer of a known protocol"}
     try:
-        predicted = _finite(predict())
-        realised = _realised(protocol, conversation, witness)
+        heard = _heard(protocol, conversation)
+        expected = _predicted(protocol, heard, ending)
+        found = {} if witness is None else _realised(protocol, heard, witness)
     except (ParleyError, ArithmeticError, ValueError, KeyError, IndexError) as error:
         return {"sources": [], "reason": cut(f"the error budget cannot be worked out: {error}")}
-    names = list(dict.fromkeys([*predicted, *realised]))[:SOURCES]
+    if not expected:
+        return {"sources": [], "reason": "the protocol does not say where its error comes from"}
     rows = [
         {
             "source": cut(name, 64),
-            "predicted": math.sqrt(max(0.0, predicted[name])) if name in predicted else None,
-            "realised": realised.get(name),
+            "predicted": math.sqrt(max(0.0, expected[name])) if name in expected else None,
+            "realised": found.get(name),
         }
-        for name in names
+        for name in list(dict.fromkeys([*expected, *found]))[:SOURCES]
     ]
     return {"sources": rows, "reason": ""}
 
 
-def _realised(protocol: Protocol, conversation: Conversation, witness: Witness | None) -> dict[str, float]:
-    explain = getattr(protocol, "realised_errors", None)
-    if witness is None or explain is None:
-        return {}
-    heard = _heard(protocol, conversation)
-    return _finite(explain(heard, witness.inputs)) if len(heard) == len(protocol.rounds) else {}
+def _predicted(protocol: Protocol, heard: Heard, result: Result) -> dict[str, float]:
+    own = getattr(protocol, "error_budget", None)
+    return _finite(own() if own is not None else predicted(protocol, heard, result.predicted_rmse) or {})
 
 
-def _heard(protocol: Protocol, conversation: Conversation) -> tuple[tuple[Broadcast, Tally], ...]:
+def _realised(protocol: Protocol, heard: Heard, witness: Witness) -> dict[str, float]:
+    own = getattr(protocol, "realised_errors", None)
+    found = own(heard, witness.inputs) if own is not None else realised(protocol, heard, witness.inputs)
+    return _finite(found or {})
+
+
+def _heard(protocol: Protocol, conversation: Conversation) -> Heard:
     """What the analyst heard: each round's broadcast and the sums over the replies it used."""
     heard: dict[int, tuple[Broadcast, Tally]] = {}
     for _, replies, step, public in answers(conversation, protocol):
@@ -62,6 +68,8 @@ def _heard(protocol: Protocol, conversation: Conversation) -> tuple[tuple[Broadc
         tally = step.tally(public, {name: column[good] for name, column in replies.columns.items()})
         before = heard.get(replies.round)
         heard[replies.round] = (public, tally if before is None else before[1] + tally)
+    if len(heard) != len(protocol.rounds):
+        raise ValueError(f"{len(heard)} of {len(protocol.rounds)} rounds were answered")
     return tuple(heard[number] for number in sorted(heard))
 
 
