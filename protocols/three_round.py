@@ -32,6 +32,8 @@ ROUNDING = 1e-9
 # Any point of R^Delta is private and leaves the estimate unbiased; this near to the nearest one is near enough.
 TOLERANCE = 1e-6
 CANDIDATES = 16
+RUNS = 6
+SEED = 20
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -130,12 +132,23 @@ class ThreeRound(Pairwise):
 
     def form_variance(self, replies: tuple[int, ...], histogram: Floats | None = None) -> float:
         """Predicted MSE of the form: kappa, z, and <Z, Rh - mu>."""
-        lost = projection_error(self.factors.right, self.vector.variance / replies[0])
+        lost = self._worst_loss(replies[0]) if histogram is None else self._loss(histogram, replies[0])
         return (
             self.second.scalar.variance / replies[1]
             + self.third.scalar.variance / replies[2]
             + self.vector.variance / replies[1] * lost
         )
+
+    def _worst_loss(self, replies: int) -> float:
+        """Theorem proj's bound on E|Rh - mu|^2."""
+        return projection_error(self.factors.right, self.vector.variance / replies)
+
+    def _loss(self, histogram: Floats, replies: int) -> float:
+        """E|Rh - mu|^2 for this histogram, by a few projections of simulated means; the seed is fixed."""
+        generator, centre = np.random.default_rng(SEED), self.right.apply(histogram)
+        noise = np.sqrt(self.vector.variance / replies) * generator.standard_normal((RUNS, self.factors.rows))
+        points = [project_l1(self.right, centre + each, tolerance=TOLERANCE).point for each in noise]
+        return float(np.mean([np.sum((point - centre) ** 2) for point in points]))
 
 
 class _Step(ComposedRound):
