@@ -1,0 +1,161 @@
+"""Runs through a shuffler between real processes: the record is anonymous, audits hold, kills are survived."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from emulator.codec import encode
+from emulator.coins import key_from_seed
+from emulator.errors import RemoteProtocolError
+from emulator.messages import Event, Message, Ready, Replies
+from emulator.protocol import Protocol
+from emulator.roles import CohortRole
+from emulator.simulate import conversation
+from emulator.transcript import TranscriptReader, TranscriptWriter
+from launch.problem import ProblemFlags, make_problem
+from protocols.registry import design
+from protocols.workloads.kendall import Kendall
+from tests.launch.conftest import Parley
+
+FLAGS = ProblemFlags(statistic="kendall", levels="3x3", users=600, epsilon=1.0, delta=1e-6, seed=5, protocol="shuffled")
+ARGUMENTS = ("--statistic", "kendall", "--levels", "3x3", "--users", 600, "--epsilon", 1, "--delta", 1e-6, "--quiet")
+# Replies take their time, so that the kill comes first on any machine.
+KILL = """
+name = "kill"
+seed = 1
+
+[[fault]]
+kind = "delay"
+nodes = "node-*"
+direction = "up"
+messages = ["replies"]
+distribution = "uniform"
+seconds = 1.5
+spread = 0.1
+
+[[fault]]
+kind = "kill"
+nodes = "shuffler"
+rounds = [1]
+seconds = 0.2
+"""
+
+
+def recorded(folder: Path) -> list[Message]:
+    return [record.message for record in TranscriptReader(folder / "transcript.parley")]
+
+
+def rows(messages: list[Message]) -> list[bytes]:
+    """Every reply's bytes, in an order of their own."""
+    return sorted(
+        b"".join(message.columns[name][row].tobytes() for name in sorted(message.columns))
+        for message in messages
+        if isinstance(message, Replies)
+        for row in range(len(message.users))
+    )
+
+
+def test_a_run_is_anonymous_and_its_audit_good(parley: Parley, tmp_path: Path) -> None:
+    out = tmp_path / "run"
+    said = parley("run", *ARGUMENTS, "--protocol", "shuffled", "--seed", 5, "--processes", 3, "--out", out, "--json")
+    assert said.code == 0
+    result = said.record
+    assert (result["delta"], result["replied"], result["users"]) == (1e-6, 600, 600)
+    messages = recorded(out)
+    assert {message.node for message in messages if isinstance(message, Ready | Replies)} == {"shuffler"}
+    problem = make_problem(FLAGS)
+    past = list(conversation(problem.protocol("shuffled"), problem.inputs, key_from_seed(5)))
+    assert rows(messages) == rows([message for _, message in past])
+    audit = parley("audit", out, "--json")
+    assert audit.code == 0
+    privacy = audit.record["privacy"]
+    assert privacy["verdict"] == audit.record["fidelity"]["verdict"] == "pass"
+    assert privacy["delta_shown"] <= privacy["delta"] == 1e-6
+    assert 1.0 < privacy["local_loss"] <= privacy["local_epsilon"]
+    replay = parley("replay", out, "--role", "all", "--json")
+    assert replay.record["identical"] is True
+
+
+def test_a_killed_shuffler_asks_again_and_keys_keep_strangers_out(parley: Parley, tmp_path: Path) -> None:
+    out, conditions = tmp_path / "run", tmp_path / "kill.toml"
+    conditions.write_text(KILL)
+    said = parley(
+        *("run", *ARGUMENTS, "--protocol", "split-and-mix", "--seed", 5, "--processes", 2, "--secure", "--json"),
+        *("--conditions", conditions, "--out", out),
+    )
+    assert said.code == 0
+    messages = recorded(out)
+    assert any(isinstance(message, Event) and message.event == "restart" for message in messages)
+    assert sum(len(message.users) for message in messages if isinstance(message, Replies)) == 600
+    audit = parley("audit", out, "--json").record
+    assert audit["ok"] is True
+    assert audit["fidelity"]["verdict"] == "pass"
+    changed = tmp_path / "changed.parley"
+    change_a_share(out / "transcript.parley", changed)
+    told = parley("replay", changed, "--witness", out / "witness.parley", "--role", "users", "--json")
+    assert told.code == 1
+    assert told.record["first_difference"]["recorded"]["not the witness's"] == 1
+
+
+def change_a_share(source: Path, target: Path) -> None:
+    """The same record, well chained, with one share of one reply moved by one."""
+    reader = TranscriptReader(source)
+    writer = TranscriptWriter.create(target, reader.run)
+    for record in reader:
+        frame, message = record.frame, record.message
+        if isinstance(message, Replies):
+            shares = np.array(message.columns["shares"])
+            shares[3, 2, 1] ^= 1
+            frame = encode(Replies(**{**vars(message), "columns": {"shares": shares}}))
+        writer.append(record.sender, frame, record.time_ns)
+    writer.close("completed", "")
+
+
+def test_below_the_quorum_nothing_is_posted(parley: Parley, tmp_path: Path) -> None:
+    """A node that dies for good leaves too few for the crowd: the run fails, and no reply is on record."""
+    out, conditions = tmp_path / "run", tmp_path / "kill.toml"
+    conditions.write_text(KILL.replace('"shuffler"', '"node-0"').replace("seconds = 0.2", "restart = false"))
+    said = parley(
+        *("run", *ARGUMENTS, "--protocol", "shuffled", "--processes", 2, "--deadline", 3, "--quorum", 0.9),
+        *("--conditions", conditions, "--out", out),
+    )
+    assert said.code == 3
+    assert not [message for message in recorded(out) if isinstance(message, Replies)]
+
+
+def test_plans_list_them_to_those_who_trust_a_shuffler(parley: Parley) -> None:
+    names = [each["name"] for each in parley("plan", *ARGUMENTS[:-1], "--json").record["protocols"]]
+    trusting = parley("plan", *ARGUMENTS[:-1], "--trust", "shuffler", "--json").record["protocols"]
+    assert not {"shuffled", "split-and-mix"} & set(names)
+    assert [each["name"] for each in trusting][:2] == ["split-and-mix", "shuffled"]
+    listed = {each["name"]: each["trusts"] for each in parley("protocols", "--json").record}
+    assert listed["shuffled"] == "shuffler"
+    assert listed["one-round"] == "nobody"
+
+
+def cohort(protocol: Protocol, **agreed: Any) -> CohortRole:
+    common: dict[str, Any] = {"node": "a", "first": 0, "inputs": np.zeros(5, np.int64), "key": bytes(32), "chunk": 4}
+    return CohortRole(build=lambda name, parameters: protocol, **common, **agreed)
+
+
+def test_a_user_gives_away_no_more_than_it_agreed_to() -> None:
+    """Epsilon 1 behind a shuffler is epsilon 4 without one: whoever trusts nobody must have agreed to that."""
+    protocol = design("shuffled", Kendall(levels=(3, 3)), epsilon=1.0, users=600, delta=1e-6)
+    setup = next(
+        message for _, message in conversation(protocol, np.zeros(600, np.int64), bytes(32)) if message.kind == "setup"
+    )
+    refused: dict[str, dict[str, Any]] = {
+        "epsilon .* for users who trust nobody is above": {"cap": 1.0, "delta_cap": 1e-6},
+        "delta 1e-06 is above": {"cap": 1.0, "trusts": "shuffler"},
+        "epsilon 1.0 is above": {"cap": 0.5, "delta_cap": 1e-6, "trusts": "shuffler"},
+    }
+    for cause, agreed in refused.items():
+        with pytest.raises(RemoteProtocolError, match=cause):
+            list(cohort(protocol, **agreed).hear(setup))
+    local = protocol.claim.local_epsilon
+    for trusts, cap in (("shuffler", 1.0), ("nobody", local)):
+        willing = cohort(protocol, cap=cap, delta_cap=1e-6, trusts=trusts)
+        list(willing.hear(setup))
+        assert willing.protocol is protocol
