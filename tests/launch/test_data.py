@@ -43,7 +43,8 @@ def flags(path: Path, **changes: Any) -> ProblemFlags:
 @pytest.mark.parametrize("kind", ["csv", "tsv", "parquet"])
 def test_every_kind_of_file_gives_the_same_problem(kind: str, tmp_path: Path) -> None:
     problem = make_problem(flags(written(tmp_path, kind)))
-    assert problem.inputs.tolist() == [4 * age + score for age, score in ((0, 0), (0, 1), (1, 2), (2, 2), (3, 3), (0, 3))]
+    bins = ((0, 0), (0, 1), (1, 2), (2, 2), (3, 3), (0, 3))
+    assert problem.inputs.tolist() == [4 * age + score for age, score in bins]
     assert problem.clipped == {"age": 1, "score": 1}
 
 
