@@ -21,7 +21,7 @@ from emulator.messages import Abort, Announce, Message, Ready, Refusal, Replies,
 from emulator.sockets import open_board
 from emulator.transcript import TranscriptWriter
 from emulator.transport import BROADCAST
-from nodes.board import _write_addresses
+from nodes.common import write_addresses
 from protocols.registry import design
 from protocols.workloads.gini import GiniDiversity
 from protocols.workloads.kernel import Kernel
@@ -121,7 +121,7 @@ def spoiled(frame: bytes) -> bytes:
 async def main(attack: str, folder: Path) -> None:
     port = open_board(BoardAddresses.on())
     writer = TranscriptWriter.create(folder / "transcript.parley", RUN)
-    _write_addresses(folder / "addresses.json", port.addresses)
+    write_addresses(folder / "addresses.json", port.addresses)
 
     def note(sender: str, frame: bytes) -> None:
         sequence = writer.append(sender, frame, time.time_ns())
