@@ -32,6 +32,12 @@ _PLAIN = frozenset((int, str, bytes, bool, type(None)))
 _TAGS: dict[type[Message], int] = {kind: tag for tag, kind in enumerate(MESSAGES)}
 
 
+def learn_fields() -> None:
+    """Work out now how every kind of message is read and written, for all who are forked from this process."""
+    for tag in range(len(MESSAGES)):
+        _fields(tag)
+
+
 def encode(message: Message) -> bytes:
     """The one encoding of a message."""
     tag = _TAGS[type(message)]

@@ -7,6 +7,7 @@ awaited once, then frames are moved without blocking: an await a message would c
 import asyncio
 import logging
 import os
+import time
 from collections import Counter
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -89,6 +90,12 @@ _CAUSES = {
     zmq.Event.HANDSHAKE_FAILED_PROTOCOL: "no keys or the wrong board's key",
     zmq.Event.DISCONNECTED: "connection broken off: its process ended, or it sent more than a frame may have",
 }
+_HANDSHAKES = (
+    zmq.Event.HANDSHAKE_FAILED_NO_DETAIL,
+    zmq.Event.HANDSHAKE_FAILED_PROTOCOL,
+    # Counted by the gatekeeper, who knows why.
+    zmq.Event.HANDSHAKE_FAILED_AUTH,
+)
 log = logging.getLogger("transport")
 
 
@@ -136,10 +143,18 @@ def open_board(
 
 
 def connect_node(
-    addresses: BoardAddresses, security: Security | None = None, *, queue: int = QUEUE, patience: float = PATIENCE
+    addresses: BoardAddresses,
+    security: Security | None = None,
+    *,
+    queue: int = QUEUE,
+    patience: float = PATIENCE,
+    blocking: bool = False,
 ) -> NodePort:
-    """A user node's port: broadcasts in, frames to the post out."""
-    sockets = _Sockets(queue, security)
+    """A user node's port: broadcasts in, frames to the post out.
+
+    `blocking` is for a process that does nothing else: waiting takes place in the call, without an event loop.
+    """
+    sockets = _Sockets(queue, security, _BlockingChannel if blocking else _Channel)
     feed, post = sockets.subscribe(addresses.feed, BROADCAST), sockets.push(addresses.post)
     return ZmqNodePort(feed, post, patience, sockets.close)
 
@@ -278,11 +293,37 @@ class _Channel:
                 loop.remove_reader(descriptor)
 
 
+class _BlockingChannel(_Channel):
+    """One socket of a process with nothing else to do: a thousand such processes need no event loops."""
+
+    def __init__(self, socket: zmq.Socket[bytes]) -> None:
+        self.socket = socket
+
+    async def readable(self, timeout: float) -> bool:
+        self.check_open()
+        return bool(zmq.zmq_poll([(self.socket, zmq.POLLIN)], int(timeout * 1000)))
+
+    async def send(self, frame: bytes, timeout: float) -> bool:
+        deadline = time.monotonic() + timeout
+        while not self._try(frame):
+            left = deadline - time.monotonic()
+            if left <= 0 or not zmq.zmq_poll([(self.socket, zmq.POLLOUT)], int(left * 1000)):
+                return False
+        return True
+
+    def offer(self, frame: bytes) -> bool:
+        return self._try(frame)
+
+    def close(self) -> None:
+        self.socket.close()
+
+
 class _Sockets:
     """The context of one port and all its sockets."""
 
-    def __init__(self, queue: int, security: Security | None) -> None:
+    def __init__(self, queue: int, security: Security | None, kind: type[_Channel] = _Channel) -> None:
         self._queue = queue
+        self._kind = kind
         self._security = security
         self._context = zmq.Context()
         self._channels: list[_Channel] = []
@@ -334,22 +375,24 @@ class _Sockets:
 
         A peer that announces a frame beyond MAXMSGSIZE is cut off, and libzmq does not say that this was why.
         """
-        guests: set[int] = set()
+        failed = 0
 
         def notice(event: zmq.Event, value: int) -> None:
-            if event == zmq.Event.HANDSHAKE_SUCCEEDED:
-                guests.add(value)
+            nonlocal failed
+            # After a handshake that failed libzmq reports the end of the connection too; that is not another one.
+            if event == zmq.Event.DISCONNECTED and failed:
+                failed -= 1
                 return
-            if event == zmq.Event.DISCONNECTED and value not in guests:
+            failed += event in _HANDSHAKES
+            if event == zmq.Event.HANDSHAKE_FAILED_AUTH:
                 return
-            guests.discard(value)
             refused[_CAUSES[event]] += 1
             if event == zmq.Event.ACCEPT_FAILED and channel not in self._deaf:
                 self._deaf.add(channel)
                 log.error("connections cannot be accepted at %s: %s", channel.endpoint, os.strerror(value))
                 channel.socket.disable_monitor()
 
-        self._watch(channel, sum(_CAUSES) | zmq.Event.HANDSHAKE_SUCCEEDED, notice)
+        self._watch(channel, sum(_CAUSES) | zmq.Event.HANDSHAKE_FAILED_AUTH, notice)
 
     def count_connections(self, channel: _Channel) -> Callable[[], int]:
         """A function that tells how many connections a listening socket has at the moment."""
@@ -425,7 +468,7 @@ class _Sockets:
         if self._security is None:
             check_private(address)
         socket = self._context.socket(kind)
-        channel = _Channel(socket)
+        channel = self._kind(socket)
         self._channels.append(channel)
         place = host_and_port(address)
         settings: dict[int, int] = {**_OPTIONS, zmq.SNDHWM: self._queue, zmq.RCVHWM: self._queue, **(options or {})}

@@ -98,7 +98,8 @@ class Cluster:
         return Herald(read_addresses(self.folder.addresses), security)
 
     def _start(self, processes: Processes, keeper: Keeper) -> None:
-        processes.prepare(self.folder.plan, rehearse=self.layout.processes >= REHEARSE_FROM)
+        crowded = self.layout.processes >= REHEARSE_FROM
+        processes.prepare(self.folder.plan, witness=self.folder.witness if crowded else None, rehearse=crowded)
         self._raise(processes, keeper.orders.board(), self.folder.addresses)
         if self.layout.shuffled:
             self._raise(processes, keeper.orders.shuffler(), self.folder.shuffler_addresses)

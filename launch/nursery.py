@@ -24,6 +24,7 @@ from typing import Any
 import click
 import numpy as np
 
+from emulator.codec import learn_fields
 from emulator.coins import KEY_BYTES
 from emulator.errors import ParleyError
 from emulator.simulate import simulate
@@ -138,7 +139,7 @@ class Nursery:
         if request["request"] == "spawn":
             self._spawn(request, context)
         elif request["request"] == "prepare":
-            prepare(request["plan"], request["rehearse"])
+            prepare(request["plan"], request["witness"], request["rehearse"])
         else:
             self._signal(request["names"], request["signal"])
 
@@ -173,6 +174,9 @@ class Nursery:
                 each.close()
             redirect(request["log"])
             os.nice(request["niceness"])
+            if request["node"] != "user":
+                # Inputs are for user nodes: nobody else shall have them even in memory.
+                import_module("nodes.user").read_witness.cache_clear()
             code = run_node(request["node"], request["arguments"], context)
         finally:
             # The last thing this process does is to write down why; the nursery reports the exit code.
@@ -209,9 +213,13 @@ def parse(request: dict[str, Any]) -> click.Context | None:
         return None
     try:
         command: click.Command = import_module(f"nodes.{request['node']}").main
-        return command.make_context(f"parley node {request['node']}", list(request["arguments"]))
+        context = command.make_context(f"parley node {request['node']}", list(request["arguments"]))
     except (ImportError, click.ClickException, click.exceptions.Exit):
         return None
+    if request["node"] == "user" and context.params["addresses"] is not None:
+        with suppress(ParleyError):
+            import_module("nodes.common").known_addresses(context.params["addresses"])
+    return context
 
 
 def run_node(node: str, arguments: list[str], context: click.Context | None) -> int:
@@ -221,8 +229,9 @@ def run_node(node: str, arguments: list[str], context: click.Context | None) -> 
         if context is None:
             command.main(args=arguments, prog_name=f"parley node {node}")
         else:
-            with context:
-                command.invoke(context)
+            # Straight to the function: everything else the library does at a call is for commands in commands.
+            assert command.callback is not None
+            command.callback(**context.params)
     except SystemExit as ending:
         return ending.code if isinstance(ending.code, int) else int(ending.code is not None)
     return 0
@@ -232,16 +241,20 @@ def warm() -> None:
     """Import what a node needs."""
     for node in NODES:
         import_module(f"nodes.{node}")
+    import_module("nodes.common").start_logging()
+    learn_fields()
     settle()
 
 
-def prepare(plan: str, rehearse: bool) -> None:
+def prepare(plan: str, witness: str | None, rehearse: bool) -> None:
     """Build the run's protocol once: what its parts remember of their parameters, every node then knows from birth.
 
     With `rehearse`, two users that do not exist go through all rounds, so that nothing is imported or worked out for
     the first time a thousand times over.
     """
     protocol = import_module("nodes.analyst").read_plan(Path(plan))
+    if witness is not None:
+        import_module("nodes.user").read_witness(Path(witness))
     if rehearse:
         # Two users may be too few for an estimate; what matters is that they have spoken.
         with suppress(ParleyError):

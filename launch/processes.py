@@ -116,9 +116,10 @@ class Processes:
             )
             self._hear()
 
-    def prepare(self, plan: Path, *, rehearse: bool) -> None:
+    def prepare(self, plan: Path, *, witness: Path | None = None, rehearse: bool) -> None:
         """Let the nursery build the plan's protocol, and perhaps speak it once, before it forks."""
-        self._opened()[0].send({"request": "prepare", "plan": str(plan), "rehearse": rehearse})
+        told = None if witness is None else str(witness)
+        self._opened()[0].send({"request": "prepare", "plan": str(plan), "witness": told, "rehearse": rehearse})
 
     def send_signal(self, names: Iterable[str], number: int) -> None:
         """Send a signal to the named nodes that still run."""

@@ -7,6 +7,7 @@ import logging
 import sys
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, fields
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -14,7 +15,7 @@ import click
 
 from emulator.addresses import BoardAddresses
 from emulator.conditions import read_conditions
-from emulator.errors import BadInput, ParleyError
+from emulator.errors import BadInput, LocalProtocolError, ParleyError
 from emulator.faults import FaultyPort
 from emulator.security import Security, read_allowed, read_keys
 from emulator.transport import NodePort
@@ -25,14 +26,17 @@ GOOD, CHECK_FAILED, BAD_INPUT, UNFINISHED = 0, 1, 2, 3
 
 def start_logging() -> None:
     """One line an event on standard error, which the launcher sends to logs/."""
-    logging.basicConfig(level=logging.INFO, stream=sys.stderr, format="%(asctime)s %(message)s", force=True)
+    logging.basicConfig(level=logging.INFO, stream=sys.stderr, format="%(asctime)s %(message)s")
 
 
-def run_to_exit(work: Coroutine[Any, Any, int]) -> None:
-    """Run a node to its end and leave with its exit code; a Parley error is one sentence."""
+def run_to_exit(work: Coroutine[Any, Any, int], *, blocking: bool = False) -> None:
+    """Run a node to its end and leave with its exit code; a Parley error is one sentence.
+
+    With `blocking` the node's port waits by itself, and there is no event loop.
+    """
     start_logging()
     try:
-        code = asyncio.run(work)
+        code = run_blocking(work) if blocking else asyncio.run(work)
     except BadInput as error:
         print(f"parley: {error}", file=sys.stderr)
         code = BAD_INPUT
@@ -43,6 +47,15 @@ def run_to_exit(work: Coroutine[Any, Any, int]) -> None:
         code = 130
     sys.stderr.flush()
     sys.exit(code)
+
+
+def run_blocking(work: Coroutine[Any, Any, int]) -> int:
+    """Run a coroutine whose port never hands over to an event loop."""
+    try:
+        work.send(None)
+    except StopIteration as ended:
+        return int(ended.value)
+    raise LocalProtocolError("a node without an event loop cannot wait for one")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,7 +76,7 @@ class BoardLink:
             if not (self.post and self.feed and self.desk):
                 raise BadInput("where is the board? Give --addresses FILE, or --post, --feed and --desk")
             return BoardAddresses(post=self.post, feed=self.feed, desk=self.desk)
-        return read_addresses(self.addresses)
+        return known_addresses(self.addresses)
 
     def security(self) -> Security | None:
         """Our own pair and the board's public key; both or neither."""
@@ -75,6 +88,11 @@ class BoardLink:
         if set(names) not in ({"board"}, {"shuffler"}):
             raise BadInput(f"{self.board_key} does not hold the board's public key alone; see `parley keys`")
         return Security(keys=read_keys(self.keys), server=next(iter(names.values())))
+
+    @property
+    def calm(self) -> bool:
+        """Without conditions a user node has nothing to wait for but its port, and needs no event loop."""
+        return self.conditions is None
 
     def under(self, port: Port, node: str) -> Port | FaultyPort:
         """The port itself, or the port under the conditions of a file."""
@@ -95,6 +113,12 @@ def write_addresses(path: Path, bound: BoardAddresses) -> None:
     fresh = path.with_suffix(".new")
     fresh.write_text(json.dumps({"post": bound.post, "feed": bound.feed, "desk": bound.desk}))
     fresh.replace(path)
+
+
+@lru_cache(maxsize=1)
+def known_addresses(path: Path) -> BoardAddresses:
+    """The same, read once in the life of a node: a process that forks nodes reads it for all of them."""
+    return read_addresses(path)
 
 
 LINK_OPTIONS = (

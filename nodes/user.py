@@ -3,6 +3,7 @@
 import logging
 import os
 import time
+from functools import lru_cache
 from pathlib import Path
 
 import click
@@ -121,13 +122,19 @@ async def serve_user(
         trusts=trusts,
         delta_cap=delta_cap,
     )
-    port = link.under(connect_node(link.board(), link.security()), node)
+    port = link.under(connect_node(link.board(), link.security(), blocking=link.calm), node)
     try:
         await UserNode(role, port, memory).serve()
     finally:
         port.close()
         memory.close()
     return GOOD if role.state is Cohort.DONE else UNFINISHED
+
+
+@lru_cache(maxsize=1)
+def read_witness(path: Path) -> Witness:
+    """The witness of an emulation. A process that forks nodes reads it first, and they all share what it read."""
+    return Witness.load(path)
 
 
 def read_inputs(path: Path) -> Inputs:
@@ -176,8 +183,9 @@ def main(
 
     async def work() -> int:
         if witness is not None and users is not None and journal is not None:
-            secret = Witness.load(witness)
-            mine, key, diary = secret.inputs[first : first + users], secret.key, journal
+            secret = read_witness(witness)
+            mine, key, diary = secret.inputs[first : first + users].copy(), secret.key, journal
+            read_witness.cache_clear()
         elif inputs is not None and state is not None:
             mine, key, diary = read_inputs(inputs), keep_key(state), journal or state / "journal.jsonl"
         else:
@@ -198,7 +206,7 @@ def main(
             durable=witness is None,
         )
 
-    run_to_exit(work())
+    run_to_exit(work(), blocking=link.calm)
 
 
 if __name__ == "__main__":
