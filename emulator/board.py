@@ -4,6 +4,7 @@ The board knows no protocol. It knows which node hosts which users, which chunks
 close a round: when every node has answered, or at the deadline if the quorum has.
 """
 
+from bisect import bisect, insort
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum, auto
@@ -91,6 +92,8 @@ class BoardRole:
         self.terms = terms
         self.state = Board.GATHERING
         self.seats: dict[str, Seat] = {}
+        self._hosted: list[tuple[int, int, str]] = []
+        self._unfinished: set[str] = set()
         self.round = 0
         self.replies = 0
         self.setup: Setup | None = None
@@ -151,18 +154,22 @@ class BoardRole:
             self.seats[message.node] = Seat(
                 node=message.node, first=message.first, users=message.users, pid=message.pid
             )
+            insort(self._hosted, (message.first, message.first + message.users, message.node))
+            self._unfinished.add(message.node)
         elif isinstance(message, Setup):
             self.setup = message
         elif isinstance(message, Announce):
             self._open(message, now)
         elif isinstance(message, Replies):
             self.seats[message.node].hold(message)
+            self._note_finished(message.node)
             self.replies += len(message.users)
             self._patience = min(self._patience, 4 * self.patience)
         elif isinstance(message, Refusal) and message.node in self.seats:
             seat = self.seats[message.node]
             # Round 0 is the setup: who refuses the terms takes no part in any round.
             seat.left, seat.refused = seat.left or message.round == 0, message.round == self.round
+            self._note_finished(message.node)
         elif isinstance(message, Result | Abort):
             self.ending = message
 
@@ -210,10 +217,17 @@ class BoardRole:
             return [(BOARD_NAME, Event(event="restart", node=ready.node, round=self.round, detail=detail))]
         if ready.first + ready.users > self.terms.users or ready.users < 1:
             raise RemoteProtocolError(f"board: node {ready.node} claims users beyond {self.terms.users}")
-        for name, seat in self.seats.items():
-            if ready.first < seat.first + seat.users and seat.first < ready.first + ready.users:
+        place = bisect(self._hosted, (ready.first, ready.first + ready.users, ready.node))
+        # Those who sit do not overlap, so only the neighbours can.
+        for first, end, name in self._hosted[max(0, place - 1) : place + 1]:
+            if ready.first < end and first < ready.first + ready.users:
                 raise RemoteProtocolError(f"board: node {ready.node} claims users of node {name}")
         return [(sender, ready)]
+
+    def _note_finished(self, node: str) -> None:
+        """Keep who is waited for: looking at every seat at every reply would take a crowd's time squared."""
+        if self.seats[node].finished:
+            self._unfinished.discard(node)
 
     def _take(self, sender: str, replies: Replies) -> list[tuple[str, Message]]:
         seat = self.seats.get(replies.node)
@@ -251,6 +265,7 @@ class BoardRole:
         self._patience = self.patience
         for seat in self.seats.values():
             seat.open()
+        self._unfinished = {name for name, seat in self.seats.items() if not seat.finished}
 
     def _next(self) -> Message | None:
         run = self.terms.run
@@ -259,7 +274,7 @@ class BoardRole:
             if users < self.terms.users:
                 return Abort(run=run, outcome="failed", reason=f"nodes host {users} of {self.terms.users} users")
             return Roster(run=run, nodes=len(self.seats), users=users)
-        if self.state is Board.OPEN and self.seats and all(seat.finished for seat in self.seats.values()):
+        if self.state is Board.OPEN and self.seats and not self._unfinished:
             return self._cut()
         return None
 
