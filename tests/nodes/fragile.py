@@ -37,8 +37,8 @@ class Death:
 
 
 class FragileJournal(Journal):
-    def __init__(self, death: Death, path: Path) -> None:
-        super().__init__(path)
+    def __init__(self, death: Death, path: Path, **options: bool) -> None:
+        super().__init__(path, **options)
         self._death = death
 
     def write(self, commit: Commit) -> None:
@@ -75,7 +75,7 @@ class FragilePort(NodePort):
 def main(point: str, mark: Path, options: list[str]) -> None:
     death, connect = Death(point, mark), nodes.user.connect_node
     nodes.user.Journal = partial(FragileJournal, death)  # type: ignore[misc,assignment]
-    nodes.user.connect_node = lambda *given: FragilePort(death, connect(*given))  # type: ignore[assignment]
+    nodes.user.connect_node = lambda *given, **options: FragilePort(death, connect(*given, **options))  # type: ignore[assignment]
     nodes.user.CohortRole = partial(CohortRole, chunk=CHUNK)  # type: ignore[misc,assignment]
     nodes.user.main(options)
 
