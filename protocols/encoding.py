@@ -162,8 +162,20 @@ class ByCategory(Encoding):
     def simulator(self, histogram: Floats, size: float, sampled: float) -> Draw:
         diagonal, mixing = subset_support(self.randomizer).covariance(histogram)
         basis = np.stack([np.ones(len(histogram)), histogram], axis=1)
-        varied = np.diag(histogram) - np.outer(histogram, histogram)
-        covariance = np.diag(diagonal) + basis @ mixing @ basis.T + sampled * varied
-        values, vectors = np.linalg.eigh(covariance / max(size, 1.0))
-        root = vectors * np.sqrt(np.maximum(values, 0.0))
-        return lambda generator: np.asarray(histogram + root @ generator.standard_normal(len(histogram)))
+        mixing = mixing - sampled * np.diag([0.0, 1.0])
+        root, turn, stretch = _root(diagonal + sampled * histogram, basis, mixing)
+        scale = 1 / math.sqrt(max(size, 1.0))
+
+        def draw(generator: np.random.Generator) -> Floats:
+            flat = generator.standard_normal(len(histogram))
+            return np.asarray(histogram + scale * root * (flat + turn @ (stretch * (turn.T @ flat))))
+
+        return draw
+
+
+def _root(diagonal: Floats, basis: Floats, mixing: Floats) -> tuple[Floats, Floats, Floats]:
+    """r, Q, s with diag(d) + B K B' = diag(r) (I + Q diag(s) Q')^2 diag(r): a square root without a k x k matrix."""
+    root = np.sqrt(np.maximum(diagonal, np.finfo(float).tiny))
+    frame, shape = np.linalg.qr(basis / root[:, None])
+    values, vectors = np.linalg.eigh(shape @ mixing @ shape.T)
+    return root, frame @ vectors, np.sqrt(np.maximum(1 + values, 0.0)) - 1

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from protocols.tuned import Tuned
 
 RUNS = 24
+# With more inputs than this a run costs more and says more, so fewer are made.
+THRIFTY = 256
 SEED = 20
 # mu_j is made of the other folds' noise, so the folds' shares of the doubt are alike: were the projection linear, the
 # variance of their sum would be twice that of independent shares. Measured over 600 runs each, on six workloads and
@@ -63,6 +65,7 @@ def simulated(protocol: "Tuned", histogram: Floats, replies: Sequence[int], runs
     encodings = [protocol.encoding_of(index // each) for index in range(len(sizes))]
     draws = [way.simulator(histogram, *of) for way, *of in zip(encodings, sizes, sampled, strict=True)]
     generator = np.random.default_rng(SEED)
+    runs = max(2, runs * THRIFTY // max(THRIFTY, protocol.inputs))
     means = np.stack([np.stack([draw(generator) for draw in draws]) for _ in range(runs)])
     fits = fit(encodings[0], means, sizes)
     scalars, squared = np.mean([_errors(protocol, found, histogram, replies[-1]) for found in fits], axis=0)

@@ -11,8 +11,8 @@ Where users are split, no user meets itself: the mean over all splits is the U-s
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from functools import cached_property
-from typing import Any, ClassVar, Self
+from functools import cache, cached_property
+from typing import Any, ClassVar, Self, TypeVar
 
 import numpy as np
 
@@ -48,6 +48,8 @@ ENCODINGS = (ByVector.kind, ByCategory.kind)
 LARGEST_CATEGORIES = 1024
 # Simulated runs behind the choice of shares: the same noise for each, so that few suffice to compare them.
 SKETCHES = 8
+
+Split = TypeVar("Split", bound="Tuned")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -98,8 +100,9 @@ class Tuned(Pairwise):
         ).with_codebook()
         guesses = [histogram] if histogram is not None else prediction.public_guesses(workload)
         kinds = ENCODINGS if workload.size <= LARGEST_CATEGORIES else (ByVector.kind,)
-        tries = [replace(draft, encoding=kind, shares=cls.spread(share)) for kind in kinds for share in VECTOR_SHARES]
-        return min(tries, key=lambda tried: max(tried._sketched(guess) for guess in guesses))
+        return min((_best_share(replace(draft, encoding=kind), guesses) for kind in kinds), key=lambda found: found[0])[
+            1
+        ]
 
     def with_codebook(self) -> Self:
         """The fewest candidates whose variance is nearly that of the most, each with its best t."""
@@ -109,9 +112,6 @@ class Tuned(Pairwise):
         tried = [replace(plain, candidates=size, best=None) for size in SIZES]
         enough = next(each for each in tried if each.variance <= WORTH * tried[-1].variance)
         return replace(self, candidates=enough.candidates, best=enough.favoured)
-
-    def _sketched(self, guess: Floats) -> float:
-        return prediction.simulated(self, guess, self.planned_replies, SKETCHES).total
 
     @classmethod
     def spread(cls, vectors: float) -> tuple[float, ...]:
@@ -228,6 +228,23 @@ class Tuned(Pairwise):
 
     def predicted_rmse(self, histogram: Floats | None = None) -> float:
         return float(self.form_variance(self.planned_replies, histogram) ** 0.5)
+
+
+def _best_share(draft: Split, guesses: list[Floats]) -> tuple[float, Split]:
+    """The share of vectors with the smallest sketched error: from the middle downhill, for it has one valley."""
+
+    @cache
+    def sketched(place: int) -> float:
+        tried = replace(draft, shares=draft.spread(VECTOR_SHARES[place]))
+        return max(prediction.simulated(tried, guess, tried.planned_replies, SKETCHES).total for guess in guesses)
+
+    place = len(VECTOR_SHARES) // 2
+    while True:
+        near = [each for each in (place - 1, place, place + 1) if 0 <= each < len(VECTOR_SHARES)]
+        best = min(near, key=sketched)
+        if best == place:
+            return sketched(place), replace(draft, shares=draft.spread(VECTOR_SHARES[place]))
+        place = best
 
 
 def shifted(workload: Workload) -> Workload:
