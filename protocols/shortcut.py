@@ -6,6 +6,7 @@ is drawn directly; everything the analyst does with it is the protocol's own cod
 - which users speak: their counts by input are multivariate hypergeometric, as for a random salt;
 - one bit: the ones among the users of an input are binomial (exact);
 - randomized response, unary encoding: multinomial and binomial by input (exact);
+- sums through a shuffler: Skellam (exact);
 - vectors, subset selection, grid Laplace: normal with the exact mean and covariance of the sum, then rounded to whole
   units (central limit theorem; the covariance is that of the randomizer, input by input);
 - the tuned one-round protocol's sum of y'Dy is set to its exact mean: its fluctuation is 1/n of the error's variance.
@@ -29,6 +30,7 @@ from protocols.randomizers.one_bit import OneBit
 from protocols.randomizers.oue import OptimisedUnaryEncoding
 from protocols.randomizers.randomized_response import RandomizedResponse
 from protocols.randomizers.subset_selection import SubsetSelection
+from protocols.split_and_mix import Split
 from protocols.steps import ComposedRound
 from protocols.tuned import Tuned
 from protocols.vector_round import Vectors
@@ -104,6 +106,15 @@ def _(step: One, public: Broadcast, counts: Integers, generator: np.random.Gener
     own = noise.isotropic * signs.sum() + (noise.lean + 1) * (columns**2 @ signs)
     squares = np.array(round(float(counts @ own) / vector.quadratic_unit), dtype=np.int64)
     return Tally(int(counts.sum()), {"vector": total(vector, columns, counts, generator), "squares": squares})
+
+
+@tally.register
+def _(step: Split, public: Broadcast, counts: Integers, generator: np.random.Generator) -> Tally:
+    """The sum of all shares is that of the vectors and of the users' noise: Skellam, as each user's."""
+    protocol, users = step.protocol, int(counts.sum())
+    rates = np.full((2, protocol.encoder.dimension), users * protocol.variance / 2)
+    up, down = generator.poisson(rates)
+    return Tally(users, {"total": counts.astype(np.int64) @ protocol.numbers + up - down})
 
 
 @singledispatch

@@ -7,12 +7,12 @@ from typing import ClassVar
 import numpy as np
 import pytest
 
-from emulator.coins import key_from_seed
+from emulator.coins import coins, key_from_seed
 from emulator.errors import BadInput
 from emulator.messages import Replies
 from emulator.simulate import simulate
 from emulator.simulate_shuffled import shuffled_conversation, simulate_shuffled
-from protocols import registry
+from protocols import registry, shortcut
 from protocols.one_round import OneRound
 from protocols.sensitivity import sensitivity
 from protocols.split_and_mix import SplitAndMix
@@ -166,3 +166,20 @@ def test_it_takes_the_other_statistics() -> None:
     inputs = np.random.default_rng(4).integers(0, 8, 1000)
     found = simulate(made, inputs, key_from_seed(1))
     assert abs(found.estimate - made.workload.exact(inputs)) < 5 * found.predicted_rmse
+
+
+def test_the_sweeps_shortcut_has_the_law_of_the_real_sum() -> None:
+    """Sums of real shares and drawn sums: the same mean and the same variance."""
+    made = SplitAndMix.design(WORKLOAD, epsilon=1.0, users=400)
+    inputs = np.random.default_rng(3).integers(0, 9, 400)
+    counts, generator, step = np.bincount(inputs, minlength=9), np.random.default_rng(6), made.step
+    exact = made.numbers[inputs].sum(axis=0)
+    real, drawn = [], []
+    for trial in range(60):
+        flips = coins(key_from_seed(trial), 1, 0, 400, step.coins)
+        real.append(made.encoder.centred(step.tally({}, step.respond({}, inputs, flips)).sums["total"]) - exact)
+        drawn.append(shortcut.tally(step, {}, counts, generator).sums["total"] - exact)
+    for noise in (np.array(real, dtype=float), np.array(drawn, dtype=float)):
+        expected = 400 * made.variance
+        assert abs(noise.mean()) < 5 * math.sqrt(expected / noise.size)
+        assert abs((noise**2).mean() - expected) < 5 * expected * math.sqrt(2 / noise.size)
