@@ -114,8 +114,11 @@ def test_messages_in_any_order(tmp_path: Path, said: list[Said], inputs: Inputs,
     path = tmp_path / "mixed"
     path.unlink(missing_ok=True)
     report = judged(write(path, [said[place] for place in base]), inputs)
-    same = [encode(said[place][1]) for place in base] == [encode(message) for _, message in said]
-    assert report.ok is same
+    # Two nodes may be ready, or answer a round, in another order; nothing else may change.
+    frames = [encode(said[place][1]) for place in base]
+    original = [encode(message) for _, message in said]
+    assert report.ok or frames != original
+    assert not report.ok or sorted(frames) == sorted(original)
 
 
 @settings(deadline=None, max_examples=100, suppress_health_check=[HealthCheck.function_scoped_fixture])

@@ -49,8 +49,9 @@ def copied(small: Path, tmp_path: Path) -> Path:
     return Path(shutil.copy(small / "transcript.parley", tmp_path / "transcript.parley"))
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
+    """A browser for one file of tests: while its driver runs, no other event loop can in this process."""
     if os.environ.get("PARLEY_NO_BROWSER"):
         pytest.skip("PARLEY_NO_BROWSER is set")
     path = shutil.which(os.environ.get("PARLEY_CHROMIUM", "chromium"))
