@@ -11,6 +11,7 @@ from pathlib import Path
 from emulator.board import ANALYST_NAME, BOARD_NAME, LAUNCHER_NAME
 from emulator.codec import pack
 from emulator.errors import BadInput, LocalProtocolError, ParleyError
+from emulator.sealing import save_secret
 from emulator.shuffler import SHUFFLER_NAME
 from emulator.witness import Witness
 from launch.chaos import plan_strikes
@@ -71,6 +72,8 @@ class Cluster:
         protocol, layout, folder = self.layout.protocol, self.layout, self.folder
         folder.plan.write_bytes(pack({"protocol": protocol.name, "parameters": protocol.parameters()}))
         Witness(run=folder.run, key=layout.key, inputs=layout.inputs).save(folder.witness)
+        if layout.opening_key:
+            save_secret(folder.opening_key, layout.opening_key)
         if layout.conditions is not None:
             folder.conditions.write_bytes(layout.conditions.read_bytes())
         if layout.secure:

@@ -32,6 +32,10 @@ class RunFolder:
         return self.path / "witness.parley"
 
     @property
+    def opening_key(self) -> Path:
+        return self.path / "opening.key"
+
+    @property
     def result(self) -> Path:
         return self.path / "result.json"
 

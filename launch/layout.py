@@ -39,6 +39,7 @@ class Layout:
     conditions: Path | None = None
     keys: Path | None = None
     secure: bool = False
+    opening_key: bytes = b""
     restarts: int = 3
 
     def __post_init__(self) -> None:

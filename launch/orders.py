@@ -44,7 +44,8 @@ class Orders:
 
     def analyst(self) -> Order:
         """The analyst."""
-        arguments = {"--run": self._folder.run, "--plan": self._folder.plan, **self._link()}
+        opens = {"--opening-key": self._folder.opening_key} if self._layout.opening_key else {}
+        arguments = {"--run": self._folder.run, "--plan": self._folder.plan, **opens, **self._link()}
         return self._order(ANALYST_NAME, ANALYST_NAME, arguments)
 
     def shuffler(self) -> Order:

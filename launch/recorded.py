@@ -1,6 +1,6 @@
 """Runs that were recorded: what a person names as RUN, and the files that belong to it."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -9,12 +9,15 @@ import click
 
 from emulator.audit.conversation import Conversation, listen
 from emulator.errors import BadInput, TranscriptError
+from emulator.protocol import Protocol
+from emulator.sealing import load_secret
 from emulator.witness import Witness
 from launch.folder import RUNS
 from launch.settings import protocol_file_option
 from protocols.registry import build
+from protocols.sealed import unsealed
 
-TRANSCRIPT, WITNESS = "transcript.parley", "witness.parley"
+TRANSCRIPT, WITNESS, OPENING_KEY = "transcript.parley", "witness.parley", "opening.key"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,9 +30,15 @@ class Recorded:
     def listen(self) -> Conversation:
         """The conversation on record; BadInput where the record was altered, for then it proves nothing."""
         try:
-            return listen(self.transcript, build)
+            return listen(self.transcript, self.build)
         except TranscriptError as error:
             raise BadInput(f"{error}; see `parley audit`") from error
+
+    def build(self, name: str, parameters: Mapping[str, Any]) -> Protocol:
+        """The protocol of a setup; with the analyst's opening key beside the record, one that opens sealed replies."""
+        protocol = build(name, parameters)
+        key = self.transcript.with_name(OPENING_KEY)
+        return unsealed(protocol, load_secret(key)) if key.is_file() else protocol
 
     def load_witness(self) -> Witness | None:
         """The witness, or None where there is none; BadInput where it cannot be used."""

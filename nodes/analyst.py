@@ -12,10 +12,12 @@ from emulator.errors import BadInput, LocalProtocolError, RemoteProtocolError
 from emulator.messages import Resume
 from emulator.protocol import Protocol
 from emulator.roles import Analyst, AnalystRole
+from emulator.sealing import load_secret
 from emulator.sockets import connect_analyst
 from emulator.transport import AnalystPort
 from nodes.common import GOOD, UNFINISHED, BoardLink, link_options, run_to_exit
 from protocols.registry import build
+from protocols.sealed import unsealed
 
 SILENCE_SECONDS = 0.5
 LONGEST_SILENCE = 180.0
@@ -128,11 +130,15 @@ async def serve_analyst(protocol: Protocol, run: str, link: BoardLink) -> int:
 @click.option("--run", required=True, help="Name of the run.")
 @link_options
 @click.option("--plan", type=click.Path(path_type=Path), required=True, help="Protocol and parameters.")
-def main(run: str, link: BoardLink, plan: Path) -> None:
+@click.option("--opening-key", type=click.Path(path_type=Path), help="The key that replies are sealed for.")
+def main(run: str, link: BoardLink, plan: Path, opening_key: Path | None) -> None:
     """Run the analyst: ask in rounds, fold the replies, say the estimate."""
 
     async def work() -> int:
-        return await serve_analyst(read_plan(plan), run, link)
+        protocol = read_plan(plan)
+        if opening_key is not None:
+            protocol = unsealed(protocol, load_secret(opening_key))
+        return await serve_analyst(protocol, run, link)
 
     run_to_exit(work())
 

@@ -7,14 +7,15 @@ knows whose reply is whose, replies that are eps_0-LDP are together (eps, delta)
 Replies stay whole: the estimator of one round works on them as before, sum y_i'Dy_i included.
 """
 
+import re
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, ClassVar, Self
 
 from emulator.errors import BadInput
 from emulator.mixing import Mixing
-from emulator.protocol import Claim
+from emulator.protocol import Claim, Round
 from protocols.amplification import check_delta, delta_bound, largest_local_epsilon, of_choice
 from protocols.approximation import read_signed
 from protocols.one_round_tuned import LARGEST_WEIGHT, OneRoundTuned
@@ -22,6 +23,7 @@ from protocols.pairwise import common
 from protocols.parameters import count, number
 from protocols.randomizers.codebook import Codebook
 from protocols.randomizers.exact import LARGEST_EPSILON
+from protocols.sealed import SealedRound
 from protocols.shuffling import DEFAULT_DELTA, PROTECTS, check_crowd, read_crowd
 from protocols.workloads.auc import AreaUnderCurve
 from protocols.workloads.workload import Workload
@@ -49,6 +51,8 @@ class Shuffled(OneRoundTuned):
     delta: float
     local_epsilon: float
     crowd: int
+    seal: str = ""
+    opener: bytes = field(default=b"", repr=False, compare=False)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -93,7 +97,7 @@ class Shuffled(OneRoundTuned):
     @classmethod
     def from_parameters(cls, parameters: Mapping[str, Any]) -> Self:
         own = ("delta", "local_epsilon", "shuffle", "candidates", "best", "weight")
-        fields = common(parameters, *own, optional=("factor", "signs", "rows"))
+        fields = common(parameters, *own, optional=("factor", "signs", "rows", "seal"))
         candidates = count(parameters, "candidates", 2, SIZES[-1])
         weight = number(parameters, "weight", 0.0, LARGEST_WEIGHT)
         if weight and not isinstance(fields["workload"], AreaUnderCurve):
@@ -107,12 +111,13 @@ class Shuffled(OneRoundTuned):
             delta=number(parameters, "delta", 0.0, 1.0),
             local_epsilon=number(parameters, "local_epsilon", 0.0, LARGEST_EPSILON),
             crowd=read_crowd(parameters, fields["users"], {}),
+            seal=_public_key(parameters),
         )
 
     def parameters(self) -> Mapping[str, Any]:
         mixing = Mixing(crowd=self.crowd).parameters()
         own = {"delta": self.delta, "local_epsilon": self.local_epsilon, "shuffle": mixing}
-        return {**super().parameters(), **own}
+        return {**super().parameters(), **own, **({"seal": self.seal} if self.seal else {})}
 
     @property
     def claim(self) -> Claim:
@@ -121,10 +126,18 @@ class Shuffled(OneRoundTuned):
             delta=self.delta,
             rounds=len(self.rounds),
             interaction=self.interaction,
-            protects_from=f"{PROTECTS}; from both together by epsilon {self.local_epsilon:.4g}",
+            protects_from=(
+                f"{PROTECTS}; from the shuffler alone by {'sealed boxes' if self.seal else 'its local epsilon'}; "
+                f"from both together by epsilon {self.local_epsilon:.4g}"
+            ),
             trusts="shuffler",
             local_epsilon=max(self.local_epsilon, self.epsilon),
         )
+
+    @property
+    def rounds(self) -> tuple[Round, ...]:
+        """The one round; where replies are sealed, in boxes for the analyst."""
+        return (SealedRound(self.step, bytes.fromhex(self.seal), self.opener),) if self.seal else (self.step,)
 
     def delta_shown(self, replies: int) -> float:
         if self.local_epsilon <= self.epsilon:
@@ -141,6 +154,15 @@ class Shuffled(OneRoundTuned):
             candidates=self.candidates,
             best=self.best,
         )
+
+
+def _public_key(parameters: Mapping[str, Any]) -> str:
+    if "seal" not in parameters:
+        return ""
+    key = parameters["seal"]
+    if not isinstance(key, str) or not re.fullmatch(r"[0-9a-f]{64}", key):
+        raise BadInput("protocol parameter seal should be a key of 64 hexadecimal digits")
+    return key
 
 
 def _codebook(base: Codebook) -> Codebook:

@@ -18,7 +18,6 @@ from emulator.audit.verdict import Progress, quiet
 from launch.recorded import find_run, json_option, run_argument, witness_option
 from launch.settings import CHECK_FAILED, GOOD, debug_option
 from protocols.alphabets import choices
-from protocols.registry import build
 
 
 @click.command()
@@ -52,7 +51,7 @@ def audit(
     with _progress(silent) as progress:
         report = audit_transcript(
             recorded.transcript,
-            build,
+            recorded.build,
             witness=recorded.load_witness(),
             choices=choices,
             sample=sample,

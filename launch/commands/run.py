@@ -9,6 +9,7 @@ from pathlib import Path
 import click
 
 from emulator.errors import BadInput
+from emulator.sealing import new_secret
 from launch.answer import Answer
 from launch.chaos import find_conditions
 from launch.cluster import Cluster, Layout
@@ -19,6 +20,7 @@ from launch.reporting import reporting
 from launch.settings import Stopped, debug_option
 from launch.summary import summarize
 from launch.version import release
+from protocols.sealed import sealed
 
 
 @click.command()
@@ -36,6 +38,7 @@ from launch.version import release
 @click.option("--restarts", default=3, show_default=True, help="How often a node that was killed is started again.")
 @click.option("--keys", type=click.Path(path_type=Path), help="Encrypt every link with the keys of this folder.")
 @click.option("--secure", is_flag=True, help="Encrypt every link with fresh keys.")
+@click.option("--seal", is_flag=True, help="Seal replies for the analyst, so that the shuffler sees boxes only.")
 @click.option("--watch", is_flag=True, help="Serve a live page on this machine while the run goes on.")
 @click.option("--json", "as_json", is_flag=True, help="Print the result record.")
 @click.option("--quiet", is_flag=True, help="No progress.")
@@ -53,14 +56,17 @@ def run(
     restarts: int,
     keys: Path | None,
     secure: bool,
+    seal: bool,
     watch: bool,
     as_json: bool,
     quiet: bool,
 ) -> None:
     """Run a protocol between processes on this machine and print the estimate."""
     problem = make_problem(flags)
+    protocol = problem.protocol(flags.protocol, quorum)
+    opening_key = new_secret() if seal else b""
     layout = Layout(
-        protocol=problem.protocol(flags.protocol, quorum),
+        protocol=sealed(protocol, opening_key) if seal else protocol,
         inputs=problem.inputs,
         key=problem.coin_key(),
         processes=_processes(processes, process_per_user, problem.users),
@@ -71,6 +77,7 @@ def run(
         restarts=restarts,
         keys=None if keys is None else keys.absolute(),
         secure=secure,
+        opening_key=opening_key,
     )
     folder = choose_folder(out, name or f"{problem.workload.name}-{layout.protocol.name}"[:40])
     if flags.seed is not None:
