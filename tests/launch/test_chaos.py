@@ -1,0 +1,141 @@
+"""Process faults: planned from a seed, on record before they happen; and a short version of benchmarks/chaos.py."""
+
+import signal
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from benchmarks.chaos import perform_all, summary
+from benchmarks.scenes import make_scene, speakable
+from emulator.conditions import LINK_KINDS, PROCESS_KINDS, Conditions, Fault, read_conditions
+from emulator.errors import BadInput
+from launch.chaos import READY_MADE, Chaos, Strike, find_conditions, plan_strikes
+from tests.launch.conftest import Parley
+
+NODES = ("board", "analyst", "node-0", "node-1")
+# Between them: kills of board, analyst and user nodes, a pause, a late start, and somebody who does not come back.
+SEEDS, RUNS = 100, 5
+
+
+def plan(*faults: Fault, seed: int = 1) -> list[Strike]:
+    return plan_strikes(Conditions(seed=seed, faults=faults), NODES)
+
+
+def test_who_is_struck_follows_from_pattern_and_seed() -> None:
+    maybe = Fault(kind="kill", nodes="node-*", probability=0.5, after=1.0, until=2.0)
+    assert [each.victim for each in plan(Fault(kind="pause", nodes="node-*"))] == ["node-0", "node-1"]
+    assert plan(maybe, seed=3) == plan(maybe, seed=3)
+    assert len({tuple(each.victim for each in plan(maybe, seed=seed)) for seed in range(40)}) == 4
+    moments = [each.at for seed in range(40) for each in plan(maybe, seed=seed)]
+    assert all(1.0 <= moment < 2.0 for moment in moments)
+    assert len(set(moments)) == len(moments)
+    assert [each.round for each in plan(Fault(kind="kill", nodes="board", rounds=(1, 3)))] == [1, 3]
+    assert plan(Fault(kind="late", nodes="board")) == []
+
+
+@dataclass
+class Scribe:
+    """Stands for board and processes: notes what is asked of it."""
+
+    posted: list[str] = field(default_factory=list)
+    signals: list[tuple[str, int]] = field(default_factory=list)
+    started: list[str] = field(default_factory=list)
+
+    def chaos(self, *faults: Fault) -> Chaos:
+        return Chaos(
+            strikes=plan(*faults),
+            post=lambda kind, detail, number: self.posted.append(detail),
+            send_signal=lambda name, number: self.signals.append((name, number)),
+            start=self.started.append,
+        )
+
+
+def step(chaos: Chaos, now: float, recorded: list[str], number: int = 0) -> None:
+    chaos.step(now, round_number=number, running=set(NODES), recorded=set(recorded))
+
+
+def test_nothing_happens_before_it_is_on_record() -> None:
+    scribe = Scribe()
+    chaos = scribe.chaos(Fault(kind="kill", nodes="board", after=1.0, seconds=0.5))
+    step(chaos, 0.9, [])
+    assert scribe.posted == []
+    step(chaos, 1.0, [])
+    step(chaos, 1.1, [])
+    assert len(scribe.posted) == 1
+    # A board that died has lost it: say it again.
+    step(chaos, 1.6, [])
+    assert len(scribe.posted) == 2
+    assert scribe.signals == []
+    step(chaos, 1.7, scribe.posted)
+    assert scribe.signals == [("board", signal.SIGKILL)]
+    assert chaos.comes_back("board", -signal.SIGKILL, 2.0)
+    step(chaos, 2.4, scribe.posted)
+    assert scribe.started == []
+    step(chaos, 2.5, scribe.posted)
+    assert scribe.started == ["board"]
+    assert len(scribe.posted) == 2
+    assert not chaos.busy
+
+
+def test_rounds_pauses_and_late_starts() -> None:
+    scribe = Scribe()
+    chaos = scribe.chaos(
+        Fault(kind="pause", nodes="node-0", rounds=(2,), seconds=1.0), Fault(kind="late", nodes="node-1", seconds=3.0)
+    )
+    assert chaos.late == {"node-1"}
+    step(chaos, 1.0, [], number=1)
+    assert [detail for detail in scribe.posted if "node-0" in detail] == []
+    step(chaos, 2.0, [], number=2)
+    step(chaos, 2.1, scribe.posted, number=2)
+    assert scribe.signals == [("node-0", signal.SIGSTOP)]
+    step(chaos, 3.2, scribe.posted, number=2)
+    assert scribe.signals[-1] == ("node-0", signal.SIGCONT)
+    assert scribe.started == ["node-1"]
+
+
+def test_who_ended_by_itself_does_not_come_back() -> None:
+    scribe = Scribe()
+    chaos = scribe.chaos(Fault(kind="kill", nodes="node-*"))
+    step(chaos, 0.0, [])
+    step(chaos, 0.1, scribe.posted)
+    assert not chaos.comes_back("node-0", 0, 0.2)
+    assert not chaos.comes_back("analyst", -signal.SIGKILL, 0.2)
+    assert chaos.comes_back("node-1", -signal.SIGKILL, 0.2)
+
+
+def test_ready_made_conditions() -> None:
+    found = {path.stem: read_conditions(path) for path in READY_MADE.glob("*.toml")}
+    assert set(found) == {"lan", "wan", "mobile", "lossy", "partitioned", "hostile"}
+    assert all(found[name].name == name for name in found)
+    assert find_conditions("lossy") == READY_MADE / "lossy.toml"
+
+
+def test_conditions_that_are_none(parley: Parley) -> None:
+    with pytest.raises(BadInput, match="hostile, lan, lossy"):
+        find_conditions("stormy")
+    Path("bad.toml").write_text('[[fault]]\nkind = "los"\n')
+    problem = ("--statistic", "gini-diversity", "--levels", 3, "--users", 9, "--epsilon", 1)
+    said = parley("run", *problem, "--conditions", "bad.toml", "--out", "run")
+    assert said.code == 2
+    assert "did you mean loss?" in said.err
+    assert not Path("run").exists()
+
+
+def test_scenes_have_everything() -> None:
+    choices = speakable()
+    protocols = {name for name, _ in choices}
+    assert len(protocols) >= 14
+    scenes = [make_scene(seed, choices) for seed in range(200)]
+    assert {rule["kind"] for scene in scenes for rule in scene.rules} == {*LINK_KINDS, *PROCESS_KINDS}
+    assert {scene.protocol for scene in scenes} == protocols
+    assert make_scene(3, choices) == make_scene(3, choices)
+
+
+def test_a_short_chaos(tmp_path: Path) -> None:
+    figures = summary(perform_all(RUNS, SEEDS, 2, tmp_path))
+    assert figures["wrong"] == 0, figures
+    assert figures["replies lost"] == 0
+    assert figures["completed"] + figures["failed cleanly"] == RUNS
+    assert figures["faults"]["kill"] >= 3
+    assert figures["frames dropped with their cause"] > 0
