@@ -33,6 +33,7 @@ LAUNCHER_NAME = "launcher"
 LONGEST_PATIENCE = 4.0
 SECONDS_A_NODE = 0.002
 MOST_NAMED = 64
+FLOWING = 8
 
 
 class Board(Enum):
@@ -102,6 +103,7 @@ class BoardRole:
         self._said: dict[tuple[type[Message], int], bytes] = {}
         self._opened = 0.0
         self._reminded = 0.0
+        self._asked = 0.0
         self._named = 0
         self._patience = self.patience
         self._began: float | None = None
@@ -165,6 +167,9 @@ class BoardRole:
             self._note_finished(message.node)
             self.replies += len(message.users)
             self._patience = min(self._patience, 4 * self.patience)
+            # While replies come, who is missing is slow rather than lost: a crowd is not to be woken for that.
+            if now - self._asked < FLOWING * self.patience:
+                self._reminded = now
         elif isinstance(message, Refusal) and message.node in self.seats:
             seat = self.seats[message.node]
             # Round 0 is the setup: who refuses the terms takes no part in any round.
@@ -187,6 +192,7 @@ class BoardRole:
         if self.state is Board.OPEN and now - self._reminded > self._patience:
             # Slow is not lost: while nothing comes, each reminder waits twice as long as the one before.
             self._reminded, self._patience = now, min(2 * self._patience, max(LONGEST_PATIENCE, self.patience))
+            self._asked = now
             missing = self.missing()
             # Every node reads every reminder, so it names a few at a time; the next one names the others.
             some = sorted(missing)[self._named % len(missing) :][:MOST_NAMED]
@@ -223,6 +229,10 @@ class BoardRole:
             if ready.first < end and first < ready.first + ready.users:
                 raise RemoteProtocolError(f"board: node {ready.node} claims users of node {name}")
         return [(sender, ready)]
+
+    def lacks(self, node: str) -> bool:
+        """Whether a node that says it is there may not have heard what this moment is about."""
+        return self.state is Board.OPEN and node in self._unfinished
 
     def _note_finished(self, node: str) -> None:
         """Keep who is waited for: looking at every seat at every reply would take a crowd's time squared."""
@@ -261,7 +271,7 @@ class BoardRole:
 
     def _open(self, announce: Announce, now: float) -> None:
         self.announce, self.round, self.replies = announce, announce.round, 0
-        self._opened = self._reminded = now
+        self._opened = self._reminded = self._asked = now
         self._patience = self.patience
         for seat in self.seats.values():
             seat.open()

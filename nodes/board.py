@@ -106,7 +106,7 @@ class BoardNode:
             await self._drop(sender, str(error))
             return
         await self.put(said, {id(message): received.frame})
-        if isinstance(message, Ready):
+        if isinstance(message, Ready) and (said or self.role.lacks(message.node)):
             self._remind_of_setup()
 
     async def put(self, said: list[tuple[str, Message]], frames: dict[int, bytes] | None = None) -> None:

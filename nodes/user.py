@@ -36,25 +36,38 @@ class UserNode:
         self.journal = journal
         self._spoke = 0.0
 
+    @property
+    def over(self) -> bool:
+        return self.role.state is Cohort.DONE
+
     async def serve(self) -> None:
         """Say ready until heard, answer until the run is over; give up when the board has fallen silent."""
         await self._say_ready()
         heard, patience = time.monotonic(), SILENCE_SECONDS
-        while self.role.state is not Cohort.DONE:
-            batch = await self.port.receive(timeout=patience)
-            now = time.monotonic()
+        due = heard + patience
+        while not self.over:
+            batch = await self.port.receive(timeout=max(0.0, due - time.monotonic()))
             if batch:
-                heard, patience = now, SILENCE_SECONDS
-                await self._take(batch)
-            elif now - heard > LONGEST_SILENCE:
+                news, heard = await self._take(batch), time.monotonic()
+                if news:
+                    due, patience = heard + SILENCE_SECONDS, SILENCE_SECONDS
+                elif self.role.state is Cohort.WAITING:
+                    # A run goes on whose setup we have not heard.
+                    due = min(due, heard + SILENCE_SECONDS)
+            elif time.monotonic() - heard > LONGEST_SILENCE:
                 raise LocalProtocolError(f"node {self.role.node}: the board has been silent for {LONGEST_SILENCE:g} s")
-            else:
+            if time.monotonic() >= due and not self.over:
                 # Thousands of nodes may wait for one slow round: ask less and less often whether it goes on.
-                patience = min(2 * patience, LONGEST_PATIENCE)
                 await self._say_ready()
+                patience = min(2 * patience, LONGEST_PATIENCE)
+                due = time.monotonic() + patience
 
-    async def _take(self, batch: list[bytes]) -> None:
-        """Hear a batch; of reminders only the last, and only if it can know of what was sent before."""
+    async def _take(self, batch: list[bytes]) -> bool:
+        """Hear a batch; of reminders only the last, and only if it can know of what was sent before.
+
+        Whether it brought anything new: what is merely repeated is for others.
+        """
+        before = self.role.state, len(self.role.commitments)
         messages = [message for message in map(self._open, batch) if message is not None]
         reminders = [each for each in messages if isinstance(each, Reminder)]
         for message in messages:
@@ -63,6 +76,7 @@ class UserNode:
             ):
                 continue
             await self._hear(message)
+        return before != (self.role.state, len(self.role.commitments))
 
     def _open(self, sealed: bytes) -> Message | None:
         try:
