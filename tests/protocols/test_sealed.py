@@ -1,0 +1,82 @@
+"""Sealed replies: users answer without the key, the analyst estimates as ever, the shuffler reads nothing."""
+
+import numpy as np
+import pytest
+
+from emulator.coins import coins, key_from_seed
+from emulator.errors import BadInput, LocalProtocolError
+from emulator.messages import Replies
+from emulator.sealing import new_secret
+from emulator.simulate import simulate
+from emulator.simulate_shuffled import shuffled_conversation, simulate_shuffled
+from protocols import registry
+from protocols.sealed import sealed, unsealed
+from protocols.shuffled import Shuffled
+from protocols.workloads.kendall import Kendall
+
+USERS = 300
+KEY = key_from_seed(2)
+INPUTS = np.random.default_rng(2).integers(0, 9, USERS)
+
+
+@pytest.fixture(scope="module")
+def plain() -> Shuffled:
+    return Shuffled.design(Kendall(levels=(3, 3)), epsilon=1.0, users=USERS)
+
+
+def test_the_estimate_is_that_of_open_replies(plain: Shuffled) -> None:
+    boxed = sealed(plain, new_secret())
+    assert simulate_shuffled(boxed, INPUTS, KEY, nodes=2, chunk=64).estimate == simulate(plain, INPUTS, KEY).estimate
+
+
+def test_a_stranger_can_answer_and_not_read(plain: Shuffled) -> None:
+    secret = new_secret()
+    boxed = sealed(plain, secret)
+    assert secret.hex() not in str(boxed.parameters())
+    stranger = registry.build("shuffled", boxed.parameters())
+    step, known = stranger.rounds[0], boxed.rounds[0]
+    flips = coins(KEY, 1, 0, USERS, step.coins)
+    replies = step.respond({}, INPUTS, flips)
+    assert replies["sealed"].tobytes() == known.respond({}, INPUTS, flips)["sealed"].tobytes()
+    for read in (step.tally, step.check, step.log_likelihood):
+        with pytest.raises(LocalProtocolError, match="sealed for the analyst"):
+            read({}, replies)
+    assert unsealed(stranger, secret).rounds[0].tally({}, replies).replies == USERS
+    with pytest.raises(BadInput, match="not the one"):
+        unsealed(stranger, new_secret())
+
+
+def test_likelihoods_are_those_of_what_is_inside(plain: Shuffled) -> None:
+    boxed = sealed(plain, new_secret())
+    flips = coins(KEY, 1, 0, USERS, boxed.rounds[0].coins)
+    inside = plain.step.respond({}, INPUTS, np.ascontiguousarray(flips[:, : plain.step.coins]))
+    replies = boxed.rounds[0].respond({}, INPUTS, flips)
+    assert np.array_equal(boxed.rounds[0].log_likelihood({}, replies), plain.step.log_likelihood({}, inside))
+
+
+def test_spoilt_boxes_are_left_out(plain: Shuffled) -> None:
+    boxed = sealed(plain, new_secret())
+    replies = boxed.rounds[0].respond({}, INPUTS, coins(KEY, 1, 0, USERS, boxed.rounds[0].coins))
+    boxes = np.array(replies["sealed"], dtype=np.uint8)
+    boxes[[5, 7], 40] ^= 1
+    assert np.flatnonzero(~boxed.rounds[0].check({}, {"sealed": boxes})).tolist() == [5, 7]
+
+
+def test_the_shuffler_carries_boxes_of_one_size(plain: Shuffled) -> None:
+    boxed = sealed(plain, new_secret())
+    batches = [
+        message.columns for _, message in shuffled_conversation(boxed, INPUTS, KEY) if isinstance(message, Replies)
+    ]
+    assert [(set(batch), batch["sealed"].shape) for batch in batches] == [({"sealed"}, (USERS, 57))]
+    assert "sealed boxes" in boxed.claim.protects_from
+
+
+@pytest.mark.parametrize("key", ["", "00", "g" * 64, b"\x00" * 32, None])
+def test_nonsense_keys_are_refused(plain: Shuffled, key: object) -> None:
+    with pytest.raises(BadInput):
+        registry.build("shuffled", {**plain.parameters(), "seal": key})
+
+
+def test_protocols_without_whole_replies_cannot_be_sealed() -> None:
+    with pytest.raises(BadInput, match="cannot be sealed"):
+        sealed(registry.design("one-round", Kendall(levels=(3, 3)), epsilon=1.0, users=100), new_secret())
