@@ -17,9 +17,10 @@ MOST_NODES = 100_000
 @click.argument("folder", type=click.Path(path_type=Path))
 @click.option("--nodes", type=int, metavar="N", default=1, show_default=True, help="User nodes node-0 .. node-(N-1).")
 @click.option("--node", "named", multiple=True, metavar="NAME", help="Names of user nodes instead; may be repeated.")
+@click.option("--shuffler", is_flag=True, help="Keys for a shuffler too; user nodes then need shuffler.public.")
 @json_option
 @debug_option
-def keys(folder: Path, nodes: int, named: tuple[str, ...], as_json: bool) -> None:
+def keys(folder: Path, nodes: int, named: tuple[str, ...], shuffler: bool, as_json: bool) -> None:
     """Make keys in a new FOLDER.
 
     NAME.secret is the pair of NAME: it goes to that process's host, by a safe way, and nowhere else. Every host needs
@@ -29,7 +30,7 @@ def keys(folder: Path, nodes: int, named: tuple[str, ...], as_json: bool) -> Non
     """
     if not 1 <= nodes <= MOST_NODES:
         raise BadInput(f"--nodes {nodes} cannot be used; give a number from 1 to {MOST_NODES}")
-    names = parties(named or tuple(f"node-{number}" for number in range(nodes)))
+    names = parties(named or tuple(f"node-{number}" for number in range(nodes)), shuffler=shuffler)
     make_keyring(folder, names)
     if as_json:
         click.echo(json.dumps({"folder": str(folder), "names": names}))

@@ -125,6 +125,18 @@ def test_below_the_quorum_nothing_is_posted(parley: Parley, tmp_path: Path) -> N
     assert not [message for message in recorded(out) if isinstance(message, Replies)]
 
 
+def test_keys_from_a_folder_serve_a_shuffler(parley: Parley, tmp_path: Path) -> None:
+    """Made with --shuffler they do; made without, the run is refused before anything starts."""
+    common = ("run", *ARGUMENTS, "--protocol", "shuffled", "--seal", "--processes", 2, "--json")
+    for name, extra in (("bare", ()), ("whole", ("--shuffler",))):
+        assert parley("keys", tmp_path / name, "--nodes", 2, *extra).code == 0
+    assert parley(*common, "--keys", tmp_path / "bare", "--out", tmp_path / "no").code == 2
+    said = parley(*common, "--keys", tmp_path / "whole", "--out", tmp_path / "run")
+    assert said.code == 0
+    assert said.record["bytes_up"] > 57
+    assert parley("audit", tmp_path / "run", "--json").record["privacy"]["verdict"] == "pass"
+
+
 def test_plans_list_them_to_those_who_trust_a_shuffler(parley: Parley) -> None:
     names = [each["name"] for each in parley("plan", *ARGUMENTS[:-1], "--json").record["protocols"]]
     trusting = parley("plan", *ARGUMENTS[:-1], "--trust", "shuffler", "--json").record["protocols"]
