@@ -119,8 +119,14 @@ class AnalystRole:
             return []
         if isinstance(message, Setup | Announce | Result):
             raise RemoteProtocolError(f"analyst in {self.state.name}: heard a {message.kind} that it did not say")
-        self._move(message)
-        said = self._answer(message)
+        before = self.state
+        try:
+            self._move(message)
+            said = self._answer(message)
+        except RemoteProtocolError:
+            # Nothing of what is refused is used.
+            self.state = before
+            raise
         for each in said:
             self._move(each)
         self.pending += said
@@ -329,7 +335,9 @@ class CohortRole:
             raise RemoteProtocolError(f"node {self.node}: a second, different broadcast for round {announce.round}")
         if known is not None and self._open is not None and self._open.round == announce.round:
             return iter(())
-        step.admit(announce.broadcast)
+        # A broadcast made to overflow is a matter for `admit` to judge, not for a warning.
+        with np.errstate(all="ignore"):
+            step.admit(announce.broadcast)
         self._open = announce
         return self._fix_and_reply(announce, digest, fresh=known is None)
 

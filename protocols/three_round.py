@@ -232,6 +232,15 @@ class Third(_Step):
     def parts(self) -> tuple[Part, ...]:
         return (Part(name="outer", randomizer=self.scalar),)
 
+    def _values(self, public: Broadcast) -> Floats:
+        with np.errstate(over="ignore", invalid="ignore"):
+            inner: Floats = self.protocol.factors.right.transpose_apply(public["mean"])
+            return inner - float(public["mean"] @ public["mu"])
+
+    def admit(self, public: Broadcast) -> None:
+        """Any Y and mu are private, for the value is clipped; but for every x it must be a number that can be."""
+        if not np.isfinite(self._values(public)).all():
+            raise RemoteProtocolError("round 3: Y and mu are too long for <Y, R 1_x - mu> to be a number")
+
     def functions(self, public: Broadcast, inputs: Inputs) -> dict[str, Floats]:
-        outer = self.protocol.factors.right.transpose_apply(public["mean"]) - public["mean"] @ public["mu"]
-        return {"outer": outer[inputs]}
+        return {"outer": self._values(public)[inputs]}
