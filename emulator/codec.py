@@ -9,7 +9,7 @@ one encoding: equal messages are equal bytes, and `decode` refuses every other s
 import math
 import struct
 import zlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields
 from functools import cache, partial
 from itertools import pairwise
@@ -26,6 +26,8 @@ from emulator.messages import LONGEST_TEXT, MESSAGES, Message, Users
 LARGEST_FRAME = 64 * 2**20
 MOST_USERS = 2**20
 LONGEST_KEY = 64
+# The first number of a bundle; messages count their tags from 0.
+BUNDLE = 255
 DTYPES = ("|u1", "<u2", "<u4", "<u8", "|i1", "<i2", "<i4", "<i8", "<f4", "<f8", "|b1")
 _CODE = {np.dtype(name): code for code, name in enumerate(DTYPES)}
 _PLAIN = frozenset((int, str, bytes, bool, type(None)))
@@ -57,6 +59,22 @@ def decode(frame: bytes) -> Message:
     if len(values) != len(readers):
         raise RemoteProtocolError(f"{kind.kind}: {len(values)} fields instead of {len(readers)}")
     return kind(**{name: read(value) for (name, _, read), value in zip(readers, values, strict=True)})
+
+
+def bundle(frames: Sequence[bytes]) -> bytes:
+    """Several frames as one, for the way through a relay; it is taken apart before anything is judged."""
+    return _sum(msgpack.packb([BUNDLE, *frames], use_bin_type=True))
+
+
+def unbundle(frame: bytes) -> tuple[bytes, ...]:
+    """The frames of a bundle; any other frame alone, as it is. RemoteProtocolError: a bundle of something else."""
+    start = {0xDC: 3, 0xDD: 5}.get(frame[0], 1) if frame else 0
+    if frame[start : start + 2] != b"\xcc\xff" or len(frame) > LARGEST_FRAME:
+        return (frame,)
+    content = unpack(_unsum(frame))
+    if not isinstance(content, tuple) or not all(type(each) is bytes for each in content[1:]):
+        raise RemoteProtocolError("a bundle that does not hold frames")
+    return content[1:]
 
 
 def envelope(sequence: int, sender: str, frame: bytes) -> bytes:

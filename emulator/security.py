@@ -16,6 +16,7 @@ from typing import Any
 from emulator.errors import BadInput
 from emulator.messages import NAME
 
+RELAY_PREFIX = "relay"
 _KEY = re.compile(r"[0-9a-zA-Z.\-:+=^!/*?&<>()\[\]{}@%$#]{40}")
 
 
@@ -88,6 +89,28 @@ def read_allowed(path: Path) -> dict[str, str]:
         raise BadInput(f"{path} lists one key under two names; give each its own")
     check_allowed(allowed)
     return allowed
+
+
+def write_relays(path: Path, relays: Mapping[str, str]) -> None:
+    """Write who speaks for whom, a line `"node" = "relay"` for each node behind a relay."""
+    check_relays(relays)
+    _write_new(path, 0o644, relays)
+
+
+def read_relays(path: Path) -> dict[str, str]:
+    """Read it: the relay of each node that has one."""
+    relays = _read(path, secret=False)
+    check_relays(relays)
+    return relays
+
+
+def check_relays(relays: Mapping[str, str]) -> None:
+    """Nobody but user nodes is behind a relay, and no relay behind another."""
+    for node, relay in relays.items():
+        if not NAME.fullmatch(node) or node.startswith(RELAY_PREFIX) or node in ("board", "analyst", "launcher"):
+            raise BadInput(f"{node[:80]!r} cannot be behind a relay; list user nodes, each with its relay")
+        if not NAME.fullmatch(relay) or not relay.startswith(RELAY_PREFIX):
+            raise BadInput(f"{relay[:80]!r} cannot be a relay; the names of relays begin with {RELAY_PREFIX!r}")
 
 
 def _write_new(path: Path, mode: int, content: Mapping[str, str]) -> None:

@@ -12,6 +12,7 @@ from emulator.board import ANALYST_NAME, BOARD_NAME, LAUNCHER_NAME
 from emulator.codec import pack
 from emulator.errors import BadInput, LocalProtocolError, ParleyError
 from emulator.sealing import save_secret
+from emulator.security import write_relays
 from emulator.shuffler import SHUFFLER_NAME
 from emulator.witness import Witness
 from launch.chaos import plan_strikes
@@ -76,8 +77,12 @@ class Cluster:
             save_secret(folder.opening_key, layout.opening_key)
         if layout.conditions is not None:
             folder.conditions.write_bytes(layout.conditions.read_bytes())
+        if layout.relays:
+            write_relays(folder.relays, layout.relay_of())
         if layout.secure:
-            self._keyring = make_keyring(folder.keys, parties(layout.nodes, shuffler=layout.shuffled))
+            self._keyring = make_keyring(
+                folder.keys, parties(layout.nodes, shuffler=layout.shuffled, relays=layout.relay_names)
+            )
         elif layout.keys is not None:
             self._keyring = Keyring(folder=layout.keys)
 
@@ -94,7 +99,7 @@ class Cluster:
     @property
     def _middle(self) -> tuple[str, ...]:
         """Who stands between users and board."""
-        return (SHUFFLER_NAME,) if self.layout.shuffled else ()
+        return (SHUFFLER_NAME,) if self.layout.shuffled else tuple(self.layout.relay_names)
 
     def _herald(self) -> Herald:
         security = None if self._keyring is None else self._keyring.security(LAUNCHER_NAME)
@@ -105,7 +110,9 @@ class Cluster:
         processes.prepare(self.folder.plan, witness=self.folder.witness if crowded else None, rehearse=crowded)
         self._raise(processes, keeper.orders.board(), self.folder.addresses)
         if self.layout.shuffled:
-            self._raise(processes, keeper.orders.shuffler(), self.folder.shuffler_addresses)
+            self._raise(processes, keeper.orders.shuffler(), self.folder.server_addresses(SHUFFLER_NAME))
+        for order in keeper.orders.relays():
+            self._raise(processes, order, self.folder.server_addresses(order.name))
         keeper.begin()
 
     def _raise(self, processes: Processes, order: Order, addresses: Path) -> None:
@@ -166,7 +173,7 @@ class Cluster:
         self._name(exit)
         self._hosted.pop(exit.name, None)
         present = sum(self._hosted.values())
-        if exit.name in (BOARD_NAME, ANALYST_NAME, SHUFFLER_NAME) or present < self.layout.quorum * self.layout.users:
+        if exit.name in (BOARD_NAME, ANALYST_NAME, *self._middle) or present < self.layout.quorum * self.layout.users:
             raise LocalProtocolError(
                 f"{exit.name} {exit.cause} and the run cannot finish without it; see {self.folder.log(exit.name)}"
             )

@@ -52,12 +52,16 @@ class RunFolder:
         return self.path / "state" / "keys"
 
     @property
+    def relays(self) -> Path:
+        return self.path / "state" / "relays.toml"
+
+    @property
     def addresses(self) -> Path:
         return self.path / "state" / "addresses.json"
 
-    @property
-    def shuffler_addresses(self) -> Path:
-        return self.path / "state" / "shuffler.json"
+    def server_addresses(self, name: str) -> Path:
+        """Where a shuffler or a relay says how it is reached."""
+        return self.path / "state" / f"{name}.json"
 
     def log(self, name: str) -> Path:
         return self.path / "logs" / f"{name}.log"

@@ -7,7 +7,7 @@ from pathlib import Path
 from emulator.board import ANALYST_NAME, BOARD_NAME, LAUNCHER_NAME
 from emulator.errors import BadInput
 from emulator.messages import NAME
-from emulator.security import Security, read_allowed, read_keys, write_allowed, write_keys
+from emulator.security import RELAY_PREFIX, Security, read_allowed, read_keys, write_allowed, write_keys
 from emulator.shuffler import SHUFFLER_NAME
 from emulator.sockets import make_keys
 
@@ -23,23 +23,23 @@ class Keyring:
 
     @property
     def board_key(self) -> Path:
-        return self.folder / "board.public"
+        return self.public(BOARD_NAME)
 
-    @property
-    def shuffler_key(self) -> Path:
-        return self.folder / "shuffler.public"
+    def public(self, server: str) -> Path:
+        """The public key of one whom others connect to: the board, a shuffler or a relay."""
+        return self.folder / f"{server}.public"
 
     @property
     def allowed(self) -> Path:
         return self.folder / "allowed.public"
 
     def arguments(self, name: str, server: str = BOARD_NAME) -> dict[str, object]:
-        """What a node's command line says about keys; `server` is whom it connects to, the board or a shuffler."""
+        """What a node's command line says about keys; `server` is whom it connects to: board, shuffler or relay."""
         found: dict[str, object] = {"--keys": self.pair(name)}
-        if name in (BOARD_NAME, SHUFFLER_NAME):
+        if is_server(name):
             found["--allowed"] = self.allowed
         if name != BOARD_NAME:
-            found["--board-key"] = self.shuffler_key if server == SHUFFLER_NAME else self.board_key
+            found["--board-key"] = self.public(server)
         return found
 
     def security(self, name: str) -> Security:
@@ -57,9 +57,14 @@ class Keyring:
                 raise BadInput(f"{self.pair(name)} is not the key that is listed for {name}; make keys anew")
 
 
-def parties(nodes: Iterable[str], *, shuffler: bool = False) -> list[str]:
+def is_server(name: str) -> bool:
+    """Whether others connect to the one of this name."""
+    return name in (BOARD_NAME, SHUFFLER_NAME) or name.startswith(RELAY_PREFIX)
+
+
+def parties(nodes: Iterable[str], *, shuffler: bool = False, relays: Iterable[str] = ()) -> list[str]:
     """All who need a pair of keys when these user nodes take part."""
-    return [BOARD_NAME, ANALYST_NAME, LAUNCHER_NAME, *([SHUFFLER_NAME] if shuffler else []), *nodes]
+    return [BOARD_NAME, ANALYST_NAME, LAUNCHER_NAME, *([SHUFFLER_NAME] if shuffler else []), *relays, *nodes]
 
 
 def make_keyring(folder: Path, names: Iterable[str]) -> Keyring:
@@ -78,11 +83,9 @@ def make_keyring(folder: Path, names: Iterable[str]) -> Keyring:
     for name in names:
         keys = make_keys()
         write_keys(ring.pair(name), keys)
-        if name == BOARD_NAME:
-            write_allowed(ring.board_key, {keys.public: name})
-        else:
+        if is_server(name):
+            write_allowed(ring.public(name), {keys.public: name})
+        if name != BOARD_NAME:
             allowed[keys.public] = name
-        if name == SHUFFLER_NAME:
-            write_allowed(ring.shuffler_key, {keys.public: name})
     write_allowed(ring.allowed, allowed)
     return ring

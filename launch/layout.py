@@ -15,6 +15,7 @@ from emulator.board import Terms
 from emulator.conditions import Conditions, read_conditions
 from emulator.errors import BadInput
 from emulator.protocol import Inputs, Protocol
+from emulator.security import RELAY_PREFIX
 from launch.keyring import Keyring, parties
 
 # The board holds two connections a node and a few of its own; the nodes two and what an event loop needs.
@@ -41,6 +42,7 @@ class Layout:
     secure: bool = False
     opening_key: bytes = b""
     restarts: int = 3
+    relays: int = 0
 
     def __post_init__(self) -> None:
         if self.processes < 1:
@@ -56,10 +58,16 @@ class Layout:
             check_ports(self.port)
         if self.restarts < 0:
             raise BadInput(f"--restarts {self.restarts} makes no sense; give 0 or more")
+        if not 0 <= self.relays <= self.processes:
+            raise BadInput(f"--relays {self.relays} cannot serve {self.processes} user nodes; give 0 to as many relays")
+        if self.relays and self.shuffled:
+            raise BadInput(
+                "--relays and a shuffler contradict each other: the shuffler stands before the board already"
+            )
         if self.keys is not None and self.secure:
             raise BadInput("--keys and --secure contradict each other: keys from a folder, or fresh ones")
         if self.keys is not None:
-            Keyring(folder=self.keys).check(parties(self.nodes, shuffler=self.shuffled))
+            Keyring(folder=self.keys).check(parties(self.nodes, shuffler=self.shuffled, relays=self.relay_names))
 
     @cached_property
     def weather(self) -> Conditions:
@@ -74,6 +82,16 @@ class Layout:
     def shuffled(self) -> bool:
         """Whether a shuffler stands between the users and the board."""
         return self.protocol.claim.trusts == "shuffler"
+
+    @property
+    def relay_names(self) -> list[str]:
+        """The relays, if there are any."""
+        return [f"{RELAY_PREFIX}-{number}" for number in range(self.relays)]
+
+    def relay_of(self) -> dict[str, str]:
+        """The relay of each user node, neighbours together; nothing without relays."""
+        names = self.nodes if self.relays else []
+        return {name: f"{RELAY_PREFIX}-{place * self.relays // len(names)}" for place, name in enumerate(names)}
 
     @property
     def nodes(self) -> list[str]:

@@ -31,7 +31,7 @@ from emulator.simulate import simulate
 
 LENGTH = struct.Struct("<I")
 PIECE = 2**20
-NODES = ("board", "analyst", "user", "shuffler")
+NODES = ("board", "analyst", "user", "relay", "shuffler")
 PR_SET_PDEATHSIG = 1
 CRASHED = 70
 

@@ -1,7 +1,9 @@
 """The command line of every process of a run, the first time and again."""
 
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import cached_property
 
 from emulator.board import ANALYST_NAME, BOARD_NAME
 from emulator.shuffler import SHUFFLER_NAME
@@ -37,6 +39,8 @@ class Orders:
             "--quorum": terms.quorum,
             "--join-deadline": terms.join_deadline,
         }
+        if self._layout.relays:
+            arguments["--relays"] = folder.relays
         if self._layout.port is not None:
             for offset, channel in enumerate(("--post", "--feed", "--desk")):
                 arguments[channel] = f"tcp://127.0.0.1:{self._layout.port + offset}"
@@ -55,7 +59,7 @@ class Orders:
             "--run": terms.run,
             "--users": terms.users,
             "--nodes": self._layout.processes,
-            "--own-addresses": self._folder.shuffler_addresses,
+            "--own-addresses": self._folder.server_addresses(SHUFFLER_NAME),
             "--deadline": SHUFFLER_SHARE * terms.deadline,
             "--quorum": terms.quorum,
             "--join-deadline": SHUFFLER_SHARE * terms.join_deadline,
@@ -63,11 +67,20 @@ class Orders:
         }
         return self._order(SHUFFLER_NAME, SHUFFLER_NAME, arguments)
 
+    def relays(self) -> Iterator[Order]:
+        """Every relay, at free ports or, when it comes back, at its old ones."""
+        shares = Counter(self._relay_of.values())
+        for name in self._layout.relay_names:
+            own = {"--name": name, "--nodes": shares[name], "--own-addresses": self._folder.server_addresses(name)}
+            yield self._order(name, "relay", {**own, **self._link()})
+
     def users(self) -> Iterator[Order]:
-        """Every user node; with a shuffler it takes the board's place before them."""
+        """Every user node; a shuffler or a relay takes the board's place before them."""
         claim = self._layout.protocol.claim
-        front = {"--addresses": self._folder.shuffler_addresses} if self._layout.shuffled else {}
         for name, first, users in self._layout.cohorts():
+            front: dict[str, object] = {}
+            if self._server(name) != BOARD_NAME:
+                front = {"--addresses": self._folder.server_addresses(self._server(name))}
             arguments = {
                 "--node": name,
                 "--first": first,
@@ -89,12 +102,20 @@ class Orders:
         if name == SHUFFLER_NAME:
             return self.shuffler()
         if name != BOARD_NAME:
-            return next(order for order in self.users() if order.name == name)
+            return next(order for order in (*self.relays(), *self.users()) if order.name == name)
         bound = read_addresses(self._folder.addresses)
         order = self.board()
         return replace(
             order, arguments=(*order.arguments, "--post", bound.post, "--feed", bound.feed, "--desk", bound.desk)
         )
+
+    @cached_property
+    def _relay_of(self) -> dict[str, str]:
+        return self._layout.relay_of()
+
+    def _server(self, node: str) -> str:
+        """Whom a user node connects to."""
+        return SHUFFLER_NAME if self._layout.shuffled else self._relay_of.get(node, BOARD_NAME)
 
     def _link(self) -> dict[str, object]:
         under = {} if self._layout.conditions is None else {"--conditions": self._folder.conditions}
@@ -102,7 +123,7 @@ class Orders:
 
     def _order(self, name: str, node: str, arguments: dict[str, object]) -> Order:
         if self._keyring is not None:
-            server = SHUFFLER_NAME if node == "user" and self._layout.shuffled else BOARD_NAME
+            server = self._server(name) if node == "user" else BOARD_NAME
             arguments = {**arguments, **self._keyring.arguments(name, server)}
         words = tuple(str(word) for pair in arguments.items() for word in pair)
         niceness = CROWD_NICENESS if node == "user" and self._layout.processes >= CROWD else 0

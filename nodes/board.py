@@ -6,13 +6,14 @@ import logging
 import signal
 import time
 from collections import Counter
+from collections.abc import Mapping
 from pathlib import Path
 
 import click
 
 from emulator.addresses import BoardAddresses, descriptors_for, raise_file_limit
 from emulator.board import ANALYST_NAME, BOARD_NAME, Board, BoardRole, Terms
-from emulator.codec import decode, encode, envelope
+from emulator.codec import decode, encode, envelope, unbundle
 from emulator.errors import LocalProtocolError, RemoteProtocolError
 from emulator.messages import (
     BROADCASTS,
@@ -27,7 +28,7 @@ from emulator.messages import (
     Result,
     Resume,
 )
-from emulator.security import Security
+from emulator.security import Security, read_relays
 from emulator.transcript import TranscriptReader, TranscriptWriter
 from emulator.transport import BROADCAST, REPLY, BoardPort, Received
 from nodes.common import GOOD, UNFINISHED, board_security, run_to_exit, write_addresses
@@ -47,8 +48,16 @@ class BoardNode:
     Without a writer the record is closed already, and all that is left is to tell those who did not hear its end.
     """
 
-    def __init__(self, role: BoardRole, port: BoardPort, writer: TranscriptWriter | None, record: Path) -> None:
+    def __init__(
+        self,
+        role: BoardRole,
+        port: BoardPort,
+        writer: TranscriptWriter | None,
+        record: Path,
+        relays: Mapping[str, str] | None = None,
+    ) -> None:
         self.role = role
+        self.relays = dict(relays or {})
         self.port = port
         self.writer = writer
         self._reader = TranscriptReader(record)
@@ -82,8 +91,9 @@ class BoardNode:
                 await self.put(self.role.hear(BOARD_NAME, abort, time.monotonic()))
                 break
             for received in await self.port.receive(timeout=self.role.terms.patience / 2):
-                if not self.role.over:
-                    await self.take(received)
+                for each in apart(received):
+                    if not self.role.over:
+                        await self.take(each)
             await self._note_refusals()
             await self.put(self.role.tick(time.monotonic()))
         await self._farewell()
@@ -134,7 +144,7 @@ class BoardNode:
     def _sender(self, received: Received, message: Message) -> str:
         """Who speaks: with keys the authenticated name, which must be the one claimed; without, the claim."""
         claimed = message.node if isinstance(message, Ready | Replies | Refusal | Event) else ANALYST_NAME
-        if received.sender is not None and received.sender != claimed:
+        if received.sender is not None and received.sender not in (claimed, self.relays.get(claimed)):
             raise RemoteProtocolError(f"board: {received.sender} sent a {message.kind} in the name of {claimed:.80}")
         if not NAME.fullmatch(claimed):
             raise RemoteProtocolError(f"board: a {message.kind} of somebody with the name {claimed[:80]!r}")
@@ -146,7 +156,8 @@ class BoardNode:
         if self.role.state is not Board.GATHERING or len(self.role.seats) < terms.nodes - 1:
             return
         until = time.monotonic() + SUBSCRIBE_SECONDS
-        while self.port.subscribers < terms.nodes and time.monotonic() < until:
+        listening = terms.nodes - len(self.relays) + len(set(self.relays.values()))
+        while self.port.subscribers < listening and time.monotonic() < until:
             await asyncio.sleep(0.01)
 
     def _remind_of_setup(self) -> None:
@@ -214,15 +225,28 @@ class BoardNode:
         return self.writer
 
 
+def apart(received: Received) -> list[Received]:
+    """The frames a relay sent in one; what cannot be taken apart is left for the judge to refuse."""
+    try:
+        return [Received(frame, received.sender) for frame in unbundle(received.frame)]
+    except RemoteProtocolError:
+        return [received]
+
+
 async def serve_board(
-    terms: Terms, wanted: BoardAddresses, transcript: Path, addresses: Path | None, security: Security | None = None
+    terms: Terms,
+    wanted: BoardAddresses,
+    transcript: Path,
+    addresses: Path | None,
+    security: Security | None = None,
+    relays: Mapping[str, str] | None = None,
 ) -> int:
     """Bind, say where, serve to the end."""
     raise_file_limit(descriptors_for(terms.nodes))
     port = await bind(wanted, security, again=transcript.exists())
     try:
         role = BoardRole(terms)
-        node = BoardNode(role, port, open_record(transcript, terms.run), transcript)
+        node = BoardNode(role, port, open_record(transcript, terms.run), transcript, relays)
         node.restore(time.monotonic())
         if addresses is not None:
             write_addresses(addresses, port.addresses)
@@ -253,6 +277,7 @@ async def serve_board(
 )
 @click.option("--keys", type=click.Path(path_type=Path), help="The board's own pair of keys (see `parley keys`).")
 @click.option("--allowed", type=click.Path(path_type=Path), help="Public keys that are let in, by name.")
+@click.option("--relays", type=click.Path(path_type=Path), help="Which relay may speak for which node.")
 def main(
     run: str,
     users: int,
@@ -268,6 +293,7 @@ def main(
     analyst_deadline: float,
     keys: Path | None,
     allowed: Path | None,
+    relays: Path | None,
 ) -> None:
     """Run the board: number every message, write it down, deliver it."""
 
@@ -282,7 +308,8 @@ def main(
             analyst_deadline=analyst_deadline,
         )
         wanted = BoardAddresses(post=post, feed=feed, desk=desk)
-        return await serve_board(terms, wanted, transcript, addresses, board_security(keys, allowed))
+        spoken_for = None if relays is None else read_relays(relays)
+        return await serve_board(terms, wanted, transcript, addresses, board_security(keys, allowed), spoken_for)
 
     run_to_exit(work())
 

@@ -8,6 +8,7 @@ NODES = {
     "board": "Number every message, write it down, deliver it.",
     "analyst": "Ask in rounds, fold the replies, say the estimate.",
     "user": "Host users, defend them, answer each round once.",
+    "relay": "Pass the frames of many user nodes on to the board, and broadcasts to them.",
     "shuffler": "Gather replies, forget who sent them, post them mixed.",
 }
 
@@ -32,4 +33,4 @@ class Nodes(click.Group):
 
 @click.command(cls=Nodes)
 def node() -> None:
-    """Start a board, an analyst, a user node or a shuffler by hand."""
+    """Start a board, an analyst, a user node, a relay or a shuffler by hand."""

@@ -27,6 +27,7 @@ from protocols.sealed import sealed
 @problem_options
 @click.option("--processes", type=int, metavar="P", help="User nodes that share the users.  [default: at most 4]")
 @click.option("--process-per-user", is_flag=True, help="Every user is a process.")
+@click.option("--relays", default=0, metavar="R", help="Let user nodes reach the board through so many relays.")
 @click.option("--out", type=click.Path(path_type=Path), help="Folder for the run instead of runs/<time>-<name>.")
 @click.option("--name", help="Name of the run.  [default: statistic and protocol]")
 @click.option("--deadline", default=600.0, show_default=True, help="Seconds a round may last.")
@@ -47,6 +48,7 @@ def run(
     flags: ProblemFlags,
     processes: int | None,
     process_per_user: bool,
+    relays: int,
     out: Path | None,
     name: str | None,
     deadline: float,
@@ -75,6 +77,7 @@ def run(
         port=port,
         conditions=None if conditions is None else find_conditions(conditions),
         restarts=restarts,
+        relays=relays,
         keys=None if keys is None else keys.absolute(),
         secure=secure,
         opening_key=opening_key,

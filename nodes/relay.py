@@ -1,0 +1,155 @@
+"""A relay as a process: one on a host with many user nodes, so that the board has a connection a host, not one a node.
+
+It keeps nothing on disk. Whoever restarts it gives it its old ports; frames it had not passed on are asked for again
+by the board.
+"""
+
+import asyncio
+import logging
+import time
+from pathlib import Path
+
+import click
+
+from emulator.addresses import BoardAddresses, descriptors_for, raise_file_limit
+from emulator.errors import LocalProtocolError, RemoteProtocolError
+from emulator.messages import Result
+from emulator.relay import RelayRole, merged
+from emulator.security import Security
+from emulator.sockets import connect_node
+from emulator.transport import BROADCAST, BoardPort, NodePort
+from nodes.common import (
+    GOOD,
+    UNFINISHED,
+    BoardLink,
+    board_security,
+    link_options,
+    read_addresses,
+    run_to_exit,
+    write_addresses,
+)
+from nodes.reopen import bind
+
+WAIT_SECONDS = 0.5
+LONGEST_SILENCE = 180.0
+FAREWELL_SECONDS = 2.0
+log = logging.getLogger("relay")
+
+
+class RelayNode:
+    """A role between two ports: `inner` serves the nodes of this host, `outer` reaches the board."""
+
+    def __init__(self, role: RelayRole, inner: BoardPort, outer: NodePort) -> None:
+        self.role = role
+        self.inner = inner
+        self.outer = outer
+
+    async def serve(self) -> None:
+        """Until the run is over; then say so until everybody has gone."""
+        both = [asyncio.ensure_future(each) for each in (self._pass_up(), self._pass_down())]
+        try:
+            # The first error of either ends both.
+            await asyncio.gather(*both)
+        finally:
+            for each in both:
+                each.cancel()
+        await self._farewell()
+
+    async def _pass_up(self) -> None:
+        while not self.role.over:
+            frames: list[bytes] = []
+            for received in await self.inner.receive(timeout=WAIT_SECONDS):
+                try:
+                    passed = self.role.hear_node(received.frame, received.sender, time.monotonic())
+                except RemoteProtocolError as error:
+                    log.warning("dropped a frame: %s", error)
+                    continue
+                frames += passed.up
+                self._publish(passed.down)
+            # All that came while the last batch was on its way goes up together.
+            for each in merged(frames):
+                await self.outer.send(each)
+
+    async def _pass_down(self) -> None:
+        heard = time.monotonic()
+        while not self.role.over:
+            batch = await self.outer.receive(timeout=WAIT_SECONDS)
+            if batch:
+                heard = time.monotonic()
+            elif time.monotonic() - heard > LONGEST_SILENCE and self.role.nodes:
+                raise LocalProtocolError(f"{self.role.name}: the board has been silent for {LONGEST_SILENCE:g} s")
+            for sealed in batch:
+                try:
+                    self._publish(self.role.hear_board(sealed, time.monotonic()).down)
+                except RemoteProtocolError as error:
+                    log.warning("dropped a broadcast: %s", error)
+
+    def _publish(self, sealed: tuple[bytes, ...]) -> None:
+        for each in sealed:
+            self.inner.publish(BROADCAST, each)
+
+    async def _farewell(self) -> None:
+        until = time.monotonic() + FAREWELL_SECONDS
+        while self.inner.subscribers and time.monotonic() < until:
+            self._publish(self.role.farewell)
+            await self.inner.receive(timeout=0.05)
+
+
+async def serve_relay(
+    name: str,
+    nodes: int,
+    wanted: BoardAddresses,
+    written: Path | None,
+    link: BoardLink,
+    security: Security | None = None,
+) -> int:
+    """Bind for the nodes of this host, connect to the board, serve to the end."""
+    raise_file_limit(descriptors_for(nodes))
+    again = written is not None and written.exists()
+    inner = await bind(read_addresses(written) if written is not None and again else wanted, security, again=again)
+    try:
+        outer = link.under(connect_node(link.board(), link.security()), name)
+        try:
+            if written is not None:
+                write_addresses(written, inner.addresses)
+            role = RelayRole(name)
+            await RelayNode(role, inner, outer).serve()
+        finally:
+            outer.close()
+    finally:
+        inner.close()
+    return GOOD if isinstance(role.ending, Result) else UNFINISHED
+
+
+@click.command(name="relay")
+@link_options
+@click.option("--name", required=True, help="Name of this relay.")
+@click.option("--nodes", type=int, required=True, help="The most user nodes that will connect to it.")
+@click.option("--own-post", default="tcp://127.0.0.1:0", show_default=True, help="Where user nodes send their replies.")
+@click.option("--own-feed", default="tcp://127.0.0.1:0", show_default=True, help="Where they hear broadcasts.")
+@click.option(
+    "--own-addresses",
+    type=click.Path(path_type=Path),
+    help="Write our endpoints to this file; if it exists, come back to them.",
+)
+@click.option("--allowed", type=click.Path(path_type=Path), help="Public keys of its user nodes, by name.")
+def main(
+    link: BoardLink,
+    name: str,
+    nodes: int,
+    own_post: str,
+    own_feed: str,
+    own_addresses: Path | None,
+    allowed: Path | None,
+) -> None:
+    """Run a relay: pass the frames of this host's user nodes on to the board, and broadcasts to them."""
+
+    async def work() -> int:
+        wanted = BoardAddresses(post=own_post, feed=own_feed, desk="tcp://127.0.0.1:0")
+        return await serve_relay(name, nodes, wanted, own_addresses, link, board_security(link.keys, allowed))
+
+    run_to_exit(work())
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,94 @@
+"""Runs through relays between real processes: the same replies, keys that hold, a relay that is killed."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from emulator.board import BoardRole, Terms
+from emulator.codec import bundle, encode
+from emulator.messages import Event, Message, Ready, Replies
+from emulator.transcript import TranscriptReader, TranscriptWriter
+from emulator.transport import MemoryTransport, Received
+from nodes.board import BoardNode, apart
+from tests.launch.conftest import Parley
+
+PROBLEM = ("--statistic", "gini-diversity", "--levels", 4, "--users", 60, "--epsilon", 2, "--seed", 3, "--quiet")
+KILL = """
+name = "kill"
+seed = 1
+
+[[fault]]
+kind = "delay"
+nodes = "node-*"
+direction = "up"
+messages = ["replies"]
+distribution = "uniform"
+seconds = 1.5
+spread = 0.1
+
+[[fault]]
+kind = "kill"
+nodes = "relay-0"
+rounds = [1]
+seconds = 0.2
+"""
+
+
+def recorded(folder: Path) -> list[Message]:
+    return [record.message for record in TranscriptReader(folder / "transcript.parley")]
+
+
+def said(folder: Path) -> set[tuple[int, int, bytes]]:
+    """Every user's reply in every round, whoever carried it."""
+    return {
+        (message.round, int(user), b"".join(message.columns[name][row].tobytes() for name in sorted(message.columns)))
+        for message in recorded(folder)
+        if isinstance(message, Replies)
+        for row, user in enumerate(message.users)
+    }
+
+
+@pytest.mark.parametrize("secure", [(), ("--secure",)], ids=["open", "secure"])
+def test_relays_change_no_reply(parley: Parley, tmp_path: Path, secure: tuple[str, ...]) -> None:
+    common = ("run", *PROBLEM, "--protocol", "three-round", "--processes", 5)
+    assert parley(*common, "--out", tmp_path / "straight").code == 0
+    assert parley(*common, "--relays", 2, *secure, "--out", tmp_path / "relayed").code == 0
+    assert said(tmp_path / "relayed") == said(tmp_path / "straight")
+    assert {m.node for m in recorded(tmp_path / "relayed") if isinstance(m, Ready)} == {f"node-{i}" for i in range(5)}
+    assert parley("audit", tmp_path / "relayed", "--quiet").code == 0
+
+
+def test_a_killed_relay_comes_back_and_nothing_is_lost(parley: Parley, tmp_path: Path) -> None:
+    conditions = tmp_path / "kill.toml"
+    conditions.write_text(KILL)
+    arguments = ("--protocol", "three-round", "--processes", 4, "--relays", 2, "--conditions", conditions)
+    answer = parley("run", *PROBLEM, *arguments, "--out", tmp_path / "run")
+    assert answer.code == 0, answer.err
+    messages = recorded(tmp_path / "run")
+    assert any(isinstance(m, Event) and m.event == "kill" and "relay-0" in m.detail for m in messages)
+    assert len(said(tmp_path / "run")) == 3 * 60
+
+
+def test_more_relays_than_nodes_are_refused(parley: Parley, tmp_path: Path) -> None:
+    answer = parley("run", *PROBLEM, "--processes", 2, "--relays", 3, "--out", tmp_path / "run")
+    assert (answer.code, (tmp_path / "run").exists()) == (2, False)
+    assert "--relays 3" in answer.err
+
+
+async def test_a_relay_speaks_for_its_own_nodes_and_for_nobody_else(tmp_path: Path) -> None:
+    """With keys the board knows who sent a frame; a bundle is judged frame by frame."""
+    terms = Terms(run="r", users=3, nodes=3)
+    with TranscriptWriter.create(tmp_path / "t", "r") as writer:
+        relays = {"node-0": "relay-0", "node-1": "relay-1"}
+        board = BoardNode(BoardRole(terms), MemoryTransport().board(), writer, tmp_path / "t", relays)
+        frames = [encode(Ready(node=f"node-{number}", first=number, users=1, pid=1)) for number in range(3)]
+        for received in apart(Received(bundle(frames), "relay-0")):
+            await board.take(received)
+        assert set(board.role.seats) == {"node-0"}
+        await board.take(Received(frames[2], "node-2"))
+        await board.take(Received(frames[1], "relay-1"))
+        await asyncio.sleep(0)
+    drops = [m.detail for m in (r.message for r in TranscriptReader(tmp_path / "t")) if isinstance(m, Event)]
+    assert set(board.role.seats) == {"node-0", "node-1", "node-2"}
+    assert [detail.split(" sent ")[0] for detail in drops] == ["board: relay-0", "board: relay-0"]
