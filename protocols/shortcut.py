@@ -25,6 +25,7 @@ from protocols.frequency import subset_support
 from protocols.noise import noise_of
 from protocols.one_round_tuned import One
 from protocols.randomizers.directional import Directional
+from protocols.randomizers.frequency import FrequencyOracle
 from protocols.randomizers.grid_laplace import GridLaplace
 from protocols.randomizers.one_bit import OneBit
 from protocols.randomizers.oue import OptimisedUnaryEncoding
@@ -158,6 +159,7 @@ def _(randomizer: GridLaplace, values: Array, counts: Integers, generator: np.ra
 
 @total.register
 def _(randomizer: RandomizedResponse, values: Array, counts: Integers, generator: np.random.Generator) -> Integers:
+    counts = _by_category(randomizer, values, counts)
     truthful = generator.binomial(counts, (randomizer.own - randomizer.other))
     spread = generator.multinomial(int((counts - truthful).sum()), np.full(len(counts), 1 / len(counts)))
     return np.asarray(truthful + spread, dtype=np.int64)
@@ -165,6 +167,7 @@ def _(randomizer: RandomizedResponse, values: Array, counts: Integers, generator
 
 @total.register
 def _(randomizer: OptimisedUnaryEncoding, values: Array, counts: Integers, generator: np.random.Generator) -> Integers:
+    counts = _by_category(randomizer, values, counts)
     users = int(counts.sum())
     own = generator.binomial(counts, randomizer.own)
     return np.asarray(own + generator.binomial(users - counts, randomizer.other), dtype=np.int64)
@@ -172,6 +175,7 @@ def _(randomizer: OptimisedUnaryEncoding, values: Array, counts: Integers, gener
 
 @total.register
 def _(randomizer: SubsetSelection, values: Array, counts: Integers, generator: np.random.Generator) -> Integers:
+    counts = _by_category(randomizer, values, counts)
     users = int(counts.sum())
     share = counts / users
     diagonal, mixing = subset_support(randomizer).covariance(share)
@@ -179,6 +183,13 @@ def _(randomizer: SubsetSelection, values: Array, counts: Integers, generator: n
     covariance = (np.diag(diagonal) + basis @ mixing @ basis.T) * users / randomizer.unit**2
     mean = randomizer.other * users + (randomizer.own - randomizer.other) * counts
     return _whole(mean + _normal(covariance, generator))
+
+
+def _by_category(oracle: FrequencyOracle, values: Array, counts: Integers) -> Integers:
+    """How many users hold each of the oracle's categories; several inputs may share one."""
+    held = np.zeros(oracle.categories, dtype=np.int64)
+    np.add.at(held, np.asarray(values, dtype=np.int64), counts)
+    return held
 
 
 def _normal(covariance: Floats, generator: np.random.Generator) -> Floats:
