@@ -179,8 +179,8 @@ class BoardNode:
     async def _drop(self, sender: str, cause: str) -> None:
         """A dropped frame is an event on record, until there are too many of its kind to be worth the space."""
         self._dropped[sender] += 1
-        log.warning("dropped a frame of %s: %s", sender, cause)
         if self._dropped[sender] <= MOST_DROPS:
+            log.warning("dropped a frame of %s: %s", sender, cause)
             await self._note("drop", sender, cause)
 
     async def _note_refusals(self) -> None:

@@ -19,6 +19,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, precondition, rule
 
 import nodes.board
+from benchmarks.fuzz import NAMES as NAMES_OF_TARGETS
+from benchmarks.fuzz import plain
 from emulator.audit.integrity import check_integrity
 from emulator.board import BoardRole, Terms
 from emulator.codec import decode, encode
@@ -112,7 +114,7 @@ async def talk(folder: Path, said: list[tuple[str | None, bytes]]) -> None:
 
 
 @given(st.lists(st.tuples(senders, frames), max_size=30))
-@steady(80)
+@steady(200)
 def test_whatever_is_said_the_board_writes_a_record_of_an_honest_run(said: list[tuple[str | None, bytes]]) -> None:
     before, nodes.board.SUBSCRIBE_SECONDS = nodes.board.SUBSCRIBE_SECONDS, 0.0
     try:
@@ -125,7 +127,7 @@ def test_whatever_is_said_the_board_writes_a_record_of_an_honest_run(said: list[
 
 
 @given(st.lists(chunks(), max_size=8))
-@steady(60)
+@steady(200)
 def test_whatever_users_reply_the_analyst_ends_with_a_word(said: list[Replies]) -> None:
     analyst = AnalystRole(protocol(), RUN)
     waiting: list[Message] = [Roster(run=RUN, nodes=1, users=10)]
@@ -141,7 +143,7 @@ def test_whatever_users_reply_the_analyst_ends_with_a_word(said: list[Replies]) 
 
 
 @given(st.lists(plausible, max_size=12))
-@steady(150)
+@steady(400)
 def test_whatever_is_on_the_record_the_analyst_moves_or_refuses(said: list[Message]) -> None:
     analyst = AnalystRole(protocol(), RUN)
     for message in said:
@@ -173,7 +175,7 @@ def test_whatever_is_asked_nobody_loses_more_than_was_promised(name: str) -> Non
     inputs = np.arange(spoken.inputs, dtype=np.int64)
 
     @given(st.data())
-    @steady(25)
+    @steady(60)
     def check(data: st.DataObject) -> None:
         for number, step in enumerate(spoken.rounds, 1):
             public = {
@@ -249,7 +251,7 @@ def spelled(replies: Replies) -> Iterator[tuple[tuple[int, int], bytes]]:
         yield (replies.round, int(user)), hashlib.sha256(whole).digest()
 
 
-LyingAnalyst.TestCase.settings = settings(max_examples=60, stateful_step_count=25, deadline=None, derandomize=True)
+LyingAnalyst.TestCase.settings = settings(max_examples=150, stateful_step_count=25, deadline=None, derandomize=True)
 TestLyingAnalyst = LyingAnalyst.TestCase
 
 
@@ -257,3 +259,9 @@ def test_inputs_outside_the_domain_are_our_own_mistake() -> None:
     with pytest.raises(LocalProtocolError) as caught:
         list(cohort(inputs=INPUTS + 977).hear(setup()))
     assert "977" not in str(caught.value)
+
+
+@pytest.mark.parametrize("target", NAMES_OF_TARGETS)
+def test_a_short_version_of_the_fuzzer(target: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(nodes.board, "SUBSCRIBE_SECONDS", 0.0)
+    assert plain(target, seconds=60.0, seed=2, most=150) == 150
