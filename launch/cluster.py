@@ -7,6 +7,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Protocol
 
 from emulator.board import ANALYST_NAME, BOARD_NAME, LAUNCHER_NAME
 from emulator.codec import pack
@@ -35,11 +36,25 @@ LEAVE_SECONDS = 3.0
 REHEARSE_FROM = 16
 
 
+class Hosts(Protocol):
+    """Who runs the user nodes of a run when they are not processes of this machine."""
+
+    def begin(self, layout: Layout, folder: RunFolder, keyring: Keyring | None) -> None:
+        """The board is up: start every user node."""
+
+    def step(self) -> list[str]:
+        """Look after them; a line for each that had to be started again."""
+
+    def end(self) -> None:
+        """The run is over, or broken off."""
+
+
 class Cluster:
     """One run from its folder to its last process."""
 
-    def __init__(self, layout: Layout, folder: RunFolder, progress: Progress) -> None:
+    def __init__(self, layout: Layout, folder: RunFolder, progress: Progress, hosts: Hosts | None = None) -> None:
         self.layout = layout
+        self.hosts = hosts
         self.folder = folder
         self.progress = progress
         self.follower = Follower(
@@ -57,8 +72,12 @@ class Cluster:
         try:
             self._prepare()
             with Processes() as processes, self._keeper(processes) as keeper:
-                self._start(processes, keeper)
-                self._watch(processes, keeper)
+                try:
+                    self._start(processes, keeper)
+                    self._watch(processes, keeper)
+                finally:
+                    if self.hosts is not None:
+                        self.hosts.end()
         except BadInput:
             # Only a board that cannot be started gets here: nothing has happened yet, so leave nothing.
             shutil.rmtree(self.folder.path)
@@ -114,6 +133,8 @@ class Cluster:
         for order in keeper.orders.relays():
             self._raise(processes, order, self.folder.server_addresses(order.name))
         keeper.begin()
+        if self.hosts is not None:
+            self.hosts.begin(self.layout, self.folder, self._keyring)
 
     def _raise(self, processes: Processes, order: Order, addresses: Path) -> None:
         """Start one whom others connect to, and wait until it says where it is."""
@@ -145,9 +166,16 @@ class Cluster:
                 # Reading the record takes what the nodes could use, so it gets a small share of the time.
                 due = time.monotonic() + LOOK_SHARE * self._show()
             if leave is None:
+                self._tend(keeper)
                 keeper.step()
         self._show()
         self.follower.check_completed()
+
+    def _tend(self, keeper: Keeper) -> None:
+        """See to the nodes that run elsewhere; what happened to them goes on record."""
+        for line in self.hosts.step() if self.hosts is not None else ():
+            self.progress.note(line)
+            keeper.chaos.reports["restart", line] = None
 
     def _show(self) -> float:
         """Look at the record and show how far it is; the seconds that took."""

@@ -23,6 +23,7 @@ DESCRIPTORS_A_NODE = 4
 SPARE_DESCRIPTORS = 64
 
 SECONDS_TO_JOIN = 0.2
+LOOPBACK = "127.0.0.1"
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -43,6 +44,8 @@ class Layout:
     opening_key: bytes = b""
     restarts: int = 3
     relays: int = 0
+    host: str = LOOPBACK
+    elsewhere: bool = False
 
     def __post_init__(self) -> None:
         if self.processes < 1:
@@ -55,7 +58,7 @@ class Layout:
         self.weather  # noqa: B018
         self._check_descriptors()
         if self.port is not None:
-            check_ports(self.port)
+            check_ports(self.port, self.host)
         if self.restarts < 0:
             raise BadInput(f"--restarts {self.restarts} makes no sense; give 0 or more")
         if not 0 <= self.relays <= self.processes:
@@ -64,6 +67,8 @@ class Layout:
             raise BadInput(
                 "--relays and a shuffler contradict each other: the shuffler stands before the board already"
             )
+        if self.elsewhere and (self.relays or self.shuffled or self.conditions is not None):
+            raise BadInput("relays, a shuffler and --conditions need user nodes on this machine; leave out --on")
         if self.keys is not None and self.secure:
             raise BadInput("--keys and --secure contradict each other: keys from a folder, or fresh ones")
         if self.keys is not None:
@@ -126,15 +131,15 @@ class Layout:
             )
 
 
-def check_ports(port: int) -> None:
+def check_ports(port: int, host: str = LOOPBACK) -> None:
     """Post, feed and desk get three ports in a row, and all three must be free."""
     if not 1 <= port <= 65533:
         raise BadInput(f"--port {port} cannot be used; give a number from 1 to 65533")
     for number in range(port, port + 3):
-        with socket.socket() as trial:
+        with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET) as trial:
             trial.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             try:
-                trial.bind(("127.0.0.1", number))
+                trial.bind((host, number))
             except OSError as error:
                 why = "is in use" if error.errno == errno.EADDRINUSE else f"cannot be bound ({error.strerror})"
                 raise BadInput(f"port {number} {why}; choose another --port or leave it out") from error

@@ -5,11 +5,12 @@ from collections.abc import Iterator
 from dataclasses import replace
 from functools import cached_property
 
+from emulator.addresses import BoardAddresses
 from emulator.board import ANALYST_NAME, BOARD_NAME
 from emulator.shuffler import SHUFFLER_NAME
 from launch.folder import RunFolder
 from launch.keyring import Keyring
-from launch.layout import Layout
+from launch.layout import LOOPBACK, Layout
 from launch.processes import Order
 from nodes.common import read_addresses
 
@@ -41,9 +42,9 @@ class Orders:
         }
         if self._layout.relays:
             arguments["--relays"] = folder.relays
-        if self._layout.port is not None:
-            for offset, channel in enumerate(("--post", "--feed", "--desk")):
-                arguments[channel] = f"tcp://127.0.0.1:{self._layout.port + offset}"
+        if self._layout.port is not None or self._layout.host != LOOPBACK:
+            wanted = BoardAddresses.on(self._layout.host, self._layout.port or 0)
+            arguments |= {"--post": wanted.post, "--feed": wanted.feed, "--desk": wanted.desk}
         return self._order(BOARD_NAME, BOARD_NAME, arguments)
 
     def analyst(self) -> Order:
@@ -75,7 +76,9 @@ class Orders:
             yield self._order(name, "relay", {**own, **self._link()})
 
     def users(self) -> Iterator[Order]:
-        """Every user node; a shuffler or a relay takes the board's place before them."""
+        """Every user node that runs here; a shuffler or a relay takes the board's place before them."""
+        if self._layout.elsewhere:
+            return
         claim = self._layout.protocol.claim
         for name, first, users in self._layout.cohorts():
             front: dict[str, object] = {}

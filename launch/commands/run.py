@@ -4,6 +4,8 @@ import json
 import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
+from ipaddress import ip_address
 from pathlib import Path
 
 import click
@@ -12,8 +14,10 @@ from emulator.errors import BadInput
 from emulator.sealing import new_secret
 from launch.answer import Answer
 from launch.chaos import find_conditions
-from launch.cluster import Cluster, Layout
+from launch.cluster import Cluster, Hosts
+from launch.dask import Farm, Workers
 from launch.folder import RunFolder, choose_folder
+from launch.layout import LOOPBACK, Layout
 from launch.problem import Problem, ProblemFlags, make_problem, problem_options
 from launch.progress import make_progress
 from launch.reporting import reporting
@@ -25,9 +29,12 @@ from protocols.sealed import sealed
 
 @click.command()
 @problem_options
-@click.option("--processes", type=int, metavar="P", help="User nodes that share the users.  [default: at most 4]")
+@click.option(
+    "--processes", type=int, metavar="P", help="User nodes that share the users.  [default: at most 4, or one a worker]"
+)
 @click.option("--process-per-user", is_flag=True, help="Every user is a process.")
 @click.option("--relays", default=0, metavar="R", help="Let user nodes reach the board through so many relays.")
+@click.option("--on", metavar="dask://HOST:PORT", help="Place the user nodes on the workers of this Dask cluster.")
 @click.option("--out", type=click.Path(path_type=Path), help="Folder for the run instead of runs/<time>-<name>.")
 @click.option("--name", help="Name of the run.  [default: statistic and protocol]")
 @click.option("--deadline", default=600.0, show_default=True, help="Seconds a round may last.")
@@ -49,6 +56,7 @@ def run(
     processes: int | None,
     process_per_user: bool,
     relays: int,
+    on: str | None,
     out: Path | None,
     name: str | None,
     deadline: float,
@@ -67,40 +75,68 @@ def run(
     problem = make_problem(flags)
     protocol = problem.protocol(flags.protocol, quorum)
     opening_key = new_secret() if seal else b""
-    layout = Layout(
-        protocol=sealed(protocol, opening_key) if seal else protocol,
-        inputs=problem.inputs,
-        key=problem.coin_key(),
-        processes=_processes(processes, process_per_user, problem.users),
-        deadline=deadline,
-        quorum=quorum,
-        port=port,
-        conditions=None if conditions is None else find_conditions(conditions),
-        restarts=restarts,
-        relays=relays,
-        keys=None if keys is None else keys.absolute(),
-        secure=secure,
-        opening_key=opening_key,
-    )
-    folder = choose_folder(out, name or f"{problem.workload.name}-{layout.protocol.name}"[:40])
-    if flags.seed is not None:
-        click.echo("parley: with --seed the noise is known in advance, so this run is not private", err=True)
-    for column, count in problem.clipped.items():
-        click.echo(f"parley: {count} values of {column} lie outside its declared range and were clipped", err=True)
-    with reporting(folder, watch=watch):
-        with _stoppable(), make_progress(quiet=quiet) as progress:
-            Cluster(layout, folder, progress).run()
-        answer = _answer(folder, problem)
-        folder.write_result(answer.record())
-        click.echo(json.dumps(answer.record(), indent=2) if as_json else str(answer))
+    with _place(on) as place:
+        layout = Layout(
+            protocol=sealed(protocol, opening_key) if seal else protocol,
+            inputs=problem.inputs,
+            key=problem.coin_key(),
+            processes=_processes(processes, process_per_user, problem.users, place.nodes),
+            deadline=deadline,
+            quorum=quorum,
+            port=port,
+            conditions=None if conditions is None else find_conditions(conditions),
+            restarts=restarts,
+            relays=relays,
+            host=place.address,
+            elsewhere=place.hosts is not None,
+            keys=None if keys is None else keys.absolute(),
+            secure=secure or (keys is None and place.exposed),
+            opening_key=opening_key,
+        )
+        folder = choose_folder(out, name or f"{problem.workload.name}-{layout.protocol.name}"[:40])
+        if flags.seed is not None:
+            click.echo("parley: with --seed the noise is known in advance, so this run is not private", err=True)
+        for column, count in problem.clipped.items():
+            click.echo(f"parley: {count} values of {column} lie outside its declared range and were clipped", err=True)
+        with reporting(folder, watch=watch):
+            with _stoppable(), make_progress(quiet=quiet) as progress:
+                Cluster(layout, folder, progress, place.hosts).run()
+            answer = _answer(folder, problem)
+            folder.write_result(answer.record())
+            click.echo(json.dumps(answer.record(), indent=2) if as_json else str(answer))
 
 
-def _processes(wanted: int | None, per_user: bool, users: int) -> int:
+@dataclass(frozen=True, kw_only=True)
+class Place:
+    """Where user nodes run, the address at which they find the board, and how many there are unless somebody says."""
+
+    hosts: Hosts | None = None
+    address: str = LOOPBACK
+    nodes: int = 4
+
+    @property
+    def exposed(self) -> bool:
+        """Whether other machines reach the board, so that it needs keys."""
+        return not ip_address(self.address).is_loopback
+
+
+@contextmanager
+def _place(on: str | None) -> Iterator[Place]:
+    """This machine, or the workers of a cluster."""
+    if on is None:
+        yield Place()
+        return
+    with Workers(on) as workers:
+        workers.check()
+        yield Place(hosts=Farm(workers), address=workers.own_address(), nodes=len(workers.names))
+
+
+def _processes(wanted: int | None, per_user: bool, users: int, usual: int) -> int:
     if per_user and wanted is not None:
         raise BadInput("--processes and --process-per-user contradict each other; give one of them")
     if per_user:
         return users
-    return min(4, users) if wanted is None else wanted
+    return min(usual, users) if wanted is None else wanted
 
 
 @contextmanager

@@ -2,6 +2,7 @@
 
 import json
 import sys
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -16,9 +17,10 @@ from rich.table import Table
 from emulator.errors import BadInput
 from emulator.protocol import Inputs
 from launch.commands.plan import wide_console
+from launch.dask import run_on
 from launch.problem import ProblemFlags, make_problem, problem_options
 from launch.settings import debug_option
-from launch.sweeps import Batch, batches, rmse, run_all
+from launch.sweeps import Batch, Outcome, batches, rmse, run_all
 from protocols import planner
 from protocols.registry import design
 
@@ -51,10 +53,19 @@ class Case:
 @click.option("--trials", default=100, show_default=True, help="Runs behind each row.")
 @click.option("--exact", is_flag=True, help="Run the real roles user by user instead of drawing their sums.")
 @click.option("--processes", type=int, metavar="P", help="Worker processes.  [default: one a core]")
+@click.option("--on", metavar="dask://HOST:PORT", help="Spread the trials over the workers of this Dask cluster.")
 @click.option("--json", "as_json", is_flag=True, help="Print a list of records.")
 @click.option("--quiet", is_flag=True, help="No progress.")
 @debug_option
-def sweep(flags: ProblemFlags, trials: int, exact: bool, processes: int | None, as_json: bool, quiet: bool) -> None:
+def sweep(
+    flags: ProblemFlags,
+    trials: int,
+    exact: bool,
+    processes: int | None,
+    on: str | None,
+    as_json: bool,
+    quiet: bool,
+) -> None:
     """Measure protocols in memory: --users and --epsilon may be lists, --protocol a list, auto or all."""
     if trials < 2:
         raise BadInput(f"--trials {trials} says nothing about a spread; give at least 2")
@@ -63,7 +74,10 @@ def sweep(flags: ProblemFlags, trials: int, exact: bool, processes: int | None, 
     work: list[Batch] = []
     for number, case in enumerate(cases):
         work += batches(number, case.protocol, case.inputs, case.truth, trials=trials, seed=seed, exact=exact)
-    rows = measure(cases, work, trials, processes, quiet)
+    if on is not None and processes is not None:
+        raise BadInput("--on and --processes contradict each other: the cluster has as many workers as it has")
+    outcomes = run_all(work, processes) if on is None else run_on(on, work)
+    rows = measure(cases, outcomes, trials, quiet)
     if as_json:
         click.echo(json.dumps(rows, indent=2))
     else:
@@ -116,15 +130,13 @@ def _truth(protocol: Any, inputs: Inputs, statistic: Any) -> float:
     return float(protocol.truth(inputs) if hasattr(protocol, "truth") else statistic())
 
 
-def measure(
-    cases: list[Case], work: list[Batch], trials: int, processes: int | None, quiet: bool
-) -> list[dict[str, object]]:
-    """Run everything; one record a case, in order."""
+def measure(cases: list[Case], outcomes: Iterator[Outcome], trials: int, quiet: bool) -> list[dict[str, object]]:
+    """Let everything run; one record a case, in order."""
     errors: list[list[Any]] = [[] for _ in cases]
     console = Console(file=sys.stderr)
     with Progress(console=console, disable=quiet) as progress:
         task = progress.add_task("trials", total=trials * len(cases))
-        for outcome in run_all(work, processes):
+        for outcome in outcomes:
             errors[outcome.case].append(outcome.errors)
             progress.advance(task, len(outcome.errors))
     return [
