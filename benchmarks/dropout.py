@@ -29,7 +29,7 @@ from protocols.workloads.problem import make_workload
 from protocols.workloads.workload import Workload
 
 RUN = "dropout"
-PROBLEMS = (("kendall", "3x3"), ("auc", "8"))
+PROBLEMS = (("kendall", "3x3"), ("gini-mean-difference", "8"), ("auc", "8"))
 BEGIN, END = "<!-- dropout: begin -->", "<!-- dropout: end -->"
 
 
