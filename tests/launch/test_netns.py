@@ -25,7 +25,7 @@ from launch.keyring import Keyring, make_keyring, parties
 from protocols.registry import build, design
 from protocols.workloads.gini import GiniDiversity
 from tests.launch.conftest import ROOT
-from tests.launch.recovery import conditions, estimates, recorded, replies
+from tests.launch.recovery import estimates, recorded, replies
 from tests.launch.test_interrupt import on_record
 from tests.launch.test_nursery import until
 
@@ -33,6 +33,18 @@ RUN, USERS, NODES = "two-hosts", 120, 3
 # Addresses that RFC 5737 keeps for examples; they exist only inside the two namespaces.
 BOARD_HOST, USER_HOST = "192.0.2.1", "192.0.2.2"
 ENDPOINTS = {name: f"tcp://{BOARD_HOST}:{port}" for name, port in (("post", 7001), ("feed", 7002), ("desk", 7003))}
+
+
+# One node takes its time in the second round; by the fourth reminder it has long sent its reply.
+SLOW = """
+[[fault]]
+kind = "delay"
+nodes = "node-2"
+direction = "up"
+messages = ["replies"]
+rounds = 2
+seconds = 2.0
+"""
 
 
 def ip(*words: str) -> None:
@@ -150,12 +162,12 @@ def test_the_link_goes_down_in_mid_round(hosts: Hosts, tmp_path: Path) -> None:
     inputs, key = np.arange(USERS, dtype=np.int64) % 3, key_from_seed(5)
     (tmp_path / "plan").write_bytes(pack({"protocol": protocol.name, "parameters": protocol.parameters()}))
     Witness(run=RUN, key=key, inputs=inputs).save(tmp_path / "witness")
-    conditions(tmp_path / "slow.toml")
+    (tmp_path / "slow.toml").write_text(SLOW)
     started = start_everybody(hosts, make_keyring(tmp_path / "keys", parties(["node-0", "node-1", "node-2"])), tmp_path)
-    # Two nodes have answered; the third one's reply is still on its way.
+    # Two nodes have answered; the third one's reply sets out while the link is down.
     until(lambda: sum(isinstance(each, Replies) for each in in_round(tmp_path, 2)) == NODES - 1)
     hosts.cut()
-    until(lambda: sum(each.kind == "reminder" for each in in_round(tmp_path, 2)) >= 3)
+    until(lambda: sum(each.kind == "reminder" for each in in_round(tmp_path, 2)) >= 4)
     cut_off = in_round(tmp_path, 2)
     assert not [each for each in cut_off if isinstance(each, Close)]
     hosts.mend()
