@@ -14,6 +14,7 @@ to the last reply on record, over all rounds. The ratio is board / bare.
 
 import json
 import multiprocessing
+import sys
 import tempfile
 import time
 from collections.abc import Iterator
@@ -197,8 +198,7 @@ def measure_run(load: Load, folder: Path) -> float:
     """Seconds of open rounds of `parley run`."""
     layout = Layout(protocol=load.protocol, inputs=load.inputs, key=KEY, processes=len(load.ready))
     home = RunFolder(run=RUN, path=folder / "run", default=False)
-    with click.open_file("-", "w") as out:
-        Cluster(layout, home, Silent(out)).run()
+    Cluster(layout, home, Silent(sys.stderr)).run()
     return open_seconds(home.transcript, load.users)
 
 

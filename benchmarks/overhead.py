@@ -1,0 +1,247 @@
+"""What Parley adds: the wall-clock of a whole run over that of the same work done bare.
+
+    python -m benchmarks.overhead [--users 200000] [--levels 16x16] [--processes 2] [--write] [--json]
+
+Bare work is what anybody would write to get the same estimate from the same number of processes: coins, randomizer and
+decoder of the protocol itself, columns as raw bytes through pyzmq PUSH and PULL, broadcasts back; no messages, no
+board, no record, no hash, no journal, no launcher. Both clocks run from before the first process is started to the
+estimate, and both estimates must be equal; `rounds` leaves the start out and counts from the first broadcast. A whole
+run is `parley run` without its report. They take turns, and a ratio is that of the medians. `board` is a real board
+that is sent ready-made frames as fast as it takes them.
+"""
+
+import json
+import multiprocessing
+import os
+import pickle
+import statistics
+import sys
+import tempfile
+import time
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import click
+import numpy as np
+import zmq
+
+from benchmarks.messages import make_load, measure_board
+from benchmarks.page import machine, table, write_block
+from emulator.codec import pack, unpack
+from emulator.coins import coins, key_from_seed
+from emulator.messages import Announce, Result
+from emulator.protocol import Broadcast, Estimate, Protocol, Tally
+from emulator.transcript import TranscriptReader
+from launch.cluster import Cluster
+from launch.folder import RunFolder
+from launch.layout import Layout
+from launch.processes import SINGLE_THREADED
+from launch.progress import Silent
+from protocols.registry import build, design
+from protocols.workloads import synthetic
+from protocols.workloads.problem import make_workload
+
+SPAWN = multiprocessing.get_context("spawn")
+KEY = key_from_seed(1)
+CHUNK = 4096
+HEADS = (
+    "users",
+    "k",
+    "processes",
+    "run s",
+    "bare s",
+    "ratio",
+    "rounds of the run s",
+    "rounds bare s",
+    "ratio of rounds",
+    "bytes a reply on record",
+    "board, replies a second",
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Took:
+    """Seconds from the start and from the first broadcast to the estimate, and what came out."""
+
+    seconds: float
+    rounds: float
+    estimate: float
+    bytes_a_reply: float = 0.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Figures:
+    """One comparison."""
+
+    users: int
+    inputs: int
+    processes: int
+    run_seconds: float
+    bare_seconds: float
+    ratio: float
+    run_rounds_seconds: float
+    bare_rounds_seconds: float
+    rounds_ratio: float
+    bytes_a_reply: float
+    board_replies_a_second: float
+    load: float
+
+    def row(self) -> tuple[object, ...]:
+        whole = (self.users, self.inputs, self.processes, self.run_seconds, self.bare_seconds, self.ratio)
+        rounds = (self.run_rounds_seconds, self.bare_rounds_seconds, self.rounds_ratio)
+        return (*whole, *rounds, self.bytes_a_reply, self.board_replies_a_second)
+
+
+def bare_sender(plan: bytes, inputs: np.ndarray, first: int, up: str, down: str) -> None:
+    """Answer each broadcast with the columns of all users, in chunks."""
+    protocol = _built(plan)
+    with zmq.Context() as context, context.socket(zmq.PUSH) as post, context.socket(zmq.PULL) as feed:
+        post.connect(up)
+        feed.connect(down)
+        post.send(b"here")
+        for number, step in enumerate(protocol.rounds, 1):
+            public = pickle.loads(feed.recv())
+            for start in range(0, len(inputs), CHUNK):
+                part = inputs[start : start + CHUNK]
+                flips = coins(KEY, number, first + start, len(part), step.coins)
+                speaking = step.speaks(np.arange(first + start, first + start + len(part)))
+                columns = step.respond(public, part[speaking], flips[speaking])
+                post.send(b"".join(column.tobytes() for column in columns.values()))
+
+
+def _built(plan: bytes) -> Protocol:
+    described = unpack(plan)
+    return build(described["protocol"], described["parameters"])
+
+
+def bare(protocol: Protocol, inputs: np.ndarray, processes: int) -> Took:
+    """The bare work."""
+    plan = pack({"protocol": protocol.name, "parameters": protocol.parameters()})
+    began = time.perf_counter()
+    with zmq.Context() as context, context.socket(zmq.PULL) as post:
+        up = f"tcp://127.0.0.1:{post.bind_to_random_port('tcp://127.0.0.1')}"
+        feeds, senders, chunks = [], [], 0
+        for part in np.array_split(np.arange(len(inputs)), processes):
+            feed = context.socket(zmq.PUSH)
+            down = f"tcp://127.0.0.1:{feed.bind_to_random_port('tcp://127.0.0.1')}"
+            mine = inputs[part[0] : part[-1] + 1]
+            feeds.append(feed)
+            senders.append(SPAWN.Process(target=bare_sender, args=(plan, mine, int(part[0]), up, down)))
+            senders[-1].start()
+            chunks += -(-len(mine) // CHUNK)
+        try:
+            for _ in senders:
+                post.recv()
+            opened = time.perf_counter()
+            value = _collect(_built(plan), post, feeds, chunks)
+            rounds = time.perf_counter() - opened
+        finally:
+            for sender in senders:
+                sender.join()
+            for feed in feeds:
+                feed.close(0)
+    return Took(seconds=time.perf_counter() - began, rounds=rounds, estimate=value)
+
+
+def _collect(protocol: Protocol, post: "zmq.Socket[bytes]", feeds: list["zmq.Socket[bytes]"], chunks: int) -> float:
+    heard: list[tuple[Broadcast, Tally]] = []
+    conclusion: Broadcast | Estimate = protocol.opening()
+    for step in protocol.rounds:
+        public = conclusion
+        assert not isinstance(public, Estimate)
+        for feed in feeds:
+            feed.send(pickle.dumps(public))
+        tally = None
+        for _ in range(chunks):
+            frame, start, columns = post.recv(), 0, {}
+            size = sum(dtype.itemsize * int(np.prod(shape)) for dtype, shape in step.reply.values())
+            rows = len(frame) // size
+            for name, (dtype, shape) in step.reply.items():
+                count = rows * int(np.prod(shape))
+                columns[name] = np.frombuffer(frame, dtype, count, start).reshape(rows, *shape)
+                start += count * dtype.itemsize
+            found = step.tally(public, columns)
+            tally = found if tally is None else tally + found
+        assert tally is not None
+        heard.append((public, tally))
+        conclusion = protocol.conclude(tuple(heard))
+    assert isinstance(conclusion, Estimate)
+    return conclusion.value
+
+
+def whole(protocol: Protocol, inputs: np.ndarray, processes: int) -> Took:
+    """A run."""
+    layout = Layout(protocol=protocol, inputs=inputs, key=KEY, processes=processes)
+    with tempfile.TemporaryDirectory() as name:
+        home = RunFolder(run="overhead", path=Path(name) / "run", default=False)
+        began = time.perf_counter()
+        Cluster(layout, home, Silent(sys.stderr)).run()
+        seconds = time.perf_counter() - began
+        opened, closed, said = 0.0, 0.0, 0.0
+        for record in TranscriptReader(home.transcript):
+            if isinstance(record.message, Announce):
+                opened = opened or record.time
+            elif isinstance(record.message, Result):
+                closed, said = record.time, record.message.estimate
+        replies = sum(int(step.speaks(np.arange(len(inputs))).sum()) for step in protocol.rounds)
+        size = home.transcript.stat().st_size / replies
+        return Took(seconds=seconds, rounds=closed - opened, estimate=said, bytes_a_reply=size)
+
+
+def compare(users: int, levels: str, processes: int, repeats: int, protocol: str = "three-round") -> Figures:
+    """Whole runs and bare work in turn."""
+    load = os.getloadavg()[0]
+    os.environ.update(SINGLE_THREADED)
+    workload = make_workload("kendall", levels, None)
+    inputs = synthetic.draw("correlated", workload, users, np.random.default_rng(1))
+    spoken = design(protocol, workload, epsilon=4.0, users=users)
+    runs, bares = [], []
+    for _ in range(repeats):
+        runs.append(whole(spoken, inputs, processes))
+        bares.append(bare(spoken, inputs, processes))
+        same = runs[-1].estimate == bares[-1].estimate
+        assert same, f"{runs[-1].estimate} is not {bares[-1].estimate}: both did not do the same work"
+    run, plain = (statistics.median(each.seconds for each in took) for took in (runs, bares))
+    run_rounds, plain_rounds = (statistics.median(each.rounds for each in took) for took in (runs, bares))
+    return Figures(
+        users=users,
+        inputs=workload.size,
+        processes=processes,
+        run_seconds=run,
+        bare_seconds=plain,
+        ratio=run / plain,
+        run_rounds_seconds=run_rounds,
+        bare_rounds_seconds=plain_rounds,
+        rounds_ratio=run_rounds / plain_rounds,
+        bytes_a_reply=runs[-1].bytes_a_reply,
+        board_replies_a_second=board_rate(users, processes),
+        load=load,
+    )
+
+
+def board_rate(users: int, processes: int) -> float:
+    """Replies a second of a real board that is sent ready-made frames of columns."""
+    load = make_load(min(users, 200_000), processes, single=False)
+    with tempfile.TemporaryDirectory() as name:
+        return load.users * load.protocol.claim.rounds / measure_board(load, Path(name))
+
+
+@click.command()
+@click.option("--users", default="20000,200000", show_default=True, help="One number of users or several with commas.")
+@click.option("--levels", default="16x16", show_default=True, help="Levels of the statistic (Kendall's tau).")
+@click.option("--processes", default=2, show_default=True, help="User nodes.")
+@click.option("--repeats", default=3, show_default=True, help="Runs of each; medians count.")
+@click.option("--write", is_flag=True, help="Put the table into docs/performance.md.")
+@click.option("--json", "as_json", is_flag=True, help="Print a list of records.")
+def main(users: str, levels: str, processes: int, repeats: int, write: bool, as_json: bool) -> None:
+    """Measure whole runs against bare work."""
+    found = [compare(int(each), levels, processes, repeats) for each in users.split(",")]
+    text = table(HEADS, [each.row() for each in found])
+    if write:
+        command = f"python -m benchmarks.overhead --users {users} --write"
+        write_block("overhead", f"{text}\n\n{machine(command, found[0].load)}")
+    click.echo(json.dumps([asdict(each) for each in found], indent=2) if as_json else text)
+
+
+if __name__ == "__main__":
+    main()

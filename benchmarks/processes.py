@@ -1,0 +1,160 @@
+"""A process for every user: seconds from start to end, and what one such process costs.
+
+    python -m benchmarks.processes [--users 1000,4000] [--levels 4x4] [--relays R] [--write] [--json]
+
+Each user is a process forked from one warm process, three rounds are spoken over real sockets, everything is on record.
+`own` is memory that only the one process has (its private pages), `share` its proportional share of all pages; both are
+the largest seen while the run went on, the median over a few processes. `processor` is the time one such process
+spent computing, in all its threads. With --write the table goes to docs/performance.md.
+"""
+
+import json
+import os
+import sys
+import tempfile
+import time
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import click
+import numpy as np
+
+from benchmarks.page import machine, table, write_block
+from benchmarks.watcher import Watcher
+from emulator.coins import key_from_seed
+from emulator.messages import Close, Message, Reminder, Roster
+from emulator.transcript import TranscriptReader
+from launch.cluster import Cluster
+from launch.folder import RunFolder
+from launch.layout import Layout
+from launch.progress import Silent
+from protocols.registry import design
+from protocols.workloads import synthetic
+from protocols.workloads.problem import make_workload
+
+HEADS = (
+    "processes",
+    "relays",
+    "seconds",
+    "all there after",
+    "rounds",
+    "reminders",
+    "own MiB",
+    "share MiB",
+    "processor ms",
+    "switches",
+    "board MiB",
+    "load",
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Figures:
+    """What one run took."""
+
+    users: int
+    relays: int
+    seconds: float
+    ready_seconds: float
+    rounds_seconds: tuple[float, ...]
+    reminders: int
+    own_mebibytes: float
+    share_mebibytes: float
+    processor_milliseconds: float
+    switches: float
+    board_mebibytes: float
+    load: float
+
+    def row(self) -> tuple[object, ...]:
+        rounds = ", ".join(f"{seconds:.2f}" for seconds in self.rounds_seconds)
+        return (
+            self.users,
+            self.relays,
+            self.seconds,
+            self.ready_seconds,
+            rounds,
+            self.reminders,
+            self.own_mebibytes,
+            self.share_mebibytes,
+            self.processor_milliseconds,
+            self.switches,
+            self.board_mebibytes,
+            self.load,
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Course:
+    """What a record says about the course of a run."""
+
+    ready: float
+    rounds: tuple[float, ...]
+    reminders: int
+
+
+def measure(users: int, levels: str, protocol: str = "three-round", relays: int = 0) -> Figures:
+    """One run with a process for every user."""
+    load = os.getloadavg()[0]
+    workload = make_workload("kendall", levels, None)
+    layout = Layout(
+        protocol=design(protocol, workload, epsilon=4.0, users=users),
+        inputs=synthetic.draw("correlated", workload, users, np.random.default_rng(1)),
+        key=key_from_seed(1),
+        processes=users,
+        join_deadline=600.0,
+        relays=relays,
+    )
+    with tempfile.TemporaryDirectory() as name, Watcher() as watcher:
+        home = RunFolder(run="processes", path=Path(name) / "run", default=False)
+        began, wall = time.time(), time.perf_counter()
+        Cluster(layout, home, Silent(sys.stderr)).run()
+        seconds = time.perf_counter() - wall
+        course = read_course(home.transcript, began)
+    return Figures(
+        users=users,
+        relays=relays,
+        seconds=seconds,
+        ready_seconds=course.ready,
+        rounds_seconds=course.rounds,
+        reminders=course.reminders,
+        own_mebibytes=watcher.of("node", "own"),
+        share_mebibytes=watcher.of("node", "share"),
+        processor_milliseconds=watcher.of("node", "processor"),
+        switches=watcher.of("node", "switches"),
+        board_mebibytes=watcher.of("board", "peak"),
+        load=load,
+    )
+
+
+def read_course(transcript: Path, began: float) -> Course:
+    """When everybody was there, how long each round took, and how often somebody had to be asked again."""
+    ready, opened, rounds, reminders = 0.0, 0.0, list[float](), 0
+    for record in TranscriptReader(transcript):
+        message: Message = record.message
+        reminders += isinstance(message, Reminder)
+        if isinstance(message, Roster):
+            ready = opened = record.time - began
+        elif isinstance(message, Close):
+            rounds.append(record.time - began - opened)
+            opened = record.time - began
+    return Course(ready=ready, rounds=tuple(rounds), reminders=reminders)
+
+
+@click.command()
+@click.option("--users", default="1000", show_default=True, help="One number of users or several with commas.")
+@click.option("--levels", default="4x4", show_default=True, help="Levels of the statistic (Kendall's tau).")
+@click.option("--relays", default=0, show_default=True, help="Relays between the users and the board.")
+@click.option("--write", is_flag=True, help="Put the table into docs/performance.md.")
+@click.option("--json", "as_json", is_flag=True, help="Print a list of records.")
+def main(users: str, levels: str, relays: int, write: bool, as_json: bool) -> None:
+    """Measure runs with a process for every user."""
+    found = [measure(int(each), levels, relays=relays) for each in users.split(",")]
+    text = table(HEADS, [each.row() for each in found])
+    said = machine(f"python -m benchmarks.processes --users {users} --write", found[0].load)
+    if write:
+        write_block("processes", f"{text}\n\n{said}")
+    click.echo(json.dumps([asdict(each) for each in found], indent=2) if as_json else text)
+
+
+if __name__ == "__main__":
+    main()
