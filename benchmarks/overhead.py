@@ -191,7 +191,6 @@ def whole(protocol: Protocol, inputs: np.ndarray, processes: int) -> Took:
 def compare(users: int, levels: str, processes: int, repeats: int, protocol: str = "three-round") -> Figures:
     """Whole runs and bare work in turn."""
     load = os.getloadavg()[0]
-    os.environ.update(SINGLE_THREADED)
     workload = make_workload("kendall", levels, None)
     inputs = synthetic.draw("correlated", workload, users, np.random.default_rng(1))
     spoken = design(protocol, workload, epsilon=4.0, users=users)
@@ -235,6 +234,7 @@ def board_rate(users: int, processes: int) -> float:
 @click.option("--json", "as_json", is_flag=True, help="Print a list of records.")
 def main(users: str, levels: str, processes: int, repeats: int, write: bool, as_json: bool) -> None:
     """Measure whole runs against bare work."""
+    os.environ.update(SINGLE_THREADED)
     found = [compare(int(each), levels, processes, repeats) for each in users.split(",")]
     text = table(HEADS, [each.row() for each in found])
     if write:
