@@ -2,7 +2,6 @@
 
 import errno
 import math
-import resource
 import socket
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -17,10 +16,7 @@ from emulator.errors import BadInput
 from emulator.protocol import Inputs, Protocol
 from emulator.security import RELAY_PREFIX
 from launch.keyring import Keyring, parties
-
-# The board holds two connections a node and a few of its own; the nodes two and what an event loop needs.
-DESCRIPTORS_A_NODE = 4
-SPARE_DESCRIPTORS = 64
+from launch.limits import check_room
 
 SECONDS_TO_JOIN = 0.2
 LOOPBACK = "127.0.0.1"
@@ -56,7 +52,8 @@ class Layout:
             raise BadInput(f"--deadline {self.deadline} cannot be kept; give a positive number of seconds")
         self.terms("check")
         self.weather  # noqa: B018
-        self._check_descriptors()
+        if not self.elsewhere:
+            check_room(self.processes, self.relays)
         if self.port is not None:
             check_ports(self.port, self.host)
         if self.restarts < 0:
@@ -119,16 +116,6 @@ class Layout:
         """Name, first user and number of users of each user node: parts as equal as can be."""
         for number, part in enumerate(np.array_split(np.arange(self.users), self.processes)):
             yield f"node-{number}", int(part[0]), len(part)
-
-    def _check_descriptors(self) -> None:
-        needed = SPARE_DESCRIPTORS + DESCRIPTORS_A_NODE * self.processes
-        hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
-        if hard != resource.RLIM_INFINITY and needed > hard:
-            most = (hard - SPARE_DESCRIPTORS) // DESCRIPTORS_A_NODE
-            raise BadInput(
-                f"{self.processes} processes need {needed} open files and this machine allows {hard}; "
-                f"give at most {most} processes or raise `ulimit -Hn`"
-            )
 
 
 def check_ports(port: int, host: str = LOOPBACK) -> None:

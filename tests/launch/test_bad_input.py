@@ -129,7 +129,7 @@ def test_a_port_in_use(parley: Parley, tmp_path: Path, taken: int) -> None:
 def test_a_port_that_is_taken_at_the_last_moment(
     parley: Parley, tmp_path: Path, taken: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(layout, "check_ports", lambda port: None)
+    monkeypatch.setattr(layout, "check_ports", lambda port, host: None)
     refused(parley("run", *PROBLEM, *SMALL, "--port", taken, "--out", "run"), str(taken))
     assert list(tmp_path.iterdir()) == []
 
@@ -137,8 +137,12 @@ def test_a_port_that_is_taken_at_the_last_moment(
 def test_more_processes_than_the_machine_has_files_for(
     parley: Parley, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(layout.resource, "getrlimit", lambda which: (256, 256))
-    refused(parley("run", *PROBLEM, "--users", 200, "--process-per-user"), "200", "256", "ulimit")
+    def refuse(*_: object) -> None:
+        raise ValueError("not allowed")
+
+    monkeypatch.setattr("resource.getrlimit", lambda which: (256, 256))
+    monkeypatch.setattr("resource.setrlimit", refuse)
+    refused(parley("run", *PROBLEM, "--users", 200, "--process-per-user"), "656", "256", "ulimit")
     assert list(tmp_path.iterdir()) == []
 
 
