@@ -38,9 +38,17 @@ def test_a_thousand_fit_on_a_roomy_machine(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("file", "text", "said"),
     [
-        ("proc/sys/kernel/threads-max", "2000", r"kernel.threads-max = 2000 leaves room for 545; raise it with `sysctl"),
+        (
+            "proc/sys/kernel/threads-max",
+            "2000",
+            r"kernel.threads-max = 2000 leaves room for 545; raise it with `sysctl",
+        ),
         ("proc/sys/kernel/pid_max", "2000", r"kernel.pid_max = 2000 leaves room for 545"),
-        ("groups/pids/a/pids.max", "1000", r"pids.max = 1000 of the control group leaves room for 312; raise TasksMax="),
+        (
+            "groups/pids/a/pids.max",
+            "1000",
+            r"pids.max = 1000 of the control group leaves room for 312; raise TasksMax=",
+        ),
         ("groups/c/pids.max", "1000", r"pids.max = 1000 of the control group leaves room for 278"),
         ("proc/meminfo", "MemAvailable: 1048576 kB", r"1024 MiB of free memory leaves room for 146"),
         ("proc/sys/net/ipv4/ip_local_port_range", "32768 33000", r"ip_local_port_range leaves room for 233; widen it"),
