@@ -6,6 +6,7 @@ from pathlib import Path
 import click
 
 from emulator.errors import BadInput
+from emulator.security import RELAY_PREFIX
 from launch.keyring import make_keyring, parties
 from launch.recorded import json_option
 from launch.settings import debug_option
@@ -18,9 +19,10 @@ MOST_NODES = 100_000
 @click.option("--nodes", type=int, metavar="N", default=1, show_default=True, help="User nodes node-0 .. node-(N-1).")
 @click.option("--node", "named", multiple=True, metavar="NAME", help="Names of user nodes instead; may be repeated.")
 @click.option("--shuffler", is_flag=True, help="Keys for a shuffler too; user nodes then need shuffler.public.")
+@click.option("--relays", default=0, metavar="R", help="Keys for relays too; nodes behind relay-0 need relay-0.public.")
 @json_option
 @debug_option
-def keys(folder: Path, nodes: int, named: tuple[str, ...], shuffler: bool, as_json: bool) -> None:
+def keys(folder: Path, nodes: int, named: tuple[str, ...], shuffler: bool, relays: int, as_json: bool) -> None:
     """Make keys in a new FOLDER.
 
     NAME.secret is the pair of NAME: it goes to that process's host, by a safe way, and nowhere else. Every host needs
@@ -30,7 +32,10 @@ def keys(folder: Path, nodes: int, named: tuple[str, ...], shuffler: bool, as_js
     """
     if not 1 <= nodes <= MOST_NODES:
         raise BadInput(f"--nodes {nodes} cannot be used; give a number from 1 to {MOST_NODES}")
-    names = parties(named or tuple(f"node-{number}" for number in range(nodes)), shuffler=shuffler)
+    if not 0 <= relays <= MOST_NODES:
+        raise BadInput(f"--relays {relays} cannot be used; give a number from 0 to {MOST_NODES}")
+    between = [f"{RELAY_PREFIX}-{number}" for number in range(relays)]
+    names = parties(named or tuple(f"node-{number}" for number in range(nodes)), shuffler=shuffler, relays=between)
     make_keyring(folder, names)
     if as_json:
         click.echo(json.dumps({"folder": str(folder), "names": names}))

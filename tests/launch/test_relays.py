@@ -70,6 +70,13 @@ def test_a_killed_relay_comes_back_and_nothing_is_lost(parley: Parley, tmp_path:
     assert len(said(tmp_path / "run")) == 3 * 60
 
 
+def test_keys_made_beforehand_serve_relays_too(parley: Parley, tmp_path: Path) -> None:
+    assert parley("keys", tmp_path / "keys", "--nodes", 3, "--relays", 1).code == 0
+    arguments = ("--protocol", "two-round", "--processes", 3, "--relays", 1, "--keys", tmp_path / "keys")
+    assert parley("run", *PROBLEM, *arguments, "--out", tmp_path / "run").code == 0
+    assert parley("keys", tmp_path / "more", "--relays", -1).code == 2
+
+
 def test_more_relays_than_nodes_are_refused(parley: Parley, tmp_path: Path) -> None:
     answer = parley("run", *PROBLEM, "--processes", 2, "--relays", 3, "--out", tmp_path / "run")
     assert (answer.code, (tmp_path / "run").exists()) == (2, False)
