@@ -90,6 +90,7 @@ class Where:
 
     inputs: int
     protocol: str
+    users: int
     replies: int = 0
     encode: float = 0.0
     wire: float = 0.0
@@ -150,7 +151,7 @@ def where(levels: str, protocol: str, users: int = 2 * CHUNK) -> Where:
     workload = make_workload("kendall", levels, None)
     spoken: Protocol = design(protocol, workload, epsilon=4.0, users=users)
     inputs = synthetic.draw("correlated", workload, users, np.random.default_rng(1))
-    found = Where(inputs=workload.size, protocol=protocol)
+    found = Where(inputs=workload.size, protocol=protocol, users=users)
     heard: list[tuple[Broadcast, Tally]] = []
     public: Broadcast | Estimate = spoken.opening()
     with (
