@@ -14,6 +14,7 @@ from rich.table import Table
 from emulator.errors import BadInput
 from emulator.protocol import Broadcast, Estimate, Protocol, Tally, Trust
 from emulator.randomizer import Floats
+from launch.plot import check_plot, draw
 from launch.problem import ProblemFlags, make_problem, problem_options
 from launch.settings import debug_option
 from protocols import planner, shortcut
@@ -35,10 +36,12 @@ TIMED_USERS = 2000
     show_default=True,
     help="Whom users trust; with a shuffler, (epsilon, delta) is what the transcript shows.",
 )
+@click.option("--plot", type=click.Path(path_type=Path), help="Draw predicted RMSE against users (.svg, .png, .pdf).")
 @click.option("--json", "as_json", is_flag=True, help="Print one record.")
 @debug_option
-def plan(flags: ProblemFlags, like: Path | None, trust: Trust, as_json: bool) -> None:
+def plan(flags: ProblemFlags, like: Path | None, trust: Trust, plot: Path | None, as_json: bool) -> None:
     """Predict every protocol's error, bytes and rounds for a problem; no private value is looked at."""
+    check_plot(plot)
     workload = make_workload(flags.statistic, flags.levels, flags.kernel)
     users = public_users(flags)
     guess = None if like is None else planner.checked_histogram(workload, read_numbers(like))
@@ -49,6 +52,28 @@ def plan(flags: ProblemFlags, like: Path | None, trust: Trust, as_json: bool) ->
         click.echo(json.dumps(record(workload, users, flags.epsilon, limits, options), indent=2))
     else:
         show(workload, users, flags.epsilon, limits, options)
+    if plot is not None:
+        picture(plot, workload, flags.epsilon, users, guess, [option.name for option in options], trust, flags.delta)
+
+
+def picture(
+    path: Path,
+    workload: Workload,
+    epsilon: float,
+    users: int,
+    guess: Floats | None,
+    names: list[str],
+    trust: Trust,
+    delta: float | None,
+) -> None:
+    """Predictions from a tenth of the users to ten times as many."""
+    curves: dict[str, list[tuple[float, float]]] = {}
+    floor = []
+    for crowd in (max(2, users // 10), users, users * 10):
+        floor.append((crowd, planner.bounds(workload, epsilon, crowd, guess).floor))
+        for option in planner.plan(workload, epsilon, crowd, guess, names, trust, delta):
+            curves.setdefault(option.name, []).append((crowd, option.predicted_rmse))
+    draw(path, f"{workload.name}, epsilon {epsilon:g}: predicted", curves, floor)
 
 
 def public_users(flags: ProblemFlags) -> int:

@@ -4,6 +4,7 @@ import json
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import click
@@ -18,6 +19,7 @@ from emulator.errors import BadInput
 from emulator.protocol import Inputs
 from launch.commands.plan import wide_console
 from launch.dask import run_on
+from launch.plot import check_plot, draw
 from launch.problem import ProblemFlags, make_problem, problem_options
 from launch.settings import debug_option
 from launch.sweeps import Batch, Outcome, batches, rmse, run_all
@@ -54,6 +56,7 @@ class Case:
 @click.option("--exact", is_flag=True, help="Run the real roles user by user instead of drawing their sums.")
 @click.option("--processes", type=int, metavar="P", help="Worker processes.  [default: one a core]")
 @click.option("--on", metavar="dask://HOST:PORT", help="Spread the trials over the workers of this Dask cluster.")
+@click.option("--plot", type=click.Path(path_type=Path), help="Draw measured RMSE against users (.svg, .png, .pdf).")
 @click.option("--json", "as_json", is_flag=True, help="Print a list of records.")
 @click.option("--quiet", is_flag=True, help="No progress.")
 @debug_option
@@ -63,12 +66,14 @@ def sweep(
     exact: bool,
     processes: int | None,
     on: str | None,
+    plot: Path | None,
     as_json: bool,
     quiet: bool,
 ) -> None:
     """Measure protocols in memory: --users and --epsilon may be lists, --protocol a list, auto or all."""
     if trials < 2:
         raise BadInput(f"--trials {trials} says nothing about a spread; give at least 2")
+    check_plot(plot)
     seed = 0 if flags.seed is None else flags.seed
     cases = make_cases(flags, seed)
     work: list[Batch] = []
@@ -82,6 +87,19 @@ def sweep(
         click.echo(json.dumps(rows, indent=2))
     else:
         show(rows)
+    if plot is not None:
+        picture(plot, rows, several=len({row["epsilon"] for row in rows}) > 1)
+
+
+def picture(path: Path, rows: list[dict[str, Any]], *, several: bool) -> None:
+    """A line for every protocol and epsilon; the floor is that of the largest epsilon."""
+    curves: dict[str, list[tuple[float, float]]] = {}
+    for row in rows:
+        name = f"{row['protocol']}, epsilon {row['epsilon']:g}" if several else row["protocol"]
+        curves.setdefault(name, []).append((row["users"], row["rmse"]))
+    largest = max(row["epsilon"] for row in rows)
+    floor = {row["users"]: row["floor"] for row in rows if row["epsilon"] == largest}
+    draw(path, f"measured, {rows[0]['trials']} trials each", curves, list(floor.items()))
 
 
 # The same flags as everywhere, but here users and epsilon may be several and all protocols are the default.
