@@ -32,6 +32,8 @@ PAGE = Path(__file__).parent.parent / "docs" / "accuracy.md"
 SEED = 1
 USERS = (10_000, 100_000, 1_000_000)
 EPSILONS = (0.5, 1.0, 2.0)
+# With split users three tuned rounds have the law of two: a tie that `auto` breaks by rounds.
+TWINS = ("two-round-tuned", "three-round-tuned")
 BASELINES = ("frequency-grr", "frequency-oue", "frequency-subset", "quantise", "hierarchical")
 
 
@@ -167,7 +169,7 @@ def auto_table(options: argparse.Namespace) -> str:
                 every = designed(workload, epsilon, users)
                 chosen = registry.design("auto", workload, epsilon=epsilon, users=users).name
                 expected = {name: protocol.predicted_rmse(histogram) for name, protocol in every.items()}
-                rival = min((name for name in every if name != chosen), key=expected.__getitem__)
+                rival = min((name for name in every if name not in (chosen, *TWINS)), key=expected.__getitem__)
                 baseline = min((name for name in every if name in BASELINES), key=expected.__getitem__)
                 truth = workload.exact(inputs)
                 cases += [(every[name], inputs, truth) for name in (chosen, rival, baseline)]

@@ -14,6 +14,9 @@ from numpy.typing import NDArray
 from emulator.protocol import Broadcast, Inputs, Round, Tally
 from emulator.randomizer import Coins, Columns, Floats, Randomizer, Shape
 
+# Numbers of a block of users' vectors: 4 MiB.
+BLOCK_NUMBERS = 1 << 19
+
 
 @dataclass(frozen=True, kw_only=True)
 class Part:
@@ -60,6 +63,13 @@ class ComposedRound(Round):
         return sum(part.randomizer.coins for part in self.parts)
 
     def respond(self, public: Broadcast, inputs: Inputs, coins: Coins) -> Columns:
+        """Block by block: a user's reply depends on that user alone, and vectors of a whole chunk may be large."""
+        rows = max(1, BLOCK_NUMBERS // self.inputs)
+        blocks = [slice(start, start + rows) for start in range(0, len(inputs), rows)] or [slice(0, 0)]
+        parts = [self._respond(public, inputs[block], coins[block]) for block in blocks]
+        return parts[0] if len(parts) == 1 else {name: np.concatenate([p[name] for p in parts]) for name in parts[0]}
+
+    def _respond(self, public: Broadcast, inputs: Inputs, coins: Coins) -> Columns:
         values = self.functions(public, inputs)
         replies: dict[str, NDArray[np.generic]] = {}
         start = 0

@@ -20,6 +20,8 @@ from protocols.factorization.guard import check_size
 
 # Numbers in the table of all columns that a factor may keep: 16 MiB.
 LARGEST_TABLE = 1 << 21
+# A node of a few users is better off without that table.
+MANY = 64
 
 
 class Factor(ABC):
@@ -66,7 +68,7 @@ class Factor(ABC):
         if inputs.size and (int(inputs.min()) < 0 or int(inputs.max()) >= self.inputs):
             raise BadInput(f"inputs should lie in 0..{self.inputs - 1}, got {inputs.min()}..{inputs.max()}")
         # A big cohort holds every input many times over: each column is then worked out once and copied.
-        if len(inputs) >= self.inputs and self.rows * self.inputs <= LARGEST_TABLE:
+        if len(inputs) >= MANY and self.rows * self.inputs <= LARGEST_TABLE:
             return self._table[inputs.astype(np.int64)]
         return self._columns(inputs.astype(np.int64))
 
