@@ -14,6 +14,7 @@ import json
 import multiprocessing
 import os
 import pickle
+import resource
 import statistics
 import sys
 import tempfile
@@ -54,6 +55,7 @@ HEADS = (
     "rounds of the run s",
     "rounds bare s",
     "ratio of rounds",
+    "ratio of processor time",
     "bytes a reply on record",
     "board, replies a second",
 )
@@ -65,6 +67,7 @@ class Took:
 
     seconds: float
     rounds: float
+    processor: float
     estimate: float
     bytes_a_reply: float = 0.0
 
@@ -82,13 +85,14 @@ class Figures:
     run_rounds_seconds: float
     bare_rounds_seconds: float
     rounds_ratio: float
+    processor_ratio: float
     bytes_a_reply: float
     board_replies_a_second: float
     load: float
 
     def row(self) -> tuple[object, ...]:
         whole = (self.users, self.inputs, self.processes, self.run_seconds, self.bare_seconds, self.ratio)
-        rounds = (self.run_rounds_seconds, self.bare_rounds_seconds, self.rounds_ratio)
+        rounds = (self.run_rounds_seconds, self.bare_rounds_seconds, self.rounds_ratio, self.processor_ratio)
         return (*whole, *rounds, self.bytes_a_reply, self.board_replies_a_second)
 
 
@@ -114,10 +118,16 @@ def _built(plan: bytes) -> Protocol:
     return build(described["protocol"], described["parameters"])
 
 
+def processor_seconds() -> float:
+    """What this process and all its children that have ended have computed."""
+    children = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return time.process_time() + children.ru_utime + children.ru_stime
+
+
 def bare(protocol: Protocol, inputs: np.ndarray, processes: int) -> Took:
     """The bare work."""
     plan = pack({"protocol": protocol.name, "parameters": protocol.parameters()})
-    began = time.perf_counter()
+    began, computed = time.perf_counter(), processor_seconds()
     with zmq.Context() as context, context.socket(zmq.PULL) as post:
         up = f"tcp://127.0.0.1:{post.bind_to_random_port('tcp://127.0.0.1')}"
         feeds, senders, chunks = [], [], 0
@@ -140,7 +150,8 @@ def bare(protocol: Protocol, inputs: np.ndarray, processes: int) -> Took:
                 sender.join()
             for feed in feeds:
                 feed.close(0)
-    return Took(seconds=time.perf_counter() - began, rounds=rounds, estimate=value)
+    seconds = time.perf_counter() - began
+    return Took(seconds=seconds, rounds=rounds, processor=processor_seconds() - computed, estimate=value)
 
 
 def _collect(protocol: Protocol, post: "zmq.Socket[bytes]", feeds: list["zmq.Socket[bytes]"], chunks: int) -> float:
@@ -174,9 +185,9 @@ def whole(protocol: Protocol, inputs: np.ndarray, processes: int) -> Took:
     layout = Layout(protocol=protocol, inputs=inputs, key=KEY, processes=processes)
     with tempfile.TemporaryDirectory() as name:
         home = RunFolder(run="overhead", path=Path(name) / "run", default=False)
-        began = time.perf_counter()
+        began, computed = time.perf_counter(), processor_seconds()
         Cluster(layout, home, Silent(sys.stderr)).run()
-        seconds = time.perf_counter() - began
+        seconds, processor = time.perf_counter() - began, processor_seconds() - computed
         opened, closed, said = 0.0, 0.0, 0.0
         for record in TranscriptReader(home.transcript):
             if isinstance(record.message, Announce):
@@ -185,7 +196,8 @@ def whole(protocol: Protocol, inputs: np.ndarray, processes: int) -> Took:
                 closed, said = record.time, record.message.estimate
         replies = sum(int(step.speaks(np.arange(len(inputs))).sum()) for step in protocol.rounds)
         size = home.transcript.stat().st_size / replies
-        return Took(seconds=seconds, rounds=closed - opened, estimate=said, bytes_a_reply=size)
+        took = {"seconds": seconds, "rounds": closed - opened, "processor": processor}
+        return Took(**took, estimate=said, bytes_a_reply=size)
 
 
 def compare(users: int, levels: str, processes: int, repeats: int, protocol: str = "three-round") -> Figures:
@@ -202,6 +214,7 @@ def compare(users: int, levels: str, processes: int, repeats: int, protocol: str
         assert same, f"{runs[-1].estimate} is not {bares[-1].estimate}: both did not do the same work"
     run, plain = (statistics.median(each.seconds for each in took) for took in (runs, bares))
     run_rounds, plain_rounds = (statistics.median(each.rounds for each in took) for took in (runs, bares))
+    work, plain_work = (statistics.median(each.processor for each in took) for took in (runs, bares))
     return Figures(
         users=users,
         inputs=workload.size,
@@ -212,6 +225,7 @@ def compare(users: int, levels: str, processes: int, repeats: int, protocol: str
         run_rounds_seconds=run_rounds,
         bare_rounds_seconds=plain_rounds,
         rounds_ratio=run_rounds / plain_rounds,
+        processor_ratio=work / plain_work,
         bytes_a_reply=runs[-1].bytes_a_reply,
         board_replies_a_second=board_rate(users, processes),
         load=load,
