@@ -66,12 +66,17 @@ class TranscriptWriter:
         if not NAME.fullmatch(run):
             raise BadInput(f"{run[:80]!r} cannot name a run: use letters, digits and . _ : -, at most 64 of them")
         payload = header_payload(run, header)
-        writer = cls(path, _open_locked(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL), start(VERSION))
+        # The header is written under another name: whoever sees the transcript sees a whole header.
+        draft = path.with_name(f".{path.name}.{os.getpid()}")
+        writer = cls(path, _open_locked(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL), start(VERSION))
         try:
             writer._write(payload, before=head(VERSION))
-        except TranscriptError:
-            path.unlink()
-            raise
+            os.link(draft, path)
+        except FileExistsError as error:
+            writer.abandon()
+            raise BadInput(f"{path} exists: a transcript is never written over") from error
+        finally:
+            draft.unlink()
         return writer
 
     @classmethod
