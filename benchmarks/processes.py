@@ -4,12 +4,15 @@
 
 Each user is a process forked from one warm process, three rounds are spoken over real sockets, everything is on record.
 `own` is memory that only the one process has (its private pages), `share` its proportional share of all pages; both are
-the largest seen while the run went on, the median over a few processes. `processor` is the time one such process
-spent computing, in all its threads. With --write the table goes to docs/performance.md.
+the largest seen while the run went on, the median over a few processes. `machine` is by how much the machine's free
+memory went down, divided by the processes: page tables, stacks and sockets in the kernel included. `processor` is the
+time one such process spent computing, in all its threads, `in all` that of every process of the run: on a machine with
+c cores and nothing else to do, a run takes little more than its c-th part. With --write the table goes to docs/performance.md.
 """
 
 import json
 import os
+import resource
 import sys
 import tempfile
 import time
@@ -36,11 +39,13 @@ HEADS = (
     "processes",
     "relays",
     "seconds",
+    "processor s in all",
     "all there after",
     "rounds",
     "reminders",
     "own MiB",
     "share MiB",
+    "machine MiB",
     "processor ms",
     "switches",
     "board MiB",
@@ -55,11 +60,13 @@ class Figures:
     users: int
     relays: int
     seconds: float
+    processor_seconds: float
     ready_seconds: float
     rounds_seconds: tuple[float, ...]
     reminders: int
     own_mebibytes: float
     share_mebibytes: float
+    machine_mebibytes: float
     processor_milliseconds: float
     switches: float
     board_mebibytes: float
@@ -71,11 +78,13 @@ class Figures:
             self.users,
             self.relays,
             self.seconds,
+            self.processor_seconds,
             self.ready_seconds,
             rounds,
             self.reminders,
             self.own_mebibytes,
             self.share_mebibytes,
+            self.machine_mebibytes,
             self.processor_milliseconds,
             self.switches,
             self.board_mebibytes,
@@ -106,24 +115,32 @@ def measure(users: int, levels: str, protocol: str = "three-round", relays: int 
     )
     with tempfile.TemporaryDirectory() as name, Watcher() as watcher:
         home = RunFolder(run="processes", path=Path(name) / "run", default=False)
-        began, wall = time.time(), time.perf_counter()
+        began, wall, computed = time.time(), time.perf_counter(), children_seconds()
         Cluster(layout, home, Silent(sys.stderr)).run()
-        seconds = time.perf_counter() - wall
+        seconds, processor = time.perf_counter() - wall, children_seconds() - computed
         course = read_course(home.transcript, began)
     return Figures(
         users=users,
         relays=relays,
         seconds=seconds,
+        processor_seconds=processor,
         ready_seconds=course.ready,
         rounds_seconds=course.rounds,
         reminders=course.reminders,
         own_mebibytes=watcher.of("node", "own"),
         share_mebibytes=watcher.of("node", "share"),
+        machine_mebibytes=watcher.taken / users,
         processor_milliseconds=watcher.of("node", "processor"),
         switches=watcher.of("node", "switches"),
         board_mebibytes=watcher.of("board", "peak"),
         load=load,
     )
+
+
+def children_seconds() -> float:
+    """What all processes of earlier runs have computed, kernel included."""
+    children = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return children.ru_utime + children.ru_stime
 
 
 def read_course(transcript: Path, began: float) -> Course:

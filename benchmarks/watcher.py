@@ -45,11 +45,18 @@ def look(pid: int) -> dict[str, float]:
         return {}
 
 
+def available() -> float:
+    """MiB of memory that programs can still have."""
+    fields = dict(line.split(":", 1) for line in Path("/proc/meminfo").read_text().splitlines())
+    return float(fields["MemAvailable"].split()[0]) * KIBIBYTE / MEBIBYTE
+
+
 class Watcher:
     """Watches board, analyst and a few user nodes until told to stop; use as a context. Keeps the largest figures."""
 
     def __init__(self, nodes: int = 8) -> None:
         self._wanted = nodes
+        self._free = self._least = available()
         self._seen: dict[str, dict[str, float]] = {}
         self._done = threading.Event()
         self._thread = threading.Thread(target=self._watch, daemon=True)
@@ -64,6 +71,11 @@ class Watcher:
         self._done.set()
         self._thread.join()
 
+    @property
+    def taken(self) -> float:
+        """MiB by which the machine's free memory went down meanwhile, kernel included."""
+        return self._free - self._least
+
     def of(self, role: str, name: str) -> float:
         """A figure of the board, the analyst, or the median over the user nodes that were watched."""
         found = [figures[name] for who, figures in self._seen.items() if who.startswith(role)]
@@ -72,6 +84,7 @@ class Watcher:
     def _watch(self) -> None:
         chosen: dict[str, int] = {}
         while not self._done.wait(LOOK_SECONDS):
+            self._least = min(self._least, available())
             if len(chosen) < 2 + self._wanted:
                 chosen = self._choose(forked())
             for who, pid in chosen.items():

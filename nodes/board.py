@@ -202,11 +202,13 @@ class BoardNode:
         )
         if self.writer is not None:
             self.writer.close(outcome, ending.reason if isinstance(ending, Abort) else "")
-        until = time.monotonic() + FAREWELL_SECONDS
+        until, due = time.monotonic() + FAREWELL_SECONDS, 0.0
         while time.monotonic() < until and (self.port.subscribers or not self._heard_out):
             for kind in ("result", "abort"):
-                if kind in self._recent:
+                # A crowd that is leaving is not to be held up by hearing so again and again.
+                if kind in self._recent and time.monotonic() >= due:
                     self.port.publish(BROADCAST, self._recent[kind])
+                    due = time.monotonic() + self.role.patience / 4
             for received in await self.port.receive(timeout=0.05):
                 await self._answer_late(received)
 
