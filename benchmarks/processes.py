@@ -7,7 +7,8 @@ Each user is a process forked from one warm process, three rounds are spoken ove
 the largest seen while the run went on, the median over a few processes. `machine` is by how much the machine's free
 memory went down, divided by the processes: page tables, stacks and sockets in the kernel included. `processor` is the
 time one such process spent computing, in all its threads, `in all` that of every process of the run: on a machine with
-c cores and nothing else to do, a run takes little more than its c-th part. With --write the table goes to docs/performance.md.
+c cores and nothing else to do, a run takes little more than its c-th part. With --write the table goes to the page
+docs/performance.md.
 """
 
 import json
