@@ -176,10 +176,15 @@ class TranscriptReader:
 
     After an iteration `closing` is the closing record; where there is none yet, `truncated_at` is the byte at which
     the next whole record was missing. Iterate again, or `since` a sequence, to hear what was added.
+
+    The first records, up to `keep` bytes of them, stay in memory with their messages: whoever reads a short record
+    again and again has it verified and decoded once.
     """
 
-    def __init__(self, path: str | Path) -> None:
+    def __init__(self, path: str | Path, *, keep: int = 0) -> None:
         self.path = Path(path)
+        self._keep = keep
+        self._kept: list[Record] = []
         self.closing: Closing | None = None
         self.truncated_at: int | None = None
         with self._open() as file:
@@ -193,6 +198,7 @@ class TranscriptReader:
             raise AlteredTranscript(self.path, start(self.version), "it is not a header")
         self.header: Mapping[str, Any] = header.fields
         self._marks = [position]
+        self._last = position
 
     @property
     def run(self) -> str:
@@ -204,17 +210,26 @@ class TranscriptReader:
 
     def since(self, sequence: int) -> Iterator[Record]:
         """The records from number `sequence` on. What was verified before is not read again."""
-        nearest = bisect_right(self._marks, sequence, key=lambda mark: mark.sequence) - 1
-        for record, _ in self._walk(self._marks[max(nearest, 0)]):
-            if record.sequence >= sequence:
+        wanted = max(sequence, 0)
+        while wanted < len(self._kept):
+            yield self._kept[wanted]
+            wanted += 1
+        for record, _ in self._walk(self._before(wanted)):
+            if record.sequence >= wanted:
                 yield record
 
     def verify(self) -> Position:
         """Read to the end; where the next record would begin."""
-        end = self._marks[-1]
+        end = self._last
         for _, after in self._walk(end):
             end = after
         return end
+
+    def _before(self, sequence: int) -> Position:
+        """The last position known at or before a record."""
+        if self._last.sequence <= sequence:
+            return self._last
+        return self._marks[max(0, bisect_right(self._marks, sequence, key=lambda mark: mark.sequence) - 1)]
 
     def _walk(self, position: Position) -> Iterator[tuple[Record, Position]]:
         self.truncated_at = None
@@ -228,7 +243,7 @@ class TranscriptReader:
                 if not isinstance(entry, Record):
                     raise AlteredTranscript(self.path, position, "it is a second header")
                 position = after
-                self._mark(position)
+                self._remember(entry, position)
                 yield entry, position
 
     def _finish(self, file: BinaryIO, closing: Closing, position: Position, after: Position) -> None:
@@ -274,9 +289,13 @@ class TranscriptReader:
             what = f"it claims to be {size} bytes long and holds {inside}"
             raise AlteredTranscript(self.path, position, what)
 
-    def _mark(self, position: Position) -> None:
-        if position.offset >= self._marks[-1].offset + _MARK_EVERY:
-            self._marks.append(position)
+    def _remember(self, record: Record, after: Position) -> None:
+        if after.offset > self._last.offset:
+            self._last = after
+        if after.offset >= self._marks[-1].offset + _MARK_EVERY:
+            self._marks.append(after)
+        if record.sequence == len(self._kept) and after.offset <= self._keep:
+            self._kept.append(record)
 
     def _read_version(self, file: BinaryIO) -> int:
         head = file.read(len(MAGIC) + 2)

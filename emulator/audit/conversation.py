@@ -12,6 +12,9 @@ from emulator.records import Record
 from emulator.roles import Builder
 from emulator.transcript import TranscriptReader
 
+# A short record is read many times over and kept; a long one is read from its file each time, in little memory.
+KEPT_BYTES = 2**22
+
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Conversation:
@@ -44,9 +47,9 @@ class Conversation:
         return found
 
 
-def listen(path: Path, build: Builder) -> Conversation:
+def listen(source: Path | TranscriptReader, build: Builder) -> Conversation:
     """Read a transcript once; TranscriptError where it was altered."""
-    reader = TranscriptReader(path)
+    reader = source if isinstance(source, TranscriptReader) else TranscriptReader(source, keep=KEPT_BYTES)
     setup: Setup | None = None
     seats: list[Ready] = []
     announces: list[Announce] = []

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import betaincinv
 
+from emulator.audit.answers import Answers
 from emulator.audit.conversation import Conversation
 from emulator.audit.ledger import Ledger
 from emulator.audit.privacy import MOST_INPUTS
@@ -85,7 +86,16 @@ class Experiment:
         features: dict[str, Floats] = {}
         for announce, replies in self._say(first, inputs):
             step = self.protocol.rounds[announce.round - 1]
-            ledger.take(0, replies, step, announce.broadcast)
+            ledger.take(
+                Answers(
+                    records=np.zeros(len(replies.users), np.int64),
+                    round=announce.round,
+                    users=replies.users,
+                    columns=replies.columns,
+                    step=step,
+                    public=announce.broadcast,
+                )
+            )
             for name, column in readable(replies.columns).items():
                 whole = features.setdefault(f"round {announce.round} {name}", np.zeros(len(inputs)))
                 whole[replies.users - first] = column

@@ -126,10 +126,10 @@ def check_sender(sender: str, message: Message) -> None:
         raise RemoteProtocolError(f"a user node that calls itself {sender}")
 
 
-def check_integrity(path: Path, progress: Progress = quiet) -> Verdict:
+def check_integrity(source: Path | TranscriptReader, progress: Progress = quiet) -> Verdict:
     """Chain, sequence, senders, closing record; the first bad byte is named."""
     try:
-        reader = TranscriptReader(path)
+        reader = source if isinstance(source, TranscriptReader) else TranscriptReader(source)
         kinds, seconds = _read(reader, progress)
         end = reader.verify()
     except (AlteredTranscript, WrongRecord) as error:

@@ -1,12 +1,13 @@
 """What a block of users said, and how likely that was under each of the k inputs."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
-from emulator.messages import Replies, Users
-from emulator.protocol import Broadcast, Round
+from emulator.audit.answers import Answers
+from emulator.messages import Users
+from emulator.protocol import Round
 from emulator.randomizer import Columns, Floats
 
 # Rows of likelihoods made at once: temporary arrays stay at a few times 16 MiB whatever a frame holds.
@@ -46,50 +47,56 @@ class Ledger:
         losses: Floats = np.where(np.isneginf(high), 0.0, high - np.where(np.isneginf(high), 0.0, low))
         return losses
 
-    def take(self, record: int, replies: Replies, step: Round, public: Broadcast) -> None:
-        """Add the part of a frame that belongs to this block. Arrays are as declared."""
-        place = np.minimum(np.searchsorted(self.users, replies.users), len(self.users) - 1)
-        row = np.flatnonzero(self.users[place] == replies.users)
+    def take(self, answers: Answers) -> None:
+        """Add those answers that belong to this block. Arrays are as declared, nobody is there twice."""
+        place = np.minimum(np.searchsorted(self.users, answers.users), len(self.users) - 1)
+        row = np.flatnonzero(self.users[place] == answers.users)
         for start in range(0, len(row), max(1, _MOST_NUMBERS // self.sums.shape[1])):
             part = row[start : start + max(1, _MOST_NUMBERS // self.sums.shape[1])]
-            columns = {name: column[part] for name, column in replies.columns.items()}
-            self._add(record, replies.round, place[part], columns, step, public)
+            some = replace(
+                answers,
+                records=answers.records[part],
+                users=answers.users[part],
+                columns={name: column[part] for name, column in answers.columns.items()},
+            )
+            self._add(some, place[part])
 
-    def _add(
-        self, record: int, number: int, place: NDArray[np.intp], columns: Columns, step: Round, public: Broadcast
-    ) -> None:
-        users = self.users[place]
-        good = step.check(public, columns)
-        self._note(record, number, users[~good], "a reply outside the output space")
-        self._note(record, number, users[~step.speaks(users)], "it was not this user's turn")
-        fresh = self._fresh(record, number, place, columns)
-        counted = good & fresh
+    def _add(self, answers: Answers, place: NDArray[np.intp]) -> None:
+        step, columns = answers.step, answers.columns
+        good = step.check(answers.public, columns)
+        self._note(answers, ~good, "a reply outside the output space")
+        self._note(answers, ~step.speaks(answers.users), "it was not this user's turn")
+        counted = good & self._fresh(answers, place)
         if not counted.any():
             return
         with np.errstate(all="ignore"):
-            rows = step.log_likelihood(public, {name: column[counted] for name, column in columns.items()})
+            rows = step.log_likelihood(answers.public, {name: column[counted] for name, column in columns.items()})
         rows = np.where(np.isnan(rows), -np.inf, rows)
-        self._note(record, number, users[counted][np.isneginf(rows).all(axis=1)], "a reply no input could have caused")
+        impossible = np.flatnonzero(counted)[np.isneginf(rows).all(axis=1)]
+        self._note(answers, impossible, "a reply no input could have caused")
         self.sums[place[counted]] += rows
 
-    def _fresh(self, record: int, number: int, place: NDArray[np.intp], columns: Columns) -> NDArray[np.bool_]:
+    def _fresh(self, answers: Answers, place: NDArray[np.intp]) -> NDArray[np.bool_]:
         """Which replies add something: the first of a user in a round, and any other one with other bytes."""
-        said = row_bytes(columns, len(place))
+        number, said = answers.round, row_bytes(answers.columns, len(place))
         if number not in self._said:
             self._said[number] = np.zeros((len(self.users), said.shape[1]), np.uint8)
             self._spoke[number] = np.zeros(len(self.users), np.bool_)
         again = self._spoke[number][place]
         other = again & (self._said[number][place] != said).any(axis=1)
-        self._note(record, number, self.users[place[other]], "a second answer with other bytes")
+        self._note(answers, other, "a second answer with other bytes")
         self._said[number][place[~again]] = said[~again]
         self._spoke[number][place] = True
         fresh: NDArray[np.bool_] = ~again | other
         return fresh
 
-    def _note(self, record: int, number: int, users: Users, what: str) -> None:
+    def _note(self, answers: Answers, which: NDArray[np.bool_] | NDArray[np.intp], what: str) -> None:
+        users, records = answers.users[which], answers.records[which]
         self.offended += len(users)
-        named = users[: NAMED - len(self.offences)]
-        self.offences += [Offence(user=int(user), round=number, record=record, what=what) for user in named]
+        for user, record in zip(users, records, strict=True):
+            if len(self.offences) == NAMED:
+                return
+            self.offences.append(Offence(user=int(user), round=answers.round, record=int(record), what=what))
 
 
 def row_bytes(columns: Columns, rows: int) -> NDArray[np.uint8]:

@@ -10,15 +10,14 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from emulator.audit.answers import joined, malformed
 from emulator.audit.conversation import Conversation, fits
 from emulator.audit.ledger import NAMED, Ledger, Offence, reply_bytes
 from emulator.audit.people import People
 from emulator.audit.verdict import Progress, Verdict, failed, passed, quiet, unknown
-from emulator.errors import RemoteProtocolError
-from emulator.messages import Replies, Setup, Users
-from emulator.protocol import Broadcast, Protocol, Round, check_arrays
+from emulator.messages import Setup, Users
+from emulator.protocol import Protocol
 from emulator.randomizer import Floats
-from emulator.records import Record
 
 MOST_BYTES = 256 * 2**20
 # A row of likelihoods, and the vectors a round computes for all k inputs, must fit memory whatever a setup says.
@@ -100,32 +99,12 @@ def check_privacy(
     total = min(len(people), sample or len(people))
     for users in blocks:
         ledger = Ledger(users, protocol.inputs)
-        for record, replies, step, public in answers(conversation, protocol):
-            ledger.take(record.sequence, replies, step, public)
+        for part in joined(conversation, protocol):
+            ledger.take(part)
         losses.note(ledger.offences, ledger.offended)
         losses.take(users, ledger.losses)
         progress("privacy", losses.users, total)
     return _judge(setup, protocol, losses, len(people))
-
-
-def answers(conversation: Conversation, protocol: Protocol) -> Iterator[tuple[Record, Replies, Round, Broadcast]]:
-    """Every frame of replies with its round and the broadcast it answers, if its arrays are as declared."""
-    public = conversation.broadcasts()
-    for record, replies in conversation.replies():
-        if _malformed(protocol, replies, public) == "":
-            yield record, replies, protocol.rounds[replies.round - 1], public[replies.round]
-
-
-def _malformed(protocol: Protocol, replies: Replies, public: dict[int, Broadcast]) -> str:
-    if replies.round not in public or not 1 <= replies.round <= len(protocol.rounds):
-        return "a reply to a round that was not announced"
-    step = protocol.rounds[replies.round - 1]
-    try:
-        check_arrays("its broadcast", public[replies.round], step.broadcast)
-        check_arrays("the reply", replies.columns, step.reply, len(replies.users))
-    except RemoteProtocolError as error:
-        return str(error)
-    return ""
 
 
 def _answering(conversation: Conversation, protocol: Protocol, losses: Losses) -> People:
@@ -135,11 +114,12 @@ def _answering(conversation: Conversation, protocol: Protocol, losses: Losses) -
     for record, replies in conversation.replies():
         if not len(replies.users):
             continue
-        wrong = _malformed(protocol, replies, public) or refusable.get(replies.round, "")
+        unlike = malformed(protocol, replies, public)
+        wrong = unlike or refusable.get(replies.round, "")
         if wrong:
             first = Offence(user=int(replies.users[0]), round=replies.round, record=record.sequence, what=wrong)
             losses.note([first], len(replies.users))
-        if not _malformed(protocol, replies, public):
+        if not unlike:
             people.add(replies.users)
     return people
 

@@ -21,6 +21,7 @@ from emulator.coins import fresh_key
 from emulator.errors import ParleyError, TranscriptError
 from emulator.protocol import Broadcast, Round
 from emulator.roles import Builder
+from emulator.transcript import TranscriptReader
 from emulator.witness import Witness
 
 # What must be shown, not merely not refuted, before a run is called good.
@@ -52,7 +53,7 @@ def no_choices(step: Round, public: Broadcast) -> tuple[Choice, ...]:
 
 
 def audit(
-    path: Path,
+    source: Path | TranscriptReader,
     build: Builder,
     *,
     witness: Witness | None = None,
@@ -64,9 +65,9 @@ def audit(
     most_bytes: int = MOST_BYTES,
 ) -> Report:
     """Audit a transcript; BadInput only where there is no file to read. With `trials`, the experiment as well."""
-    integrity = check_integrity(path, progress)
+    integrity = check_integrity(source, progress)
     try:
-        conversation = listen(path, build)
+        conversation = listen(source, build)
     except TranscriptError:
         reason = "the record cannot be read: see integrity"
         return Report(verdicts={name: unknown(reason) for name in CHECKS} | {"integrity": integrity})

@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 
 from emulator.arithmetic import one_thread
+from emulator.audit.answers import tallies
 from emulator.audit.conversation import Conversation
-from emulator.audit.privacy import answers
 from emulator.errors import ParleyError
 from emulator.messages import Announce, Result
-from emulator.protocol import Broadcast, Estimate, Protocol, Tally
+from emulator.protocol import Broadcast, Estimate, Protocol
 
 # Far above what the order of additions does to a sum, far below the noise of any protocol.
 ROUNDING = 1e-9
@@ -25,26 +25,16 @@ def nearly_the_same(conversation: Conversation, protocol: Protocol) -> bool:
         recorded.append(conversation.ending)
     if [each.round for each in announces] != list(range(1, len(announces) + 1)):
         return False
-    tallies = _tallies(conversation, protocol)
+    sums = tallies(conversation, protocol)
     try:
         with np.errstate(all="ignore"), one_thread():
             for number, word in enumerate(recorded):
-                heard = tuple((announces[place].broadcast, tallies[place + 1]) for place in range(number))
+                heard = tuple((announces[place].broadcast, sums[place + 1]) for place in range(number))
                 if not _near(_words(protocol.conclude(heard) if heard else protocol.opening()), _recorded(word)):
                     return False
     except (ParleyError, ArithmeticError, ValueError, LookupError):
         return False
     return True
-
-
-def _tallies(conversation: Conversation, protocol: Protocol) -> dict[int, Tally]:
-    """What the analyst keeps of each round: the sums over the replies that count."""
-    tallies: dict[int, Tally] = {}
-    for _, replies, step, public in answers(conversation, protocol):
-        good = step.check(public, replies.columns) & step.speaks(replies.users)
-        part = step.tally(public, {name: column[good] for name, column in replies.columns.items()})
-        tallies[replies.round] = tallies[replies.round] + part if replies.round in tallies else part
-    return tallies
 
 
 def _words(said: Broadcast | Estimate) -> dict[str, Any]:

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from emulator.audit.answers import answers
 from emulator.audit.conversation import Conversation
 from emulator.audit.people import People
-from emulator.audit.privacy import answers
 from emulator.messages import Users
 from emulator.protocol import Broadcast, Protocol
 from emulator.randomizer import Columns

@@ -12,8 +12,9 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from emulator.audit.answers import answers
 from emulator.audit.conversation import Conversation, fits
-from emulator.audit.privacy import MOST_INPUTS, ROUNDING, answers
+from emulator.audit.privacy import MOST_INPUTS, ROUNDING
 from emulator.audit.statistics import Family
 from emulator.audit.verdict import Progress, Verdict, failed, passed, quiet, unknown
 from emulator.coins import coins

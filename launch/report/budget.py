@@ -13,11 +13,11 @@ from typing import Any
 
 import numpy as np
 
+from emulator.audit.answers import tallies
 from emulator.audit.conversation import Conversation
-from emulator.audit.privacy import answers
 from emulator.errors import ParleyError
 from emulator.messages import Result
-from emulator.protocol import Broadcast, Protocol, Tally
+from emulator.protocol import Protocol
 from emulator.witness import Witness
 from launch.report.sources import Heard, predicted, realised
 from launch.report.words import cut
@@ -62,15 +62,10 @@ def _realised(protocol: Protocol, heard: Heard, witness: Witness) -> dict[str, f
 
 def _heard(protocol: Protocol, conversation: Conversation) -> Heard:
     """What the analyst heard: each round's broadcast and the sums over the replies it used."""
-    heard: dict[int, tuple[Broadcast, Tally]] = {}
-    for _, replies, step, public in answers(conversation, protocol):
-        good = step.check(public, replies.columns) & step.speaks(replies.users)
-        tally = step.tally(public, {name: column[good] for name, column in replies.columns.items()})
-        before = heard.get(replies.round)
-        heard[replies.round] = (public, tally if before is None else before[1] + tally)
-    if len(heard) != len(protocol.rounds):
-        raise ValueError(f"{len(heard)} of {len(protocol.rounds)} rounds were answered")
-    return tuple(heard[number] for number in sorted(heard))
+    public, sums = conversation.broadcasts(), tallies(conversation, protocol)
+    if len(sums) != len(protocol.rounds):
+        raise ValueError(f"{len(sums)} of {len(protocol.rounds)} rounds were answered")
+    return tuple((public[number], sums[number]) for number in sorted(sums))
 
 
 def _finite(values: Mapping[str, float]) -> dict[str, float]:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from emulator.audit.conversation import Conversation, listen
+from emulator.audit.conversation import KEPT_BYTES, Conversation, listen
 from emulator.audit.report import audit
 from emulator.audit.verdict import Verdict
 from emulator.errors import TranscriptError
@@ -36,9 +36,9 @@ class Reading:
     reason: str
 
 
-def read(transcript: Path) -> Reading:
-    """Read a record to its end or to the first damage; TranscriptError only if there is no record at all."""
-    reader, story = TranscriptReader(transcript), Story()
+def read(reader: TranscriptReader) -> Reading:
+    """Read a record to its end or to the first damage."""
+    story = Story()
     try:
         for record in reader:
             story.take(record)
@@ -53,17 +53,20 @@ def read(transcript: Path) -> Reading:
 
 
 def make_model(transcript: Path, *, witness: Witness | None = None, sample: int | None = SAMPLE) -> dict[str, Any]:
-    """The model of a recorded run. Privacy losses are computed for `sample` users at random; None: for all."""
-    reading = read(transcript)
-    run = TranscriptReader(transcript).run
-    if witness is not None and witness.run != run:
+    """The model of a recorded run. Privacy losses are computed for `sample` users at random; None: for all.
+
+    TranscriptError only if there is no record at all.
+    """
+    reader = TranscriptReader(transcript, keep=KEPT_BYTES)
+    reading = read(reader)
+    if witness is not None and witness.run != reader.run:
         witness = None
-    model = {**_head(run, reading.outcome, reading.reason), **reading.story.record()}
+    model = {**_head(reader.run, reading.outcome, reading.reason), **reading.story.record()}
     # Which users are looked at must not change the page from one making to the next.
-    verdicts = audit(transcript, build, sample=sample, generator=np.random.default_rng(SEED)).verdicts
+    verdicts = audit(reader, build, sample=sample, generator=np.random.default_rng(SEED)).verdicts
     if reading.outcome == "altered":
         return {**model, "verdicts": _verdicts(verdicts, ("integrity",)), "loss": None, "budget": None}
-    conversation = listen(transcript, build)
+    conversation = listen(reader, build)
     model["verdicts"] = _verdicts(verdicts, SHOWN)
     model["loss"] = _loss(verdicts["privacy"])
     model["budget"] = error_budget(conversation, witness)

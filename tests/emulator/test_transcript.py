@@ -529,3 +529,19 @@ def test_the_documented_messages_are_those_there_are() -> None:
     assert [(int(tag), kind) for tag, kind, _ in rows] == [(tag, each.kind) for tag, each in enumerate(MESSAGES)]
     for (_, _, described), kind in zip(rows, MESSAGES, strict=True):
         assert re.findall(r"`(\w+)`", described) == [each.name for each in fields(kind)]
+
+
+def test_kept_records_are_decoded_once_and_new_ones_still_come(tmp_path: Path) -> None:
+    path = tmp_path / "transcript.parley"
+    with TranscriptWriter.create(path, "run") as writer:
+        for number in range(5):
+            writer.append("node-1", FRAMES[number % 3], number)
+        reader, forgetful = TranscriptReader(path, keep=2**20), TranscriptReader(path)
+        before = list(reader)
+        assert all(again is record for again, record in zip(reader, before, strict=True))
+        assert not any(again is record for again, record in zip(forgetful, list(forgetful), strict=True))
+        writer.append("node-1", FRAMES[0], 5)
+        assert [record.sequence for record in reader] == [0, 1, 2, 3, 4, 5]
+        assert [record.sequence for record in reader.since(3)] == [3, 4, 5]
+    few = TranscriptReader(path, keep=before[3].offset)
+    assert [each.frame for each in few] == [each.frame for each in few] == [each.frame for each in forgetful]

@@ -260,3 +260,26 @@ def test_an_unknown_protocol_is_not_good(honest: Path, tmp_path: Path) -> None:
     assert report.verdicts["privacy"].verdict == "unknown"
     assert "no-such" in report.verdicts["privacy"].reason
     assert not report.ok
+
+
+def test_losses_do_not_depend_on_how_replies_were_cut_into_frames(tmp_path: Path, inputs: Inputs) -> None:
+    protocol = design("three-round", Kendall(levels=(3, 3)), epsilon=1.0, users=USERS)
+    alone = record(tmp_path / "alone.parley", protocol, inputs, nodes=USERS)
+    together = record(tmp_path / "together.parley", protocol, inputs, nodes=1)
+    one, other = (audited(path).record()["privacy"] for path in (alone, together))
+    assert one == other
+
+
+def test_an_offence_in_a_frame_of_one_is_named_with_its_record(tmp_path: Path, inputs: Inputs) -> None:
+    protocol = design("three-round", Kendall(levels=(3, 3)), epsilon=1.0, users=USERS)
+    said = said_in(record(tmp_path / "alone.parley", protocol, inputs, nodes=USERS))
+    place = next(number for number, (_, each) in enumerate(said) if isinstance(each, Replies)) + 7
+    sender, reply = said[place]
+    assert isinstance(reply, Replies)
+    column = "left.seed" if "left.seed" in reply.columns else min(reply.columns)
+    said.insert(place + 1, (sender, alter(reply, **{column: reply.columns[column] ^ 1})))
+    privacy = audited(write(tmp_path / "twice.parley", said)).record()["privacy"]
+    assert privacy["verdict"] == "fail"
+    assert privacy["offences"][0]["record"] == place + 1
+    assert privacy["offences"][0]["user"] == int(reply.users[0])
+    assert privacy["offences"][0]["what"] == "a second answer with other bytes"

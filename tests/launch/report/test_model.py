@@ -106,7 +106,7 @@ def test_no_text_leaves_its_place(tmp_path: Path) -> None:
 
 
 def test_unknown_protocol_and_strange_numbers(tmp_path: Path) -> None:
-    model = read(write_hostile(tmp_path / "transcript.parley")).story.record()
+    model = read(TranscriptReader(write_hostile(tmp_path / "transcript.parley"))).story.record()
     assert "the protocol of the setup cannot be built" in model["problem"]
     assert model["facts"]["users"] == 3
     assert model["faults"]["total"] == 2
