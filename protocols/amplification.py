@@ -28,7 +28,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
-from scipy.special import bdtr, betainc
+import scipy
 
 from emulator.errors import BadInput
 from emulator.randomizer import Floats, Integers
@@ -142,7 +142,7 @@ def _flat_blocks(users: int, flat: float) -> list[tuple[float, int]]:
     if flat == 0:
         return [(1.0, 0)]
     edges = np.unique(np.linspace(*_range(users, flat), BLOCKS + 1).astype(np.int64))
-    below = np.concatenate([[0.0], bdtr(np.maximum(edges - 1, 0), users, flat) * (edges > 0), [1.0]])
+    below = np.concatenate([[0.0], scipy.special.bdtr(np.maximum(edges - 1, 0), users, flat) * (edges > 0), [1.0]])
     starts = np.concatenate([[0], edges])
     chances = np.maximum(np.diff(below), 0.0)
     return [(float(chance), int(start)) for chance, start in zip(chances, starts, strict=True) if chance > 0]
@@ -162,8 +162,8 @@ def _expectation(users: int, share: float, up: float, down: float, offset: float
     numbers = np.arange(low, high + 1)
     inside = float(_probabilities(numbers, users, share) @ _positive_part(numbers, up, down, offset))
     # Outside of the range the positive part is at most up times the number of tosses.
-    below = float(bdtr(low - 1, users, share)) * low if low > 0 else 0.0
-    above = float(betainc(high + 1.0, users - high, share)) * users if high < users else 0.0
+    below = float(scipy.special.bdtr(low - 1, users, share)) * low if low > 0 else 0.0
+    above = float(scipy.special.betainc(high + 1.0, users - high, share)) * users if high < users else 0.0
     return inside + up * (below + above)
 
 
@@ -186,7 +186,7 @@ def _at_least(least: Integers, numbers: Integers) -> Floats:
     """P[a >= least] for a binomial with so many tosses of a fair coin."""
     inside = (least >= 1) & (least <= numbers)
     tail = np.where(least < 1, 1.0, 0.0)
-    tail[inside] = betainc(least[inside].astype(float), (numbers - least + 1)[inside].astype(float), 0.5)
+    tail[inside] = scipy.special.betainc(least[inside].astype(float), (numbers - least + 1)[inside].astype(float), 0.5)
     return tail
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-import scipy.linalg
+import scipy
 
 from emulator.errors import BadInput
 from emulator.randomizer import Floats

@@ -4,7 +4,7 @@ Shifted statistics return (c, factorization of W - cJ): h'Wh = c + h'(W - cJ)h f
 """
 
 import numpy as np
-import scipy.linalg
+import scipy
 from numpy.typing import ArrayLike
 
 from emulator.errors import BadInput

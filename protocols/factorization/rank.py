@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
-import scipy.linalg
+import scipy
 
 from emulator.errors import BadInput
 from emulator.randomizer import Floats

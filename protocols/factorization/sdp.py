@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import scipy.linalg
+import scipy
 from numpy.typing import ArrayLike
 
 from emulator.errors import BadInput, ParleyError

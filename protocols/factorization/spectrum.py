@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-import scipy.linalg
+import scipy
 from numpy.typing import NDArray
 
 from emulator.randomizer import Floats

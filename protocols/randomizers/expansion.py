@@ -16,10 +16,10 @@ Privacy rests on none of this: the seed is independent of the input.
 import hashlib
 import sys
 from functools import lru_cache
+from statistics import NormalDist
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import ndtri
 
 from emulator.errors import LocalProtocolError
 from emulator.randomizer import Floats
@@ -48,7 +48,8 @@ def mix(state: Words) -> Words:
 
 def slice_means() -> Floats:
     """The means, times SCALE and not yet rounded, of the 32768 slices above zero, the outermost first."""
-    borders = np.concatenate([[np.inf], -ndtri(np.arange(1, SLICES // 2 + 1) / SLICES)])
+    below = NormalDist().inv_cdf
+    borders = np.array([np.inf, *(-below(number / SLICES) for number in range(1, SLICES // 2 + 1))])
     density = np.exp(-0.5 * borders**2) / np.sqrt(2.0 * np.pi)
     means: Floats = SLICES * SCALE * np.diff(density)
     return means

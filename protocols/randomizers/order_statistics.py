@@ -9,7 +9,7 @@ Gauss-Legendre in the angle z = sin(a), where the density is a power of cos(a).
 from functools import lru_cache
 
 import numpy as np
-from scipy.special import betainc, gammaln
+import scipy
 
 from emulator.randomizer import Floats
 
@@ -36,6 +36,7 @@ def best_moment(dimension: int, candidates: int, best: int, power: int) -> float
     reach = min(np.pi / 2.0, REACH / np.sqrt(dimension))
     angle = 0.5 * reach * (points + 1.0)
     z = np.sin(angle)
+    gammaln, betainc = scipy.special.gammaln, scipy.special.betainc
     log_constant = gammaln(dimension / 2.0) - gammaln((dimension - 1) / 2.0) - 0.5 * np.log(np.pi)
     density = 2.0 * np.exp(log_constant + (dimension - 2) * np.log(np.cos(angle)))
     below = betainc(0.5, (dimension - 1) / 2.0, z**2)

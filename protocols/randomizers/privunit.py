@@ -10,9 +10,8 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.optimize import minimize_scalar
-from scipy.special import betaincc, betainccinv, gammaln, ndtri
 
 from emulator.errors import BadInput
 from emulator.randomizer import Coins, Columns, Floats, Shape
@@ -28,10 +27,10 @@ LOSSLESS_SHIFT = np.uint64(11)
 def cap_moments(dimension: int, gamma: float) -> tuple[float, float, float]:
     """P[Z >= gamma], E[Z; Z >= gamma] and E[Z^2; Z >= gamma] for Z = <V,u>, V uniform in R^dimension, gamma >= 0."""
     shape = (dimension - 1) / 2.0
-    log_constant = gammaln(dimension / 2.0) - gammaln(shape) - 0.5 * math.log(math.pi)
+    log_constant = scipy.special.gammaln(dimension / 2.0) - scipy.special.gammaln(shape) - 0.5 * math.log(math.pi)
     first = math.exp(log_constant + shape * math.log1p(-(gamma**2))) / (dimension - 1)
-    tail, second = 0.5 * betaincc(0.5, shape, gamma**2), 0.5 * betaincc(1.5, shape, gamma**2) / dimension
-    return float(tail), first, float(second)
+    tail, second = (0.5 * scipy.special.betaincc(half, shape, gamma**2) for half in (0.5, 1.5))
+    return float(tail), first, float(second) / dimension
 
 
 def cap_law(dimension: int, radius: float, epsilon: float, gamma: float) -> SphereMoments:
@@ -58,7 +57,7 @@ def best_gamma(dimension: int, epsilon: float) -> float:
 
     place = min(range(len(grid)), key=lambda number: variance(grid[number]))
     bounds = grid[max(place - 1, 0)], grid[min(place + 1, len(grid) - 1)]
-    found = minimize_scalar(
+    found = scipy.optimize.minimize_scalar(
         lambda gamma: variance(float(gamma)), bounds=bounds, method="bounded", options={"xatol": 1e-12}
     )
     return min(grid[place], float(found.x), key=variance)
@@ -129,7 +128,7 @@ class PrivUnit(Directional):
         """<V,u> by inversion of its law on the cap or on the rest."""
         share = _open_unit(place)
         tail = np.where(_open_unit(choice) < self.inside, share * self.cap, self.cap + share * (1.0 - self.cap))
-        size = np.sqrt(betainccinv(0.5, self.dimension / 2.0, 2.0 * np.minimum(tail, 1.0 - tail)))
+        size = np.sqrt(scipy.special.betainccinv(0.5, self.dimension / 2.0, 2.0 * np.minimum(tail, 1.0 - tail)))
         return np.where(tail < 0.5, size, -size)
 
     def sample(self, inputs: Floats, coins: Coins) -> Columns:
@@ -139,7 +138,7 @@ class PrivUnit(Directional):
         for block in blocks(len(coin), self.dimension + 1):
             unit = _normalised(lift(inputs[block], self.dimension, self.radius, first_row=block.start))
             height = self._heights(coin[block, 0], coin[block, 1])[:, None]
-            around = ndtri(_open_unit(coin[block, 2:]))
+            around = scipy.special.ndtri(_open_unit(coin[block, 2:]))
             around -= np.einsum("nd,nd->n", around, unit)[:, None] * unit
             directions[block] = height * unit + np.sqrt(1.0 - height**2) * _normalised(around)
         return {"direction": directions}

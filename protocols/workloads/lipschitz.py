@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.linalg import toeplitz
 
 from emulator.errors import BadInput
 from emulator.protocol import Inputs
@@ -119,7 +119,7 @@ class Lipschitz(Workload):
     def matrix(self) -> Floats:
         if isinstance(self.function, str):
             check_dense(self.levels)
-            return np.asarray(toeplitz(self._values()), dtype=np.float64)
+            return np.asarray(scipy.linalg.toeplitz(self._values()), dtype=np.float64)
         return self.function
 
     def apply(self, histogram: Floats) -> Floats:

@@ -8,7 +8,7 @@ which is what a protocol that splits users by their number has to survive).
 from collections.abc import Callable
 
 import numpy as np
-from scipy.special import ndtr
+import scipy
 
 from emulator.errors import BadInput
 from emulator.protocol import Inputs
@@ -58,7 +58,7 @@ def _bins(uniform: Floats, levels: int) -> Inputs:
 def _copula(correlation: float, levels: tuple[int, ...], users: int, generator: np.random.Generator) -> Inputs:
     first, noise = generator.standard_normal((2, users))
     second = correlation * first + np.sqrt(1 - correlation**2) * noise
-    return _bins(ndtr(first), levels[0]) * levels[1] + _bins(ndtr(second), levels[1])
+    return _bins(scipy.special.ndtr(first), levels[0]) * levels[1] + _bins(scipy.special.ndtr(second), levels[1])
 
 
 def correlated(levels: tuple[int, ...], users: int, generator: np.random.Generator) -> Inputs:
@@ -169,7 +169,7 @@ def _scored(
 ) -> Inputs:
     labels = _labels(share, users, generator)
     score = generator.standard_normal(users) + separation * (labels - 0.5)
-    return _bins(ndtr(score), levels[0]) * 2 + labels
+    return _bins(scipy.special.ndtr(score), levels[0]) * 2 + labels
 
 
 PAIRS: dict[str, Recipe] = {
