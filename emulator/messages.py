@@ -222,4 +222,7 @@ MESSAGES: tuple[type[Message], ...] = (
 KINDS: tuple[str, ...] = tuple(each.kind for each in MESSAGES)
 
 BROADCASTS: tuple[type[Message], ...] = (Roster, Setup, Announce, Close, Reminder, Result, Abort)
-"""What every user node hears; replies, refusals and events are for the analyst and for observers."""
+"""What is said to all; replies, refusals and events are for the analyst and for observers."""
+
+NOTICES: tuple[type[Message], ...] = (Roster, Close)
+"""Of these, what calls for nothing on a user node's side: it need not wake up for them."""

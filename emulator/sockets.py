@@ -37,6 +37,7 @@ from emulator.transport import (
     DESK_PATIENCE,
     MOST_BYTES,
     MOST_FRAMES,
+    NOTICE,
     PATIENCE,
     QUEUE,
     AnalystPort,
@@ -149,13 +150,15 @@ def connect_node(
     queue: int = QUEUE,
     patience: float = PATIENCE,
     blocking: bool = False,
+    notices: bool = False,
 ) -> NodePort:
-    """A user node's port: broadcasts in, frames to the post out.
+    """A user node's port: broadcasts in, with `notices` those too that need no answer; frames to the post out.
 
     `blocking` is for a process that does nothing else: waiting takes place in the call, without an event loop.
     """
     sockets = _Sockets(queue, security, _BlockingChannel if blocking else _Channel)
-    feed, post = sockets.subscribe(addresses.feed, BROADCAST), sockets.push(addresses.post)
+    topics = (BROADCAST, NOTICE) if notices else (BROADCAST,)
+    feed, post = sockets.subscribe(addresses.feed, *topics), sockets.push(addresses.post)
     return ZmqNodePort(feed, post, patience, sockets.close)
 
 
@@ -364,10 +367,11 @@ class _Sockets:
         """A writing end of the post. IMMEDIATE: a frame is taken only when there is a board to take it."""
         return self._connect(zmq.PUSH, address, {**_LINGER, zmq.IMMEDIATE: 1})
 
-    def subscribe(self, address: str, topic: bytes) -> _Channel:
+    def subscribe(self, address: str, *topics: bytes) -> _Channel:
         """A reading end of the feed. After a lost connection it subscribes again when it is next read."""
         channel = self._connect(zmq.SUB, address)
-        channel.socket.setsockopt(zmq.SUBSCRIBE, topic)
+        for topic in topics:
+            channel.socket.setsockopt(zmq.SUBSCRIBE, topic)
         return channel
 
     def count_refusals(self, channel: _Channel, refused: Counter[str]) -> None:

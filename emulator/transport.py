@@ -15,8 +15,9 @@ from emulator.codec import LARGEST_FRAME
 from emulator.errors import LocalProtocolError
 
 BROADCAST = b"B"
+NOTICE = b"N"
 REPLY = b"R"
-TOPICS = (BROADCAST, REPLY)
+TOPICS = (BROADCAST, NOTICE, REPLY)
 ANALYST = "analyst"
 MOST_FRAMES = 1000
 MOST_BYTES = 16 * 2**20
@@ -102,9 +103,9 @@ def check_frame(frame: bytes) -> None:
 
 
 def check_topic(topic: bytes) -> None:
-    """A topic is one of two letters in front of a published frame."""
+    """A topic is one of three letters in front of a published frame."""
     if topic not in TOPICS:
-        raise LocalProtocolError(f"no such topic: {topic!r}; use BROADCAST or REPLY")
+        raise LocalProtocolError(f"no such topic: {topic!r}; use BROADCAST, NOTICE or REPLY")
 
 
 class _Queue(Generic[T]):
@@ -181,7 +182,7 @@ class MemoryTransport:
         self.authenticated = authenticated
         self.post: _Queue[Received] | None = None
         self.desk: _Queue[bytes] | None = None
-        self.feeds: list[tuple[bytes, _Queue[bytes]]] = []
+        self.feeds: list[tuple[tuple[bytes, ...], _Queue[bytes]]] = []
         self.opened = asyncio.Event()
 
     def board(self) -> BoardPort:
@@ -192,9 +193,9 @@ class MemoryTransport:
         self.opened.set()
         return _MemoryBoard(self, self.post)
 
-    def node(self, name: str) -> NodePort:
-        """A user node that hears broadcasts from now on."""
-        return _MemorySender(self, name, self._subscribe(BROADCAST))
+    def node(self, name: str, *, notices: bool = False) -> NodePort:
+        """A user node that hears broadcasts from now on, with `notices` those too that need no answer."""
+        return _MemorySender(self, name, self._subscribe(*((BROADCAST, NOTICE) if notices else (BROADCAST,))))
 
     def analyst(self) -> AnalystPort:
         """The analyst; the desk serves the one that came last."""
@@ -212,9 +213,9 @@ class MemoryTransport:
         if self.desk is queue:
             self.desk = None
 
-    def _subscribe(self, topic: bytes) -> _Queue[bytes]:
+    def _subscribe(self, *topics: bytes) -> _Queue[bytes]:
         queue: _Queue[bytes] = _Queue(self.queue, len)
-        self.feeds.append((topic, queue))
+        self.feeds.append((topics, queue))
         return queue
 
 
@@ -227,7 +228,7 @@ class _MemoryBoard(BoardPort):
     @property
     def subscribers(self) -> int:
         _check_open(self._post)
-        return sum(topic == BROADCAST for topic, _ in self._transport.feeds)
+        return sum(BROADCAST in topics for topics, _ in self._transport.feeds)
 
     async def receive(self, timeout: float) -> list[Received]:
         _check_open(self._post)
@@ -237,8 +238,8 @@ class _MemoryBoard(BoardPort):
         _check_open(self._post)
         check_topic(topic)
         check_frame(frame)
-        for prefix, queue in self._transport.feeds:
-            if topic.startswith(prefix):
+        for prefixes, queue in self._transport.feeds:
+            if topic.startswith(prefixes):
                 queue.offer(frame)
 
     async def deliver(self, frame: bytes) -> bool:

@@ -24,10 +24,13 @@ from typing import Any
 import click
 import numpy as np
 
-from emulator.codec import learn_fields
+from emulator.codec import decode, encode, learn_fields
 from emulator.coins import KEY_BYTES
 from emulator.errors import ParleyError
-from emulator.simulate import simulate
+from emulator.messages import BROADCASTS, Message
+from emulator.protocol import Protocol
+from emulator.roles import CohortRole
+from emulator.simulate import conversation
 
 LENGTH = struct.Struct("<I")
 PIECE = 2**20
@@ -249,17 +252,60 @@ def warm() -> None:
 def prepare(plan: str, witness: str | None, rehearse: bool) -> None:
     """Build the run's protocol once: what its parts remember of their parameters, every node then knows from birth.
 
-    With `rehearse`, two users that do not exist go through all rounds, so that nothing is imported or worked out for
+    With `rehearse`, a user that does not exist goes through all rounds, so that nothing is imported or worked out for
     the first time a thousand times over.
     """
     protocol = import_module("nodes.analyst").read_plan(Path(plan))
+    if rehearse:
+        with suppress(ParleyError):
+            answer(protocol, overhear(protocol))
     if witness is not None:
         import_module("nodes.user").read_witness(Path(witness))
-    if rehearse:
-        # Two users may be too few for an estimate; what matters is that they have spoken.
-        with suppress(ParleyError):
-            simulate(protocol, np.zeros(2, dtype=np.int64), bytes(KEY_BYTES), nodes=2)
     settle()
+
+
+def overhear(protocol: Protocol) -> list[bytes]:
+    """The broadcasts of a run in memory, frame by frame. It takes place in a process of its own, so that what only an
+    analyst needs is not carried, and copied, by every node."""
+    nursery, (reading, writing) = os.getpid(), os.pipe()
+    if (child := os.fork()) == 0:
+        try:
+            die_with_parent(nursery)
+            os.close(reading)
+            with open(writing, "wb") as out:
+                # Two users may be too few for an estimate; what matters is what they were asked.
+                for _, message in conversation(protocol, np.zeros(2, dtype=np.int64), bytes(KEY_BYTES), nodes=2):
+                    if isinstance(message, BROADCASTS):
+                        frame = encode(message)
+                        out.write(LENGTH.pack(len(frame)) + frame)
+        finally:
+            os._exit(0)
+    os.close(writing)
+    frames = []
+    with open(reading, "rb") as heard:
+        while head := heard.read(LENGTH.size):
+            frames.append(heard.read(LENGTH.unpack(head)[0]))
+    os.waitpid(child, 0)
+    return frames
+
+
+def answer(protocol: Protocol, frames: list[bytes]) -> None:
+    """Let a user node hear these broadcasts and make, but not send, its answers."""
+    claim = protocol.claim
+    role = CohortRole(
+        node="nobody",
+        first=0,
+        inputs=np.zeros(1, dtype=np.int64),
+        key=bytes(KEY_BYTES),
+        cap=claim.epsilon,
+        build=import_module("protocols.registry").build,
+        trusts=claim.trusts,
+        delta_cap=claim.delta,
+    )
+    for frame in frames:
+        for said in role.hear(decode(frame)):
+            if isinstance(said, Message):
+                encode(said)
 
 
 def settle() -> None:

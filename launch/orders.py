@@ -13,10 +13,13 @@ from launch.keyring import Keyring
 from launch.layout import LOOPBACK, Layout
 from launch.processes import Order
 from nodes.common import read_addresses
+from nodes.user import SILENCE_SECONDS
 
 # A crowd of users must not keep board and analyst, whom all of them wait for, from the processor.
 CROWD = 64
 CROWD_NICENESS = 10
+# Nor may it fill the post by asking whether anybody is there: seconds of silence a node bears, for each in the crowd.
+CROWD_SECONDS = 0.008
 # The shuffler must be done before the board gives a round up.
 SHUFFLER_SHARE = 0.9
 
@@ -93,6 +96,7 @@ class Orders:
                 "--cap": claim.epsilon,
                 "--delta-cap": claim.delta,
                 "--trust": claim.trusts,
+                "--patience": max(SILENCE_SECONDS, CROWD_SECONDS * self._layout.processes),
                 **self._link(),
                 **front,
             }

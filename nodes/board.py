@@ -30,8 +30,8 @@ from emulator.messages import (
 )
 from emulator.security import Security, read_relays
 from emulator.transcript import TranscriptReader, TranscriptWriter
-from emulator.transport import BROADCAST, REPLY, BoardPort, Received
-from nodes.common import GOOD, UNFINISHED, board_security, run_to_exit, write_addresses
+from emulator.transport import BROADCAST, BoardPort, Received
+from nodes.common import GOOD, UNFINISHED, board_security, run_to_exit, topic_of, write_addresses
 from nodes.reopen import bind, open_record
 
 FAREWELL_SECONDS = 2.0
@@ -127,7 +127,7 @@ class BoardNode:
             sealed = envelope(sequence, sender, frame)
             if isinstance(message, Reminder) and "announce" in self._recent:
                 self.port.publish(BROADCAST, self._recent["announce"])
-            self.port.publish(BROADCAST if isinstance(message, BROADCASTS) else REPLY, sealed)
+            self.port.publish(topic_of(message), sealed)
             await self.port.deliver(sealed)
             self._remember(sequence, sender, frame, message)
             if isinstance(message, BROADCASTS):

@@ -17,8 +17,9 @@ from emulator.addresses import BoardAddresses
 from emulator.conditions import read_conditions
 from emulator.errors import BadInput, LocalProtocolError, ParleyError
 from emulator.faults import FaultyPort
+from emulator.messages import BROADCASTS, NOTICES, Message
 from emulator.security import RELAY_PREFIX, Security, read_allowed, read_keys
-from emulator.transport import NodePort
+from emulator.transport import BROADCAST, NOTICE, REPLY, NodePort
 
 Port = TypeVar("Port", bound=NodePort)
 GOOD, CHECK_FAILED, BAD_INPUT, UNFINISHED = 0, 1, 2, 3
@@ -146,6 +147,13 @@ def link_options(command: Callable[..., None]) -> Callable[..., None]:
     for option in reversed(LINK_OPTIONS):
         decorated = option(decorated)
     return decorated
+
+
+def topic_of(message: Message) -> bytes:
+    """Under which topic a message is published."""
+    if isinstance(message, NOTICES):
+        return NOTICE
+    return BROADCAST if isinstance(message, BROADCASTS) else REPLY
 
 
 def board_security(keys: Path | None, allowed: Path | None) -> Security | None:

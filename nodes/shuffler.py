@@ -20,7 +20,7 @@ from emulator.messages import BROADCASTS, Message, Ready, Refusal, Reminder, Rep
 from emulator.security import Security
 from emulator.shuffler import SHUFFLER_NAME, Said, Shuffler, ShufflerRole, Up
 from emulator.sockets import connect_node
-from emulator.transport import BROADCAST, BoardPort, NodePort, Received
+from emulator.transport import BoardPort, NodePort, Received
 from nodes.common import (
     GOOD,
     UNFINISHED,
@@ -29,6 +29,7 @@ from nodes.common import (
     link_options,
     read_addresses,
     run_to_exit,
+    topic_of,
     write_addresses,
 )
 from nodes.reopen import bind
@@ -115,7 +116,7 @@ class ShufflerNode:
                 self._publish(each.message)
 
     def _publish(self, message: Message) -> None:
-        self.inner.publish(BROADCAST, envelope(0, SHUFFLER_NAME, encode(message)))
+        self.inner.publish(topic_of(message), envelope(0, SHUFFLER_NAME, encode(message)))
 
     async def _farewell(self) -> None:
         until = time.monotonic() + FAREWELL_SECONDS
@@ -132,7 +133,7 @@ async def serve_shuffler(
     again = written is not None and written.exists()
     inner = await bind(read_addresses(written) if written is not None and again else wanted, security, again=again)
     try:
-        outer = link.under(connect_node(link.board(), link.security()), SHUFFLER_NAME)
+        outer = link.under(connect_node(link.board(), link.security(), notices=True), SHUFFLER_NAME)
         try:
             if written is not None:
                 write_addresses(written, inner.addresses)

@@ -30,8 +30,9 @@ log = logging.getLogger("user")
 class UserNode:
     """A role, a port and a journal."""
 
-    def __init__(self, role: CohortRole, port: NodePort, journal: Journal) -> None:
+    def __init__(self, role: CohortRole, port: NodePort, journal: Journal, patience: float = SILENCE_SECONDS) -> None:
         self.role = role
+        self.patience = patience
         self.port = port
         self.journal = journal
         self._spoke = 0.0
@@ -43,14 +44,14 @@ class UserNode:
     async def serve(self) -> None:
         """Say ready until heard, answer until the run is over; give up when the board has fallen silent."""
         await self._say_ready()
-        heard, patience = time.monotonic(), SILENCE_SECONDS
+        heard, patience = time.monotonic(), self.patience
         due = heard + patience
         while not self.over:
             batch = await self.port.receive(timeout=max(0.0, due - time.monotonic()))
             if batch:
                 news, heard = await self._take(batch), time.monotonic()
                 if news:
-                    due, patience = heard + SILENCE_SECONDS, SILENCE_SECONDS
+                    due, patience = heard + self.patience, self.patience
                 elif self.role.state is Cohort.WAITING:
                     # A run goes on whose setup we have not heard.
                     due = min(due, heard + SILENCE_SECONDS)
@@ -59,7 +60,7 @@ class UserNode:
             if time.monotonic() >= due and not self.over:
                 # Thousands of nodes may wait for one slow round: ask less and less often whether it goes on.
                 await self._say_ready()
-                patience = min(2 * patience, LONGEST_PATIENCE)
+                patience = min(2 * patience, max(LONGEST_PATIENCE, self.patience))
                 due = time.monotonic() + patience
 
     async def _take(self, batch: list[bytes]) -> bool:
@@ -121,6 +122,7 @@ async def serve_user(
     trusts: Trust = "nobody",
     delta_cap: float = 0.0,
     durable: bool = True,
+    patience: float = SILENCE_SECONDS,
 ) -> int:
     """Connect and take part to the end."""
     memory = Journal(journal, durable=durable)
@@ -138,7 +140,7 @@ async def serve_user(
     )
     port = link.under(connect_node(link.board(), link.security(), blocking=link.calm), node)
     try:
-        await UserNode(role, port, memory).serve()
+        await UserNode(role, port, memory, patience).serve()
     finally:
         port.close()
         memory.close()
@@ -180,6 +182,13 @@ def read_inputs(path: Path) -> Inputs:
     show_default=True,
     help="Whom they trust: without a shuffler, the cap bounds what their own replies give away.",
 )
+@click.option(
+    "--patience",
+    type=click.FloatRange(min=0.05),
+    default=SILENCE_SECONDS,
+    show_default=True,
+    help="Seconds of silence after which it says again that it is there; more in a crowd.",
+)
 def main(
     link: BoardLink,
     node: str,
@@ -192,6 +201,7 @@ def main(
     cap: float,
     delta_cap: float,
     trust: Trust,
+    patience: float,
 ) -> None:
     """Run a user node: defend its users, answer each round once."""
 
@@ -218,6 +228,7 @@ def main(
             delta_cap=delta_cap,
             # An emulation ends with its machine; a person's node must remember even if the power fails.
             durable=witness is None,
+            patience=patience,
         )
 
     run_to_exit(work(), blocking=link.calm)

@@ -18,6 +18,7 @@ from emulator.transport import (
     BROADCAST,
     MOST_BYTES,
     MOST_FRAMES,
+    NOTICE,
     REPLY,
     AnalystPort,
     BoardPort,
@@ -42,7 +43,7 @@ class Bench(ABC):
     def make_board(self) -> BoardPort: ...
 
     @abstractmethod
-    def make_node(self, name: str) -> NodePort: ...
+    def make_node(self, name: str, *, notices: bool = False) -> NodePort: ...
 
     @abstractmethod
     def make_analyst(self) -> AnalystPort: ...
@@ -53,8 +54,8 @@ class Bench(ABC):
     def board(self) -> BoardPort:
         return self.keep(self.make_board())
 
-    def node(self, name: str = "node") -> NodePort:
-        return self.keep(self.make_node(name))
+    def node(self, name: str = "node", *, notices: bool = False) -> NodePort:
+        return self.keep(self.make_node(name, notices=notices))
 
     def analyst(self) -> AnalystPort:
         return self.keep(self.make_analyst())
@@ -113,6 +114,17 @@ class TransportContract(ABC):
             assert await collect(node, 2) == [b"first", b"second"]
             assert await node.receive(0.01) == []
         assert await collect(observer, 3) == [b"reply", b"first", b"second"]
+
+    async def test_a_notice_reaches_only_those_who_asked_for_notices(self, bench: Bench) -> None:
+        board, node, shuffler, observer = bench.board(), bench.node(), bench.node(notices=True), bench.observer()
+        await present(board, 2)
+        await heard(board, observer)
+        said = ((BROADCAST, b"announce"), (NOTICE, b"close"), (REPLY, b"reply"), (BROADCAST, b"result"))
+        for topic, frame in said:
+            board.publish(topic, frame)
+        assert await collect(node, 2) == [b"announce", b"result"]
+        assert await collect(shuffler, 3) == [b"announce", b"close", b"result"]
+        assert await collect(observer, 4) == [frame for _, frame in said]
 
     async def test_a_late_subscriber_misses_the_past_and_hears_the_rest(self, bench: Bench) -> None:
         board, early = bench.board(), bench.node("early")

@@ -54,8 +54,8 @@ class ZmqBench(Bench):
         self.addresses = board.addresses
         return board
 
-    def make_node(self, name: str) -> NodePort:
-        return connect_node(self.addresses, queue=QUEUE, patience=self.patience)
+    def make_node(self, name: str, *, notices: bool = False) -> NodePort:
+        return connect_node(self.addresses, queue=QUEUE, patience=self.patience, notices=notices)
 
     def make_analyst(self) -> AnalystPort:
         return connect_analyst(self.addresses, queue=QUEUE, patience=self.patience)
@@ -72,8 +72,9 @@ class SecureBench(ZmqBench):
         self.addresses = board.addresses
         return board
 
-    def make_node(self, name: str) -> NodePort:
-        return connect_node(self.addresses, peer(LISTED["node"]), queue=QUEUE, patience=self.patience)
+    def make_node(self, name: str, *, notices: bool = False) -> NodePort:
+        board, own = self.addresses, peer(LISTED["node"])
+        return connect_node(board, own, queue=QUEUE, patience=self.patience, notices=notices)
 
     def make_analyst(self) -> AnalystPort:
         return connect_analyst(self.addresses, peer(LISTED[ANALYST]), queue=QUEUE, patience=self.patience)

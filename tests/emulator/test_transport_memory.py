@@ -16,8 +16,8 @@ class MemoryBench(Bench):
         self.transport.patience = self.transport.desk_patience = self.patience
         return self.transport.board()
 
-    def make_node(self, name: str) -> NodePort:
-        return self.transport.node(name)
+    def make_node(self, name: str, *, notices: bool = False) -> NodePort:
+        return self.transport.node(name, notices=notices)
 
     def make_analyst(self) -> AnalystPort:
         return self.transport.analyst()
