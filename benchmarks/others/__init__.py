@@ -1,0 +1,1 @@
+"""Parley beside other packages that do the same work on the same machine: `python -m benchmarks.others`."""

@@ -1,0 +1,43 @@
+"""One certified factorization in a process of its own: `python -m benchmarks.others.certified fixed-point 256`.
+
+Prints {"seconds", "lower", "upper"}; importing is not counted.
+"""
+
+import json
+import sys
+import time
+
+import click
+
+from benchmarks.factorization import GAP, workloads
+from emulator.errors import ParleyError
+from protocols.factorization import sdp
+from protocols.factorization.fixed_point import fixed_point
+
+WAYS = {"fixed-point": "Parley, fixed point", "cvxpy": "cvxpy with SCS"}
+
+
+def command(way: str, size: int) -> tuple[object, ...]:
+    """How to start it."""
+    return (sys.executable, "-m", "benchmarks.others.certified", way, size)
+
+
+@click.command()
+@click.argument("way", type=click.Choice(list(WAYS)))
+@click.argument("size", type=int)
+def main(way: str, size: int) -> None:
+    """Print seconds and bounds."""
+    matrix = workloads(size)["random signs"]
+    if way == "cvxpy":
+        import cvxpy  # noqa: F401  (so that importing it is not counted)
+    began = time.perf_counter()
+    try:
+        found = fixed_point(matrix, GAP) if way == "fixed-point" else sdp.gamma(matrix, GAP, largest=size)
+    except ParleyError as error:
+        raise SystemExit(str(error)) from error
+    seconds = time.perf_counter() - began
+    click.echo(json.dumps({"seconds": seconds, "lower": found.lower, "upper": found.upper}))
+
+
+if __name__ == "__main__":
+    main()
