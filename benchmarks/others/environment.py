@@ -56,18 +56,20 @@ def _made(folder: Path, pins: Sequence[str]) -> Environment:
     """Made unless it is there already; Unavailable says what pip said."""
     made, done = Environment(folder=folder), folder / "pins.txt"
     if not done.exists() or done.read_text().split() != list(pins):
-        _step(sys.executable, "-m", "venv", "--clear", str(folder))
-        _step(str(made.python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check", *pins)
+        step(sys.executable, "-m", "venv", "--clear", str(folder))
+        step(str(made.python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check", *pins)
         made.home.mkdir()
         done.write_text("\n".join(pins))
     return made
 
 
-def _step(*command: str) -> None:
+def step(*command: str) -> None:
+    """Run to the end; Unavailable says what went wrong: pip's own errors first, for it warns as well."""
     try:
         done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=INSTALL_SECONDS)
     except subprocess.TimeoutExpired as error:
         raise Unavailable(f"not installed within {INSTALL_SECONDS} s") from error
     if done.returncode:
-        errors = [line for line in done.stderr.splitlines() if line.startswith("ERROR")] or ["ERROR: no reason given"]
-        raise Unavailable(f"not installed: {errors[-1].removeprefix('ERROR: ')}"[:200])
+        lines = [line for line in done.stderr.splitlines() if line.strip()] or ["no reason given"]
+        errors = [line.removeprefix("ERROR: ") for line in lines if line.startswith("ERROR: ")]
+        raise Unavailable(f"not installed: {(errors or lines)[-1]}"[:200])

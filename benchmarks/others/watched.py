@@ -36,8 +36,11 @@ class Finished:
     def record(self) -> dict[str, Any]:
         """The last line it printed that is a record; others talk about other things."""
         for line in reversed(self.output.splitlines()):
-            if line.startswith("{"):
-                found: dict[str, Any] = json.loads(line)
+            try:
+                found = json.loads(line)
+            except json.JSONDecodeError:
+                continue
+            if isinstance(found, dict):
                 return found
         raise Unavailable("printed no figures")
 
