@@ -8,13 +8,15 @@ record is recomputed. Another kind of processor may still round differently; doc
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
+from importlib import import_module
 
 from threadpoolctl import ThreadpoolController
 
 
 @cache
 def _libraries() -> ThreadpoolController:
-    """The thread pools of this process; looked for once, after numpy has been loaded."""
+    """The thread pools of this process, looked for once: scipy's comes with its first use, so it is used now."""
+    import_module("scipy.linalg")
     return ThreadpoolController()
 
 

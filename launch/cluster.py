@@ -1,10 +1,11 @@
 """A cluster on this machine: a board, an analyst and user nodes as processes, watched to their end."""
 
+import math
 import shutil
 import signal
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Protocol
@@ -31,7 +32,7 @@ from nodes.common import read_addresses
 __all__ = ["Cluster", "Layout"]
 
 LOOK_SECONDS = 0.05
-LOOK_SHARE = 20
+LOOK_SHARE = 3
 LEAVE_SECONDS = 3.0
 REHEARSE_FROM = 16
 
@@ -52,9 +53,18 @@ class Hosts(Protocol):
 class Cluster:
     """One run from its folder to its last process."""
 
-    def __init__(self, layout: Layout, folder: RunFolder, progress: Progress, hosts: Hosts | None = None) -> None:
+    def __init__(
+        self,
+        layout: Layout,
+        folder: RunFolder,
+        progress: Progress,
+        hosts: Hosts | None = None,
+        processes: Processes | None = None,
+    ) -> None:
+        """`processes`: those that were begun ahead, while the problem was still being read."""
         self.layout = layout
         self.hosts = hosts
+        self._processes = processes or Processes()
         self.folder = folder
         self.progress = progress
         self.follower = Follower(
@@ -65,22 +75,31 @@ class Cluster:
         )
         self._hosted = {name: users for name, _, users in layout.cohorts()}
         self._keyring: Keyring | None = None
+        self._leave = math.inf
 
-    def run(self) -> None:
-        """Make the folder, start everybody, watch to the end. Raises if the run did not complete."""
+    def run(self, then: Callable[[], None] | None = None) -> None:
+        """Make the folder, start everybody, watch to the end. Raises if the run did not complete.
+
+        `then` is done as soon as the record is complete, while a crowd of user nodes is still leaving.
+        """
         self.folder.create()
         try:
             self._prepare()
-            with Processes() as processes, self._keeper(processes) as keeper:
+            with self._processes as processes, self._keeper(processes) as keeper:
                 try:
                     self._start(processes, keeper)
-                    self._watch(processes, keeper)
+                    self._watch(processes, keeper, lambda: self.follower.closed)
+                    if then is not None and self.follower.completed:
+                        then()
+                    self._watch(processes, keeper, lambda: False)
+                    self.follower.check_completed()
                 finally:
                     if self.hosts is not None:
                         self.hosts.end()
         except BadInput:
-            # Only a board that cannot be started gets here: nothing has happened yet, so leave nothing.
-            shutil.rmtree(self.folder.path)
+            # A board that could not be started: nothing has happened yet, so leave nothing.
+            if not self.follower.ended:
+                shutil.rmtree(self.folder.path)
             raise
         except BaseException as error:
             # Everybody is gone by now, so the record is ours to end.
@@ -147,29 +166,27 @@ class Cluster:
                 left -= 1
                 processes.spawn([order])
 
-    def _watch(self, processes: Processes, keeper: Keeper) -> None:
-        """Until the board has ended; then give the others a moment to hear so and leave."""
-        leave: float | None = None
+    def _watch(self, processes: Processes, keeper: Keeper, enough: Callable[[], bool]) -> None:
+        """Until it is enough or the board has ended; then give the others a moment to hear so and leave."""
         due = 0.0
-        while (processes.running or keeper.busy) and (leave is None or time.monotonic() < leave):
+        while not enough() and (processes.running or keeper.busy) and time.monotonic() < self._leave:
             for exit in processes.exits(LOOK_SECONDS):
                 if exit.status != 0:
                     self._show()
-                if leave is None and keeper.takes_back(exit):
+                if self._leave == math.inf and keeper.takes_back(exit):
                     self._name(exit)
                     continue
                 if exit.name == BOARD_NAME:
-                    leave = time.monotonic() + LEAVE_SECONDS
+                    self._leave = time.monotonic() + LEAVE_SECONDS
                 if exit.status != 0:
                     self._lament(exit)
             if keeper.attentive or time.monotonic() >= due:
                 # Reading the record takes what the nodes could use, so it gets a small share of the time.
                 due = time.monotonic() + LOOK_SHARE * self._show()
-            if leave is None:
+            if self._leave == math.inf:
                 self._tend(keeper)
                 keeper.step()
         self._show()
-        self.follower.check_completed()
 
     def _tend(self, keeper: Keeper) -> None:
         """See to the nodes that run elsewhere; what happened to them goes on record."""

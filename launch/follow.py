@@ -31,6 +31,16 @@ class Follower:
     def ended(self) -> bool:
         return self.ending is not None
 
+    @property
+    def completed(self) -> bool:
+        """The analyst has said its last word."""
+        return isinstance(self.ending, Result)
+
+    @property
+    def closed(self) -> bool:
+        """Nothing more will be recorded."""
+        return self._reader is not None and self._reader.closing is not None
+
     def look(self) -> list[Standing]:
         """Take in all that is new: how things stood when each round was closed, and how they stand now."""
         passed: list[Standing] = []

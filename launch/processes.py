@@ -56,7 +56,10 @@ class Exit:
 
 @dataclass
 class Processes:
-    """The nodes of one run. Use as a context: leaving it, however that happens, ends every process."""
+    """The nodes of one run. Use as a context: leaving it, however that happens, ends every process.
+
+    It may be entered twice, first early by whoever knows that a run is coming, and is left once for all.
+    """
 
     pids: dict[str, int] = field(default_factory=dict)
     running: set[str] = field(default_factory=set)
@@ -67,6 +70,8 @@ class Processes:
     _complaints: IO[bytes] = field(default_factory=tempfile.TemporaryFile)
 
     def __enter__(self) -> Self:
+        if self.process is not None:
+            return self
         ours, theirs = socket.socketpair()
         root = str(Path(__file__).resolve().parent.parent)
         path = os.pathsep.join(filter(None, (root, os.environ.get("PYTHONPATH"))))
@@ -90,8 +95,9 @@ class Processes:
         channel, process = self._opened()
         channel.stream.close()
         try:
+            # It has no child yet and may still be busy with its imports: nothing to wait for.
             with suppress(subprocess.TimeoutExpired):
-                process.wait(PATIENCE_SECONDS)
+                process.wait(PATIENCE_SECONDS if self.running or self.pids else 0.0)
         finally:
             # SIGKILL for the nursery is SIGKILL for all its children.
             process.kill()

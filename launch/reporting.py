@@ -7,7 +7,7 @@ import socket
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from importlib.util import find_spec
 from pathlib import Path
@@ -90,22 +90,31 @@ class Watcher:
 
 
 @contextmanager
-def reporting(folder: RunFolder, *, watch: bool) -> Iterator[None]:
-    """However what is inside ends, write report.html if there is a record; with `watch`, serve a page meanwhile."""
+def reporting(folder: RunFolder, *, watch: bool) -> Iterator[Callable[[], None]]:
+    """However what is inside ends, write report.html if there is a record; with `watch`, serve a page meanwhile.
+
+    Gives a function that writes the report at once, for one who knows that the record is complete.
+    """
+    written: list[Path | None] = []
+
+    def write() -> None:
+        if not written:
+            written.append(write_report(folder))
+
     if not watch:
         try:
-            yield
+            yield write
         finally:
-            write_report(folder)
+            write()
         return
     with Watcher(folder) as watcher:
         click.echo(f"watch this run at {watcher.url}", err=True)
         try:
-            yield
+            yield write
         finally:
-            report = write_report(folder)
-            if report is not None:
-                watcher.show(report)
+            write()
+            if written[0] is not None:
+                watcher.show(written[0])
 
 
 def write_report(folder: RunFolder) -> Path | None:

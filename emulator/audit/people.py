@@ -23,8 +23,11 @@ class People:
         """Users in increasing order."""
         if len(users) == 0:
             return
-        last = np.flatnonzero(np.diff(users) > 1)
-        starts, stops = users[np.r_[0, last + 1]], users[np.r_[last, len(users) - 1]] + 1
+        if users[-1] - users[0] == len(users) - 1:
+            starts, stops = users[:1], users[-1:] + 1
+        else:
+            last = np.flatnonzero(np.diff(users) > 1)
+            starts, stops = users[np.r_[0, last + 1]], users[np.r_[last, len(users) - 1]] + 1
         self._pending.append((starts, stops))
         self._waiting += len(starts)
         if self._waiting > _MOST_PENDING:

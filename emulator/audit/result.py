@@ -8,9 +8,22 @@ from emulator.audit.rounding import nearly_the_same
 from emulator.audit.verdict import Verdict, failed, passed, unknown
 from emulator.errors import ParleyError
 from emulator.messages import Result
+from emulator.protocol import Protocol
+from emulator.records import Record
 from emulator.roles import AnalystRole
 
 ELSEWHERE = "it was computed on another kind of processor, with another number of threads, or with other libraries"
+
+
+def _another(
+    conversation: Conversation, protocol: Protocol, record: Record, error: Exception, recorded: float | None
+) -> Verdict:
+    """The record holds another word than the analyst's: a lie, or rounding."""
+    found = {"estimate": recorded, "record": record.sequence}
+    if nearly_the_same(conversation, protocol):
+        reason = f"record {record.sequence} comes out the same up to rounding, not bit for bit: {ELSEWHERE}"
+        return unknown(reason, **found)
+    return failed(f"record {record.sequence}: {error}", **found)
 
 
 def check_result(conversation: Conversation) -> Verdict:
@@ -20,16 +33,12 @@ def check_result(conversation: Conversation) -> Verdict:
     if setup is None or protocol is None:
         return unknown(conversation.problem, estimate=recorded)
     role = AnalystRole(protocol, setup.run)
-    for record, message in conversation.messages():
-        try:
-            with np.errstate(all="ignore"), one_thread():
+    with np.errstate(all="ignore"), one_thread():
+        for record, message in conversation.messages():
+            try:
                 role.hear(message)
-        except (ParleyError, ArithmeticError, ValueError) as error:
-            found = {"estimate": recorded, "record": record.sequence}
-            if nearly_the_same(conversation, protocol):
-                reason = f"record {record.sequence} comes out the same up to rounding, not bit for bit: {ELSEWHERE}"
-                return unknown(reason, **found)
-            return failed(f"record {record.sequence}: {error}", **found)
+            except (ParleyError, ArithmeticError, ValueError) as error:
+                return _another(conversation, protocol, record, error, recorded)
     if not isinstance(ending, Result):
         return unknown("the record holds no result", estimate=None, rejected=role.rejected)
     return passed(estimate=recorded, replied=role.replied, rejected=role.rejected)

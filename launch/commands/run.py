@@ -19,10 +19,11 @@ from launch.dask import Farm, Workers
 from launch.folder import RunFolder, choose_folder
 from launch.layout import LOOPBACK, Layout
 from launch.problem import Problem, ProblemFlags, make_problem, problem_options
+from launch.processes import Processes
 from launch.progress import make_progress
 from launch.reporting import reporting
 from launch.settings import Stopped, debug_option
-from launch.summary import summarize
+from launch.summary import summarize, true_answer
 from launch.version import release
 from protocols.sealed import sealed
 
@@ -72,10 +73,11 @@ def run(
     quiet: bool,
 ) -> None:
     """Run a protocol between processes on this machine and print the estimate."""
-    problem = make_problem(flags)
-    protocol = problem.protocol(flags.protocol, quorum)
-    opening_key = new_secret() if seal else b""
-    with _place(on) as place:
+    # The process that forks nodes warms up while the problem is read.
+    with Processes() as started, _place(on) as place:
+        problem = make_problem(flags)
+        protocol = problem.protocol(flags.protocol, quorum)
+        opening_key = new_secret() if seal else b""
         layout = Layout(
             protocol=sealed(protocol, opening_key) if seal else protocol,
             inputs=problem.inputs,
@@ -98,12 +100,17 @@ def run(
             click.echo("parley: with --seed the noise is known in advance, so this run is not private", err=True)
         for column, count in problem.clipped.items():
             click.echo(f"parley: {count} values of {column} lie outside its declared range and were clipped", err=True)
-        with reporting(folder, watch=watch):
+        with reporting(folder, watch=watch) as report:
+
+            def conclude() -> None:
+                answers.append(_answer(folder, problem))
+                folder.write_result(answers[0].record())
+                report()
+
+            answers: list[Answer] = []
             with _stoppable(), make_progress(quiet=quiet) as progress:
-                Cluster(layout, folder, progress, place.hosts).run()
-            answer = _answer(folder, problem)
-            folder.write_result(answer.record())
-            click.echo(json.dumps(answer.record(), indent=2) if as_json else str(answer))
+                Cluster(layout, folder, progress, place.hosts, started).run(conclude)
+            click.echo(json.dumps(answers[0].record(), indent=2) if as_json else str(answers[0]))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -155,6 +162,7 @@ def _stoppable() -> Iterator[None]:
 
 def _answer(folder: RunFolder, problem: Problem) -> Answer:
     """The result record with what only the emulation knows."""
-    record = summarize(folder.transcript).record()
-    extra = {"truth": problem.truth(), "seed": problem.seed, "version": release()}
-    return Answer.from_record({**record, **extra}, folder.path)
+    summary = summarize(folder.transcript)
+    truth = true_answer(summary.protocol, problem.inputs, problem.truth)
+    extra = {"truth": truth, "seed": problem.seed, "version": release()}
+    return Answer.from_record({**summary.record(), **extra}, folder.path)
