@@ -1,5 +1,6 @@
 """User nodes on the workers of a real Dask cluster: the same replies, a worker that is lost, hosts of their own."""
 
+import json
 import os
 import secrets
 import signal
@@ -7,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -22,6 +24,8 @@ from tests.launch.test_nursery import until
 SMALL = ("--statistic", "gini-diversity", "--levels", 4, "--users", 90, "--epsilon", 2, "--seed", 3, "--quiet")
 # Enough work in each round that a kill comes before its end.
 LARGE = ("--statistic", "kendall", "--levels", "16x16", "--users", 40_000, "--epsilon", 4, "--seed", 3)
+PROBLEM = ("--statistic", "gini-diversity", "--levels", 4, "--users", 300, "--epsilon", 1, "--seed", 5)
+SWEEP = ("sweep", *PROBLEM, "--protocol", "two-round", "--trials", 120, "--quiet", "--json")
 SPOKEN = ("--protocol", "three-round")
 COMMAND = (sys.executable, "-m", "launch.cli")
 # Addresses that RFC 5737 keeps for examples; they exist only inside the namespaces.
@@ -78,14 +82,15 @@ def test_relays_and_workers_contradict_each_other(cluster: DaskCluster, parley: 
     assert (answer.code, (tmp_path / "run").exists()) == (2, False)
 
 
-def test_a_sweep_on_workers_finds_what_a_sweep_here_finds(cluster: DaskCluster, parley: Parley) -> None:
-    problem = ("--statistic", "gini-diversity", "--levels", 4, "--users", 300, "--epsilon", 1, "--seed", 5)
-    common = ("sweep", *problem, "--protocol", "two-round", "--trials", 120, "--quiet", "--json")
-    here = parley(*common, "--processes", 1).record
-    there = parley(*common, "--on", cluster.address).record
+def same(here: Any, there: Any) -> None:
+    """Two sweeps found the same, up to the order in which squares were added."""
     for mine, theirs in zip(here, there, strict=True):
         assert theirs.pop("rmse") == pytest.approx(mine.pop("rmse"), rel=1e-12)
         assert theirs == mine
+
+
+def test_a_sweep_on_workers_finds_what_a_sweep_here_finds(cluster: DaskCluster, parley: Parley) -> None:
+    same(parley(*SWEEP, "--processes", 1).record, parley(*SWEEP, "--on", cluster.address).record)
 
 
 def under_way(folder: Path) -> bool:
@@ -95,23 +100,36 @@ def under_way(folder: Path) -> bool:
     return any(isinstance(each, Replies) for each in messages)
 
 
-def test_nodes_of_a_lost_worker_are_placed_again(cluster: DaskCluster, parley: Parley, tmp_path: Path) -> None:
-    cluster.start_worker("doomed")
-    out = tmp_path / "run"
+def disturbed(cluster: DaskCluster, doomed: str, folder: Path, inside: tuple[str, ...] = ()) -> list[Message]:
+    """What is on record of a run in whose first round this worker is killed."""
+    out, log = folder / "run", folder / "log"
     words = ("run", *LARGE, *SPOKEN, "--on", cluster.address, "--processes", 3, "--out", out, "--quiet")
-    with (tmp_path / "log").open("wb") as log:
-        run = subprocess.Popen([*COMMAND, *map(str, words)], cwd=ROOT, env=ENVIRONMENT, stdout=log, stderr=log)
+    with log.open("wb") as file:
+        command = [*inside, *COMMAND, *map(str, words)]
+        run = subprocess.Popen(command, cwd=ROOT, env=ENVIRONMENT, stdout=file, stderr=file)
     try:
         until(lambda: out.exists() and under_way(out))
-        cluster.processes["doomed"].send_signal(signal.SIGKILL)
-        assert run.wait(200) == 0, (tmp_path / "log").read_text()
+        cluster.processes[doomed].send_signal(signal.SIGKILL)
+        assert run.wait(200) == 0, log.read_text()
     finally:
         run.kill()
         run.wait()
-    messages = recorded(out)
+    return recorded(out)
+
+
+@pytest.fixture(scope="module")
+def calm(tmp_path_factory: pytest.TempPathFactory) -> list[Message]:
+    """The same run on this machine, undisturbed."""
+    out = tmp_path_factory.mktemp("calm") / "run"
+    words = ("run", *LARGE, *SPOKEN, "--processes", 2, "--out", out, "--quiet")
+    subprocess.run([*COMMAND, *map(str, words)], cwd=ROOT, env=ENVIRONMENT, capture_output=True, check=True)
+    return recorded(out)
+
+
+def test_nodes_of_a_lost_worker_are_placed_again(cluster: DaskCluster, calm: list[Message], tmp_path: Path) -> None:
+    cluster.start_worker("doomed")
+    messages = disturbed(cluster, "doomed", tmp_path)
     assert [each.node for each in events(messages, "restart") if "was lost" in each.detail] == ["launcher"]
-    assert parley("run", *LARGE, *SPOKEN, "--processes", 2, "--out", tmp_path / "calm", "--quiet").code == 0
-    calm = recorded(tmp_path / "calm")
     assert replies(messages) == replies(calm)
     assert estimates(messages) == estimates(calm)
 
@@ -123,7 +141,7 @@ def test_keys_inputs_and_coins_have_no_representation(cluster: DaskCluster) -> N
         assert workers.own_address() == "127.0.0.1"
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def three_hosts() -> Iterator[tuple[str, str, str]]:
     """A namespace for the launcher and two for workers, each of them joined to the first by a link of its own."""
     reason = obstacle()
@@ -156,24 +174,55 @@ def within(namespace: str) -> tuple[str, ...]:
     return ("ip", "netns", "exec", namespace)
 
 
-def test_workers_on_hosts_of_their_own_reach_the_board_with_keys(
-    three_hosts: tuple[str, str, str], tmp_path: Path
-) -> None:
+@pytest.fixture(scope="module")
+def far(three_hosts: tuple[str, str, str], tmp_path_factory: pytest.TempPathFactory) -> Iterator[DaskCluster]:
+    """A scheduler on the launcher's host and a worker on each of the others."""
     home, first, second = three_hosts
-    cluster, out = DaskCluster(tmp_path), tmp_path / "run"
+    cluster = DaskCluster(tmp_path_factory.mktemp("far"))
     try:
         cluster.start_scheduler(LAUNCHER, within(home))
         cluster.start_worker("first", f"{FIRST}.2", within(first))
         cluster.start_worker("second", f"{SECOND}.2", within(second))
-        words = ("run", *SMALL, *SPOKEN, "--on", cluster.address, "--out", out)
-        command = [*within(home), *COMMAND, *map(str, words)]
-        done = subprocess.run(command, cwd=ROOT, env=ENVIRONMENT, capture_output=True, text=True, timeout=200)
-        assert done.returncode == 0, done.stderr
+        yield cluster
     finally:
         cluster.end()
+
+
+def launched(home: str, *words: object) -> str:
+    """What `parley` prints on the launcher's host."""
+    command = [*within(home), *COMMAND, *map(str, words)]
+    done = subprocess.run(command, cwd=ROOT, env=ENVIRONMENT, capture_output=True, text=True, timeout=200, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_workers_on_hosts_of_their_own_reach_the_board_with_keys(
+    three_hosts: tuple[str, str, str], far: DaskCluster, tmp_path: Path
+) -> None:
+    out = tmp_path / "run"
+    launched(three_hosts[0], "run", *SMALL, *SPOKEN, "--on", far.address, "--out", out)
     messages: list[Message] = recorded(out)
     assert len(replies(messages)) == 3 * 90
     assert sum(isinstance(each, Result) for each in messages) == 1
     # Nobody asked for keys: an address that others reach does not go without.
     assert (out / "state" / "keys" / "allowed.public").exists()
     assert LAUNCHER in (out / "state" / "addresses.json").read_text()
+
+
+def test_a_sweep_on_hosts_of_their_own_finds_what_a_sweep_here_finds(
+    three_hosts: tuple[str, str, str], far: DaskCluster, parley: Parley
+) -> None:
+    there = json.loads(launched(three_hosts[0], *SWEEP, "--on", far.address))
+    same(parley(*SWEEP, "--processes", 1).record, there)
+
+
+def test_a_lost_host_is_made_up_for_by_the_other(
+    three_hosts: tuple[str, str, str], far: DaskCluster, calm: list[Message], tmp_path: Path
+) -> None:
+    # The last that needs both hosts: one of them loses its only worker.
+    messages = disturbed(far, "second", tmp_path, within(three_hosts[0]))
+    lost = [each.detail for each in events(messages, "restart") if "was lost" in each.detail]
+    assert lost
+    assert all(f"{SECOND}.2" in each and f"placed again on tcp://{FIRST}.2" in each for each in lost), lost
+    assert replies(messages) == replies(calm)
+    assert estimates(messages) == estimates(calm)
