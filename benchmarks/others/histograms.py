@@ -56,8 +56,9 @@ class Errors:
     seconds: float
 
     def row(self) -> Row:
-        measured = (len(self.errors), rmse(self.errors), float(np.mean(self.errors)), self.seconds)
-        return (self.who, self.mechanism, self.histogram, *measured)
+        # One trial says nothing about the error, only about the time.
+        several = (rmse(self.errors), float(np.mean(self.errors))) if len(self.errors) > 1 else ("", "")
+        return (self.who, self.mechanism, self.histogram, len(self.errors), *several, self.seconds)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -159,7 +160,7 @@ def measure(users: int, trials: int, mechanisms: Sequence[str], kept: Path | Non
     part, people = Part(heads=HEADS, kept=kept), draw(users)
     for name, pins, program, wanted in (
         ("multi-freq", MULTI_FREQ, "multi_freq_histograms", mechanisms),
-        ("pure-ldp", PURE, "pure_ldp_histograms", ("OUE",)),
+        ("pure-ldp", PURE, "pure_ldp_histograms", ("OUE", "HR")),
     ):
         cases: dict[Row, tuple[object, ...]] = {
             (NAMES[program], each): (people, program, each, trials) for each in wanted

@@ -48,7 +48,7 @@ class Part:
         """Rows for which others' packages are needed: `job` gets the environment and a case."""
         try:
             with environment(name, pins, self.kept) as where:
-                self.versions += found_versions(where, *packages)
+                self.versions += [each for each in found_versions(where, *packages) if each not in self.versions]
                 for names, case in cases.items():
                     self.add(names, partial(job, where, *case))
         except Unavailable as reason:

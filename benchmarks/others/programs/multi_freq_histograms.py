@@ -21,32 +21,28 @@ MECHANISMS = {
 }
 
 
-def inverted(counts: np.ndarray, users: int, p: float, q: float) -> np.ndarray:
-    """What the package's MI does, without the clipping and without what makes up for it."""
-    return (np.asarray(counts) - users * q) / (p - q) / users
+class Inversion:
+    """The package's own last step, MI, which also keeps what it would return if it did not clip."""
 
+    def __init__(self, module: ModuleType) -> None:
+        self.shipped, self.unclipped = module.MI, []
+        module.MI = self
 
-def without_clipping(module: ModuleType, aggregate, reports, k: int, epsilon: float) -> np.ndarray:
-    shipped = module.MI
-    module.MI = inverted
-    try:
-        return aggregate(reports, k, epsilon)
-    finally:
-        module.MI = shipped
+    def __call__(self, counts: np.ndarray, users: int, p: float, q: float) -> np.ndarray:
+        self.unclipped.append((np.asarray(counts) - users * q) / (p - q) / users)
+        return self.shipped(counts, users, p, q)
 
 
 def main() -> None:
     inputs, k, epsilon = np.load(sys.argv[1]).tolist(), int(sys.argv[2]), float(sys.argv[3])
     module, randomize, aggregate = MECHANISMS[sys.argv[5]]
+    inversion, clipped, seconds = Inversion(module), [], []
     randomize(0, k, epsilon)
-    clipped, inverse, seconds = [], [], []
     for _ in range(int(sys.argv[4])):
         began = time.perf_counter()
-        reports = [randomize(each, k, epsilon) for each in inputs]
-        clipped.append(aggregate(reports, k, epsilon))
+        clipped.append(aggregate([randomize(each, k, epsilon) for each in inputs], k, epsilon))
         seconds.append(time.perf_counter() - began)
-        inverse.append(without_clipping(module, aggregate, reports, k, epsilon))
-    np.savez(sys.argv[6], clipped=clipped, inverted=inverse)
+    np.savez(sys.argv[6], clipped=clipped, inverted=inversion.unclipped)
     print(json.dumps({"seconds": seconds}))
 
 
