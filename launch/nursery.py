@@ -17,6 +17,7 @@ import sys
 import traceback
 from collections.abc import Iterator
 from contextlib import suppress
+from functools import cache
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -89,11 +90,17 @@ class Channel:
             yield message
 
 
+@cache
+def library() -> ctypes.CDLL:
+    """The C library, opened before the first fork."""
+    return ctypes.CDLL(None)
+
+
 def die_with_parent(parent: int) -> None:
     """Ask the kernel for SIGKILL when the parent ends; if it has ended already, end now."""
     # A kernel without prctl has no such promise; closing the channel still ends the nursery and its children.
     if sys.platform == "linux":
-        ctypes.CDLL(None, use_errno=True).prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+        library().prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
     if os.getppid() != parent:
         os._exit(CRASHED)
 
