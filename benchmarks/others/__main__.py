@@ -1,6 +1,6 @@
 """Parley beside others, in one run.
 
-    python -m benchmarks.others [--only sums,histograms,factors] [--environments FOLDER] [--write]
+    python -m benchmarks.others [--only flower,mpyc,histograms,factors] [--environments FOLDER] [--write]
 
 Others' packages are installed, at pinned versions and from the index that pip is configured for, into environments
 that are thrown away at the end; with --environments they are kept there for the next time. Each program has a time
@@ -25,7 +25,7 @@ def numbers(text: str) -> list[int]:
 
 
 @click.command()
-@click.option("--only", default="sums,histograms,factors", show_default=True, help="Which tables.")
+@click.option("--only", default="flower,mpyc,histograms,factors", show_default=True, help="Which tables.")
 @click.option("--flower", default="100,1000", show_default=True, help="Clients of Flower.")
 @click.option("--mpyc", default="10,25,50", show_default=True, help="Parties of MPyC.")
 @click.option("--users", default=100_000, show_default=True, help="Users whose histogram is made.")
@@ -46,7 +46,8 @@ def main(
     """Measure, print, and write."""
     kept = None if environments is None else environments.resolve()
     parts: dict[str, Callable[[], Part]] = {
-        "sums": lambda: sums.measure(numbers(flower), numbers(mpyc), kept),
+        "flower": lambda: sums.beside_flower(numbers(flower), kept),
+        "mpyc": lambda: sums.beside_mpyc(numbers(mpyc), kept),
         "histograms": lambda: histograms.measure(users, trials, ("GRR", "OUE", "SS"), kept),
         "factors": lambda: factors.measure(numbers(sizes), kept),
     }

@@ -120,15 +120,21 @@ def count(transcript: Path) -> int:
     return len(replies) + broadcasts * len(set(replies))
 
 
-def measure(flower_parties: Sequence[int], mpyc_parties: Sequence[int], kept: Path | None) -> Part:
-    """All of them, one after the other."""
+def beside_flower(parties: Sequence[int], kept: Path | None) -> Part:
+    """Flower, then Parley with a process for every user and with users in a few."""
     part = Part(heads=HEADS, kept=kept)
-    part.add_theirs("flower", FLOWER, flower, {(FLOWER_NAME, n): (n,) for n in flower_parties}, "flwr", "ray")
-    for n in flower_parties:
+    part.add_theirs("flower", FLOWER, flower, {(FLOWER_NAME, n): (n,) for n in parties}, "flwr", "ray")
+    for n in parties:
         for processes in (None, FEW_PROCESSES):
             part.add(("Parley", n), partial(parley, n, processes))
-    cases: dict[Row, tuple[int, str]] = {(f"MPyC, {how}", n): (n, how) for n in mpyc_parties for how in MPYC_WAYS}
+    return part
+
+
+def beside_mpyc(parties: Sequence[int], kept: Path | None) -> Part:
+    """MPyC both ways, then Parley with a process for every user."""
+    part = Part(heads=HEADS, kept=kept)
+    cases: dict[Row, tuple[int, str]] = {(f"MPyC, {how}", n): (n, how) for how in MPYC_WAYS for n in parties}
     part.add_theirs("mpyc", MPYC, mpyc, cases, "mpyc")
-    for n in mpyc_parties:
+    for n in parties:
         part.add(("Parley", n), partial(parley, n, None))
     return part

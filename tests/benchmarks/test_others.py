@@ -79,9 +79,9 @@ def test_a_row_without_figures_says_why(tmp_path: Path) -> None:
     ((who, parties, reason, *empty),) = part.rows
     assert (who, parties, set(empty)) == ("Nobody", 3, {""})
     assert str(reason).startswith("not installed: ")
-    text = shown("sums", part, 0.5)
+    text = shown("flower", part, 0.5)
     assert "| Nobody | 3 | not installed" in text
-    assert "--only sums --write`" in text
+    assert "--only flower --write`" in text
 
 
 def test_errors_of_pip_are_told_and_not_its_warnings() -> None:
@@ -149,7 +149,7 @@ def test_fixed_point_in_a_process_of_its_own() -> None:
 
 def test_programs_and_page_belong_together() -> None:
     page = PAGE.read_text()
-    for name in ("sums", "histograms", "factors"):
+    for name in ("flower", "mpyc", "histograms", "factors"):
         assert f"<!-- others-{name} -->" in page
     for path in PROGRAMS.glob("[!_]*.py"):
         compile(path.read_text(), str(path), "exec")
