@@ -64,7 +64,8 @@ def main(
 
 def shown(name: str, part: Part, load: float) -> str:
     """The table, and where it was taken."""
-    said = machine(f"python -m benchmarks.others --only {name} --write", load, "scipy", "cvxpy", "scs")
+    packages = ("scipy", "cvxpy", "scs") if name == "factors" else ()
+    said = machine(f"python -m benchmarks.others --only {name} --write", load, *packages)
     with_others = said.replace("; load", f"; {', '.join(part.versions) or 'none of the others'}; load")
     return f"{table(part.heads, part.rows)}\n\n{with_others}"
 
