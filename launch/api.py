@@ -25,6 +25,7 @@ from emulator.protocol import Inputs, Protocol
 from emulator.simulate import conversation
 from launch.answer import Answer
 from launch.data import columns_of, read_columns
+from launch.summary import summarize, true_answer
 from launch.version import release
 from protocols.planner import Option, plan
 from protocols.registry import design
@@ -84,7 +85,6 @@ class Problem:
         from launch.cluster import Cluster, Layout
         from launch.folder import choose_folder
         from launch.progress import make_progress
-        from launch.summary import summarize
 
         layout = Layout(
             protocol=self.protocol(protocol, epsilon),
@@ -98,7 +98,7 @@ class Problem:
         folder = choose_folder(None if out is None else Path(out), name)
         with make_progress(quiet=True) as progress:
             Cluster(layout, folder, progress).run()
-        truth = self.truth()
+        truth = true_answer(layout.protocol, self.inputs, self.truth)
         record = {**summarize(folder.transcript).record(), "truth": truth, "seed": seed, "version": release()}
         answer = Answer.from_record(record, folder.path)
         folder.write_result(answer.record())
@@ -194,7 +194,7 @@ class _Tally:
             bytes_up=self.up / asked.users,
             bytes_down=float(self.down),
             seconds=seconds,
-            truth=asked.truth(),
+            truth=true_answer(protocol, asked.inputs, asked.truth),
             seed=seed,
             version=release(),
         )

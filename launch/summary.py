@@ -1,5 +1,6 @@
 """The result record of a run, from its transcript alone; what only an emulation knows is added beside it."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -9,7 +10,7 @@ from numpy.typing import NDArray
 
 from emulator.errors import LocalProtocolError, TranscriptError
 from emulator.messages import BROADCASTS, Announce, Message, Reminder, Replies, Result, Roster, Setup
-from emulator.protocol import Protocol
+from emulator.protocol import Inputs, Protocol
 from emulator.transcript import TranscriptReader
 from protocols.registry import build
 
@@ -51,6 +52,13 @@ class Summary:
             self._answer(message, size)
         elif isinstance(message, Result):
             self.result = message
+
+    @property
+    def protocol(self) -> Protocol:
+        """What was spoken; LocalProtocolError if the run did not get so far."""
+        if self._protocol is None:
+            raise LocalProtocolError("the transcript holds no setup: its run did not begin")
+        return self._protocol
 
     @property
     def replied(self) -> int:
@@ -100,6 +108,11 @@ class Summary:
         if len(replies.users) and int(replies.users[-1]) >= len(self._answered):
             raise TranscriptError(f"{replies.node} answers for user {replies.users[-1]}, who was never seated")
         self._answered[replies.users] += 1
+
+
+def true_answer(protocol: Any, inputs: Inputs, statistic: Callable[[], float]) -> float:
+    """What the estimate is compared with: the statistic, unless the protocol answers another question."""
+    return float(protocol.truth(inputs) if hasattr(protocol, "truth") else statistic())
 
 
 def statistic_name(setup: Setup) -> str | None:

@@ -2,12 +2,12 @@
 
 import math
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from contextlib import contextmanager
 from dataclasses import dataclass
 from multiprocessing import get_context
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -18,6 +18,8 @@ from emulator.simulate import simulate
 from protocols import registry, shortcut
 
 BATCH = 100
+Work = TypeVar("Work")
+Done = TypeVar("Done")
 THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 
 
@@ -46,10 +48,10 @@ class Outcome:
 
 
 def batches(
-    case: int, protocol: Protocol, inputs: Inputs, truth: float, *, trials: int, seed: int, exact: bool
+    case: int, protocol: Protocol, inputs: Inputs, truth: float, *, trials: int, seed: int, exact: bool, begin: int = 0
 ) -> Iterator[Batch]:
-    """A case cut into pieces of work."""
-    for first in range(0, trials, BATCH):
+    """The trials of a case from `begin` up to `trials`, cut into pieces of work."""
+    for first in range(begin, trials, BATCH):
         yield Batch(
             case=case,
             name=protocol.name,
@@ -84,14 +86,19 @@ def trial(batch: Batch) -> Outcome:
 
 
 def run_all(work: list[Batch], processes: int | None = None) -> Iterator[Outcome]:
-    """Outcomes as they come; with one process everything happens here."""
+    """Outcomes as they come."""
+    yield from spread(trial, work, processes)
+
+
+def spread(task: Callable[[Work], Done], work: Sequence[Work], processes: int | None = None) -> Iterator[Done]:
+    """What a task makes of every piece of work, as it comes; with one process everything happens here."""
     wanted = min(processes or os.cpu_count() or 1, len(work))
     if wanted <= 1:
-        yield from map(trial, work)
+        yield from map(task, work)
         return
     # A fresh interpreter a worker: nothing is inherited, whatever threads this process has.
     with _one_thread_each(), ProcessPoolExecutor(wanted, mp_context=get_context("spawn")) as pool:
-        for done in as_completed([pool.submit(trial, batch) for batch in work]):
+        for done in as_completed([pool.submit(task, piece) for piece in work]):
             yield done.result()
 
 

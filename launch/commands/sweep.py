@@ -22,6 +22,7 @@ from launch.dask import run_on
 from launch.plot import check_plot, draw
 from launch.problem import ProblemFlags, make_problem, problem_options
 from launch.settings import debug_option
+from launch.summary import true_answer
 from launch.sweeps import Batch, Outcome, batches, rmse, run_all
 from protocols import planner
 from protocols.registry import design
@@ -135,17 +136,12 @@ def make_cases(flags: ProblemFlags, seed: int) -> list[Case]:
                         users=problem.users,
                         epsilon=epsilon,
                         inputs=problem.inputs,
-                        truth=_truth(protocol, problem.inputs, problem.truth),
+                        truth=true_answer(protocol, problem.inputs, problem.truth),
                         predicted_rmse=protocol.predicted_rmse(histogram),
                         floor=floor,
                     )
                 )
     return cases
-
-
-def _truth(protocol: Any, inputs: Inputs, statistic: Any) -> float:
-    """What the estimate is compared with: linear queries answer another question than the statistic."""
-    return float(protocol.truth(inputs) if hasattr(protocol, "truth") else statistic())
 
 
 def measure(cases: list[Case], outcomes: Iterator[Outcome], trials: int, quiet: bool) -> list[dict[str, object]]:

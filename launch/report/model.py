@@ -17,6 +17,7 @@ from emulator.witness import Witness
 from launch.report.budget import error_budget
 from launch.report.story import Story
 from launch.report.words import cut
+from launch.summary import true_answer
 from launch.version import release
 from protocols.registry import build
 
@@ -112,6 +113,6 @@ def _with_truth(model: dict[str, Any], conversation: Conversation, witness: Witn
         return model
     model["emulation"] = True
     if model["answer"] is not None and workload is not None and isinstance(conversation.ending, Result):
-        truth = float(workload.exact(witness.inputs))
+        truth = true_answer(conversation.protocol, witness.inputs, lambda: workload.exact(witness.inputs))
         model["answer"] |= {"truth": truth, "error": conversation.ending.estimate - truth}
     return model

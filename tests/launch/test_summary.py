@@ -9,9 +9,14 @@ from emulator.codec import encode
 from emulator.errors import LocalProtocolError, TranscriptError
 from emulator.messages import Message, Reminder, Replies, Result, Setup
 from emulator.simulate import conversation
-from launch.summary import Summary
+from launch.api import coded_problem
+from launch.summary import Summary, true_answer
+from protocols.linear_queries import MatrixMechanism
+from protocols.linear_queries_by_reduction import Reduction
 from protocols.registry import design
+from protocols.workloads.gini import GiniDiversity
 from protocols.workloads.problem import make_workload
+from tests.launch.conftest import Parley
 
 USERS = 50
 
@@ -68,3 +73,32 @@ def test_a_user_who_was_never_seated(messages: list[Message]) -> None:
     moved = dataclasses.replace(stranger, users=stranger.users + USERS)
     with pytest.raises(TranscriptError, match="never seated"):
         summary([*messages, moved])
+
+
+@pytest.mark.parametrize("protocol", ["linear-queries", "linear-queries-by-reduction"])
+def test_linear_queries_are_compared_with_what_they_answer(protocol: str) -> None:
+    asked = coded_problem(np.minimum(np.arange(2000) % 5, 3), "kendall", levels=(2, 2))
+    answer = asked.simulate(epsilon=8.0, protocol=protocol, seed=1)
+    made = design(protocol, asked.workload, epsilon=8.0, users=asked.users)
+    assert isinstance(made, MatrixMechanism | Reduction)
+    assert answer.truth == made.truth(asked.inputs) != asked.truth()
+    assert answer.error is not None
+    assert abs(answer.error) < 6 * answer.predicted_rmse
+
+
+def test_a_run_of_linear_queries_is_too(parley: Parley) -> None:
+    flags = ("--statistic", "kendall", "--levels", "2x2", "--epsilon", 8, "--protocol", "linear-queries")
+    said = parley("run", *flags, "--users", 1000, "--processes", 2, "--seed", 3, "--json", "--quiet")
+    assert said.code == 0, said.err
+    assert abs(said.record["error"]) < 6 * said.record["predicted_rmse"]
+
+
+def test_statistics_are_compared_with_themselves() -> None:
+    made = design("one-round-tuned", GiniDiversity(levels=4), epsilon=1.0, users=USERS)
+    assert true_answer(made, np.arange(USERS) % 4, lambda: 0.25) == 0.25
+
+
+def test_what_was_spoken_is_known_once_the_run_began(messages: list[Message]) -> None:
+    assert summary(messages).protocol.name == "three-round"
+    with pytest.raises(LocalProtocolError, match="did not begin"):
+        _ = Summary().protocol
