@@ -2,15 +2,18 @@
 
 import re
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 
 from emulator.errors import BadInput
+from protocols.workloads.distances import DISTANCES
 from protocols.workloads.domain import Categories, Domain, Interval, Pair, nearest
 from protocols.workloads.statistics import (
     AreaUnderCurve,
     GiniDiversity,
     GiniMeanDifference,
     Kendall,
+    Lipschitz,
     Workload,
     load_kernel,
 )
@@ -19,6 +22,8 @@ SINGLE: dict[str, Callable[..., Workload]] = {
     AreaUnderCurve.name: AreaUnderCurve,
     GiniMeanDifference.name: GiniMeanDifference,
     GiniDiversity.name: GiniDiversity,
+    # Lipschitz losses on [0, 1], each under the name of its distance.
+    **{name: partial(Lipschitz, name) for name in DISTANCES},
 }
 STATISTICS = (Kendall.name, *SINGLE)
 LABELS = ("0", "1")

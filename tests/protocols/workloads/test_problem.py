@@ -8,7 +8,15 @@ import pytest
 from emulator.errors import BadInput
 from protocols.workloads.domain import Categories, Interval, Pair
 from protocols.workloads.problem import make_domain, make_workload
-from protocols.workloads.statistics import AreaUnderCurve, GiniDiversity, GiniMeanDifference, Kendall, Kernel, Workload
+from protocols.workloads.statistics import (
+    AreaUnderCurve,
+    GiniDiversity,
+    GiniMeanDifference,
+    Kendall,
+    Kernel,
+    Lipschitz,
+    Workload,
+)
 
 
 @pytest.mark.parametrize(
@@ -19,6 +27,8 @@ from protocols.workloads.statistics import AreaUnderCurve, GiniDiversity, GiniMe
         ("auc", "32", AreaUnderCurve(levels=32)),
         ("gini-mean-difference", "32", GiniMeanDifference(levels=32)),
         ("gini-diversity", "7", GiniDiversity(levels=7)),
+        ("squared-difference", "9", Lipschitz("squared-difference", levels=9)),
+        ("huber", "9", Lipschitz("huber", levels=9)),
     ],
 )
 def test_statistics_by_name(statistic: str, levels: str, expected: Workload) -> None:
