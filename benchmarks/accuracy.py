@@ -1,40 +1,38 @@
 """Measured against predicted error of every protocol: makes the tables of docs/accuracy.md.
 
     python -m benchmarks.accuracy [--trials 400] [--coverage-runs 1000] [--processes P] [--only sweep,auto] [--write]
+    python -m benchmarks.accuracy --only auto --resume runs/auto.jsonl --write
+    python -m benchmarks.accuracy --check
 
 Without --write the tables are printed; with it each replaces its block in docs/accuracy.md. Runs are those of
 `parley sweep`: the roles' own analyst on tallies drawn by protocols/shortcut.py, except where a table says otherwise.
+--resume keeps every finished problem of the `auto` table in a file, so that an interrupted run can go on; a file is
+good for one version of the protocols. --check reads the tables of the page and says which promises they keep; exit code
+1 if one is broken.
 """
 
 import argparse
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from emulator.errors import BadInput
+from benchmarks.auto import races, render
+from benchmarks.contracts import report
+from benchmarks.grid import SEED, USERS, data, designed, table
 from emulator.protocol import Inputs
 from emulator.randomizer import Floats
 from launch.sweeps import Batch, batches, rmse, run_all
 from protocols import planner, registry
 from protocols.tuned import Tuned
 from protocols.workloads.auc import AreaUnderCurve
-from protocols.workloads.gini import GiniDiversity, GiniMeanDifference
+from protocols.workloads.gini import GiniDiversity
 from protocols.workloads.kendall import Kendall
-from protocols.workloads.kernel import Kernel
-from protocols.workloads.synthetic import draw, names
-from protocols.workloads.workload import Workload
 
 PAGE = Path(__file__).parent.parent / "docs" / "accuracy.md"
-SEED = 1
-USERS = (10_000, 100_000, 1_000_000)
-EPSILONS = (0.5, 1.0, 2.0)
-# With split users three tuned rounds have the law of two: a tie that `auto` breaks by rounds.
-TWINS = ("two-round-tuned", "three-round-tuned")
-BASELINES = ("frequency-grr", "frequency-oue", "frequency-subset", "quantise", "hierarchical")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,29 +41,6 @@ class Trials:
 
     errors: Floats
     coverage: float
-
-
-def random_signs(size: int, seed: int = SEED) -> Kernel:
-    """A symmetric matrix of random signs, the paper's example for the separation."""
-    signs = np.sign(np.random.default_rng(seed).standard_normal((size, size)))
-    return Kernel(np.triu(signs) + np.triu(signs, 1).T)
-
-
-def problems() -> dict[str, Workload]:
-    """The grid on which `auto` is judged."""
-    return {
-        "Kendall 8x8": Kendall(levels=(8, 8)),
-        "Kendall 16x16": Kendall(levels=(16, 16)),
-        "AUC 32": AreaUnderCurve(levels=32),
-        "GMD 64": GiniMeanDifference(levels=64),
-        "diversity 64": GiniDiversity(levels=64),
-        "random signs 64": random_signs(64),
-    }
-
-
-def data(workload: Workload, users: int, kind: str | None = None) -> Inputs:
-    """The default synthetic data of a workload."""
-    return draw(kind or names(workload)[0], workload, users, np.random.default_rng(SEED))
 
 
 def measure(cases: list[tuple[Any, Inputs, float]], trials: int, processes: int | None) -> list[Trials]:
@@ -81,23 +56,6 @@ def measure(cases: list[tuple[Any, Inputs, float]], trials: int, processes: int 
     return [
         Trials(errors=np.concatenate(each), coverage=held / trials) for each, held in zip(errors, covered, strict=True)
     ]
-
-
-def designed(workload: Workload, epsilon: float, users: int) -> dict[str, Any]:
-    """Every protocol that can be used, by name."""
-    found: dict[str, Any] = {}
-    for name in planner.statistics_names():
-        try:
-            found[name] = registry.design(name, workload, epsilon=epsilon, users=users)
-        except BadInput:
-            continue
-    return found
-
-
-def table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """A table in Markdown."""
-    lines = [headings, ["---"] * len(headings), *rows]
-    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
 
 
 def sweep_table(options: argparse.Namespace) -> str:
@@ -159,39 +117,8 @@ def paper_table(options: argparse.Namespace) -> str:
 
 
 def auto_table(options: argparse.Namespace) -> str:
-    """`auto` against the best of all and the best baseline: predicted for the data at hand, and measured."""
-    cases, said, rows = [], [], []
-    for title, workload in problems().items():
-        for epsilon in EPSILONS:
-            for users in USERS:
-                inputs = data(workload, users)
-                histogram = workload.histogram(inputs)
-                every = designed(workload, epsilon, users)
-                chosen = registry.design("auto", workload, epsilon=epsilon, users=users).name
-                expected = {name: protocol.predicted_rmse(histogram) for name, protocol in every.items()}
-                rival = min((name for name in every if name not in (chosen, *TWINS)), key=expected.__getitem__)
-                baseline = min((name for name in every if name in BASELINES), key=expected.__getitem__)
-                truth = workload.exact(inputs)
-                cases += [(every[name], inputs, truth) for name in (chosen, rival, baseline)]
-                regret = expected[chosen] / min(expected.values())
-                said.append((title, f"{epsilon:g}", f"{users:,}", chosen, rival, baseline, f"{regret:.3f}"))
-    found = [rmse(each.errors) for each in measure(cases, options.trials // 2, options.processes)]
-    for number, (title, epsilon_said, users_said, chosen, rival, baseline, regret_said) in enumerate(said):
-        own, other, base = found[3 * number : 3 * number + 3]
-        rows.append(
-            [
-                title,
-                epsilon_said,
-                users_said,
-                chosen,
-                f"{own:.4g}",
-                regret_said,
-                f"{rival} {other:.4g}",
-                f"{baseline} {base:.4g}",
-            ]
-        )
-    headings = ("problem", "epsilon", "users", "auto", "RMSE", "predicted / best", "best other", "best baseline")
-    return table(headings, rows)
+    """`auto` against all it could have chosen."""
+    return render(races(options.trials // 2, options.processes, options.resume))
 
 
 def coverage_table(options: argparse.Namespace) -> str:
@@ -234,8 +161,12 @@ def main() -> None:
     parser.add_argument("--coverage-runs", type=int, default=1000)
     parser.add_argument("--processes", type=int)
     parser.add_argument("--only", default=",".join(TABLES))
+    parser.add_argument("--resume", type=Path)
+    parser.add_argument("--check", action="store_true")
     parser.add_argument("--write", action="store_true")
     options = parser.parse_args()
+    if options.check:
+        raise SystemExit(report(PAGE.read_text()))
     for name in options.only.split(","):
         text = TABLES[name](options)
         print(f"## {name}\n{text}\n", flush=True)

@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from benchmarks.accuracy import data, designed, measure, random_signs, write
+from benchmarks.accuracy import measure, write
+from benchmarks.grid import data, designed, random_signs
 from launch.sweeps import rmse
 from protocols import planner
 

@@ -69,20 +69,23 @@ def trial(batch: Batch) -> Outcome:
     """Run the trials of a batch, one after the other; trial t of a seed is the same whoever runs it."""
     protocol: Any = registry.build(batch.name, batch.parameters)
     counts = np.bincount(batch.inputs, minlength=protocol.inputs).astype(np.int64)
-    errors, covered = [], 0
-    for number in range(batch.first, batch.first + batch.trials):
-        generator = np.random.default_rng([batch.seed, batch.case, number])
-        if batch.exact:
-            # Data are handed out anew each time, so that whoever is asked in a round is a fresh sample.
-            key = key_from_seed(int(generator.integers(2**62)))
-            result = simulate(protocol, generator.permutation(batch.inputs), key)
-            value, low, high = result.estimate, result.low, result.high
-        else:
-            estimate = shortcut.play(protocol, counts, generator)
-            value, (low, high) = estimate.value, estimate.interval95
-        errors.append(value - batch.truth)
-        covered += low <= batch.truth <= high
-    return Outcome(case=batch.case, errors=np.array(errors), covered=covered)
+    numbers = range(batch.first, batch.first + batch.trials)
+    generators = [np.random.default_rng([batch.seed, batch.case, number]) for number in numbers]
+    if batch.exact:
+        found = [_exact(protocol, batch.inputs, generator) for generator in generators]
+    else:
+        estimates = shortcut.play_all(protocol, counts, generators)
+        found = [(estimate.value, *estimate.interval95) for estimate in estimates]
+    covered = sum(low <= batch.truth <= high for _, low, high in found)
+    return Outcome(case=batch.case, errors=np.array([value - batch.truth for value, _, _ in found]), covered=covered)
+
+
+def _exact(protocol: Protocol, inputs: Inputs, generator: np.random.Generator) -> tuple[float, float, float]:
+    """The estimate of the real roles, with its interval."""
+    # Data are handed out anew each time, so that whoever is asked in a round is a fresh sample.
+    key = key_from_seed(int(generator.integers(2**62)))
+    result = simulate(protocol, generator.permutation(inputs), key)
+    return result.estimate, result.low, result.high
 
 
 def run_all(work: list[Batch], processes: int | None = None) -> Iterator[Outcome]:

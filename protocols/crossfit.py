@@ -25,18 +25,19 @@ class Fit:
 
 
 def fit(encoding: Encoding, means: Floats, sizes: Integers | Floats) -> list[Fit]:
-    """One fit for each of a stack of runs: `means` is (runs, folds, length), `sizes` the users of each fold."""
+    """One fit for each of a stack of runs: `means` is (runs, folds, length), `sizes` the users of each fold and run."""
     runs, folds, length = means.shape
-    users = max(1.0, float(sizes.sum()))
-    total = np.einsum("f,rfl->rl", sizes, means)
+    sizes = np.broadcast_to(sizes, (runs, folds))
+    users = np.maximum(1.0, sizes.sum(axis=1, keepdims=True))
+    total = np.einsum("rf,rfl->rl", sizes, means)
     others = np.maximum(users - sizes, 1.0)
-    without = (total[:, None] - sizes[:, None] * means) / others[:, None]
+    without = (total[:, None] - sizes[:, :, None] * means) / others[:, :, None]
     weights = encoding.explain(without.reshape(runs * folds, length))
     points = encoding.target.operator.apply(weights).T.reshape(runs, folds, -1)
     images = encoding.image(means.reshape(runs * folds, length)).reshape(runs, folds, -1)
     shares = sizes / users
-    histograms = np.einsum("f,krf->rk", shares, weights.reshape(-1, runs, folds))
-    return [_one(encoding.target, *each, shares) for each in zip(images, points, histograms, strict=True)]
+    histograms = np.einsum("rf,krf->rk", shares, weights.reshape(-1, runs, folds))
+    return [_one(encoding.target, *each) for each in zip(images, points, histograms, shares, strict=True)]
 
 
 def _one(target: Target, means: Floats, points: Floats, histogram: Floats, shares: Floats) -> Fit:

@@ -31,6 +31,8 @@ class Encoding(ABC):
     """What a user randomises, and what the analyst makes of the mean of the replies."""
 
     kind: ClassVar[str]
+    # How many times as many runs a prediction makes of it: those are cheap whose projection has a closed form.
+    patience: ClassVar[int] = 1
     target: Target
     epsilon: float
 
@@ -132,6 +134,7 @@ class ByCategory(Encoding):
     """The input by subset selection."""
 
     kind: ClassVar[str] = "subset"
+    patience: ClassVar[int] = 8
 
     @cached_property
     def randomizer(self) -> SubsetSelection:

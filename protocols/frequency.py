@@ -73,7 +73,10 @@ class Frequency(NonInteractive):
     def form(self, tally: Tally) -> float:
         """(n h'Mh - mean E[y'My])/(n - 1), all with the estimated histogram; for the AUC (n - 1)/n of that."""
         histogram, present = self.histogram(tally), max(2, tally.replies)
-        pairs = present * float(histogram @ self.apply(histogram)) - float(self._own_pairs @ histogram)
+        # Shares add up to one, their estimates need not: the common part of all users' own pairs is known without them.
+        usual = float(self._own_pairs.mean())
+        own = usual + float((self._own_pairs - usual) @ histogram)
+        pairs = present * float(histogram @ self.apply(histogram)) - own
         return pairs / (present if self._ratio else present - 1)
 
     @cached_property
@@ -92,9 +95,12 @@ class Frequency(NonInteractive):
         return pairs if self._ratio else with_diagonal(self.workload, pairs, tally.replies)
 
     def means(self, tally: Tally) -> dict[str, float]:
+        """n+/n for which p (1 - p), what the area is divided by, has no bias: the noise of p alone makes it smaller."""
         if not self._ratio:
             return {}
-        return {"positive": float(self.workload.linear_queries()["positive"] @ self.histogram(tally))}
+        share = float(self.workload.linear_queries()["positive"] @ self.histogram(tally))
+        spread = min(share * (1 - share) + self.mean_variances(tally.replies)["positive"], 0.25)
+        return {"positive": 0.5 + math.copysign(math.sqrt(0.25 - spread), share - 0.5)}
 
     def mean_variances(self, replies: int) -> dict[str, float]:
         if not self._ratio:

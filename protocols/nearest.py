@@ -4,6 +4,8 @@ The tuned protocols take any point near the projection (it only has to be indepe
 with), so a duality gap of 3e-5 of |A|^2 is plenty, and all points share each pass over A.
 """
 
+from functools import lru_cache
+
 import numpy as np
 
 from emulator.randomizer import Floats
@@ -32,6 +34,7 @@ def nearest_probabilities(values: Floats) -> Floats:
     return np.asarray(np.maximum(values - threshold, 0.0))
 
 
+@lru_cache(maxsize=8)
 def curvature(factor: Factor) -> float:
     """An upper estimate of the largest eigenvalue of A'A, by thirty powers and a margin."""
     vector = 1.0 + np.cos(np.arange(factor.inputs))
@@ -48,13 +51,20 @@ def simplex_weights(factor: Factor, points: Floats, tolerance: float = TOLERANCE
     """For each row y of `points`, weights h in the simplex with A h nearest to y: an (inputs, points) matrix."""
     targets = np.ascontiguousarray(points.T)
     steepest = curvature(factor)
-    weights = np.full((factor.inputs, targets.shape[1]), 1.0 / factor.inputs)
-    ahead, momentum = weights, np.ones(targets.shape[1])
+    found = np.full((factor.inputs, targets.shape[1]), 1.0 / factor.inputs)
+    weights = ahead = found.copy()
+    momentum, left = np.ones(targets.shape[1]), np.arange(targets.shape[1])
     goal = tolerance * factor.radius**2
     for count in range(passes):
+        if count % 10 == 9:
+            # Points that are near enough leave; the others go on without them.
+            near = _gaps(factor, targets, weights) <= goal
+            found[:, left[near]] = weights[:, near]
+            if near.all():
+                return found
+            left, momentum = left[~near], momentum[~near]
+            targets, weights, ahead = targets[:, ~near], weights[:, ~near], ahead[:, ~near]
         gradient = factor.transpose_apply(factor.apply(ahead) - targets)
-        if count % 10 == 9 and _largest_gap(factor, targets, weights) <= goal:
-            break
         following = nearest_probabilities(ahead - gradient / steepest)
         # Momentum restarts where it points uphill, column by column.
         uphill = np.einsum("kp,kp->p", ahead - following, following - weights) > 0
@@ -62,10 +72,27 @@ def simplex_weights(factor: Factor, points: Floats, tolerance: float = TOLERANCE
         after = (1 + np.sqrt(1 + 4 * momentum**2)) / 2
         ahead = following + (momentum - 1) / after * (following - weights)
         weights, momentum = following, after
-    return weights
+    found[:, left] = weights
+    return found
 
 
-def _largest_gap(factor: Factor, targets: Floats, weights: Floats) -> float:
+def calmed(factor: Factor, weights: Floats, energy: float) -> Floats:
+    """The mix of `weights` and equal shares with |A h|^2 = `energy`, or as near to it as there is.
+
+    A histogram explained from a noisy mean is as uneven as its noise, so |A h|^2 is too large; an estimate of |A h|^2
+    itself has no such bias.
+    """
+    even = np.full(len(weights), 1.0 / len(weights))
+    image, step = factor.apply(weights), factor.apply(even - weights)
+    square, slope, excess = float(step @ step), float(image @ step), float(image @ image) - energy
+    if excess <= 0 or slope >= 0 or square == 0:
+        return weights
+    # The smaller root of |image + s step|^2 = energy; the lowest point where there is none.
+    share = (-slope - np.sqrt(max(slope**2 - square * excess, 0.0))) / square
+    return np.asarray(weights + min(share, 1.0) * (even - weights))
+
+
+def _gaps(factor: Factor, targets: Floats, weights: Floats) -> Floats:
+    """How far each point may be from the nearest one: a duality gap."""
     gradient = factor.transpose_apply(factor.apply(weights) - targets)
-    gaps = np.einsum("kp,kp->p", gradient, weights) - gradient.min(axis=0)
-    return float(gaps.max(initial=0.0))
+    return np.asarray(np.einsum("kp,kp->p", gradient, weights) - gradient.min(axis=0))

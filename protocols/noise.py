@@ -28,6 +28,11 @@ class VectorNoise:
         """E|Y - x|^2 for an input of the largest norm."""
         return self.isotropic * self.dimension + self.lean * self.radius**2
 
+    def squared_length(self, mean: Floats, replies: int) -> float:
+        """An estimate of |x|^2 from the mean of so many noisy vectors, between 0 and the largest there is."""
+        square = float(mean @ mean) - self.trace / replies
+        return float(np.clip(square, 0.0, self.radius**2))
+
     def along(self, direction: Floats, products: Floats, histogram: Floats) -> float:
         """The variance of <Y, v> for a user drawn from the histogram; products are <A e_x, v> for all x."""
         return self.isotropic * float(direction @ direction) + self.lean * float(histogram @ products**2)
@@ -74,5 +79,4 @@ class FormNoise:
 
     def energy(self, mean: Floats, replies: int) -> float:
         """An estimate of |Lh|^2 from the mean of noisy vectors, between 0 and C^2."""
-        square = float(mean @ mean) - self.noise.trace / replies
-        return float(np.clip(square, 0.0, self.factors.radius**2))
+        return min(self.noise.squared_length(mean, replies), self.factors.radius**2)

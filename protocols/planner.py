@@ -25,6 +25,8 @@ from protocols.workloads.workload import Workload
 
 # The paper's own constants are for comparison with its theorems; `auto` picks among tuned forms and baselines.
 VERBATIM = ("one-round", "two-round", "two-round-black-box", "three-round")
+# Three tuned rounds are not asked: with split users their estimates have the law of two, so two win every tie.
+NOT_ASKED = (*VERBATIM, ThreeRoundTuned.name)
 # A further round or more bytes are worth it only if they lower the error by so much.
 WORTH = 1.02
 AUTO = "auto"
@@ -81,15 +83,17 @@ def plan(
 
 
 def choose(workload: Workload, epsilon: float, users: int, histogram: Floats | None = None) -> Protocol:
-    """The best of the tuned protocols and baselines; of nearly equal ones the one with fewer rounds and bytes.
+    """The best of the tuned protocols and baselines."""
+    tried = [name for name in statistics_names() if name not in NOT_ASKED]
+    return pick(plan(workload, epsilon, users, histogram, tried)).protocol
 
-    Three tuned rounds are not asked: with split users their estimates have the law of two, so two win every tie.
-    """
-    tried = [name for name in statistics_names() if name not in (*VERBATIM, ThreeRoundTuned.name)]
-    options = plan(workload, epsilon, users, histogram, tried)
-    enough = WORTH * options[0].predicted_rmse
-    good = [option for option in options if option.predicted_rmse <= enough]
-    return min(good, key=lambda option: (option.rounds, option.bytes_up + option.bytes_down)).protocol
+
+def pick(options: list[Option]) -> Option:
+    """What `auto` takes of a plan: the best, and of nearly equal ones the one with fewer rounds and bytes."""
+    asked = [option for option in options if option.name not in NOT_ASKED]
+    enough = WORTH * asked[0].predicted_rmse
+    good = [option for option in asked if option.predicted_rmse <= enough]
+    return min(good, key=lambda option: (option.rounds, option.bytes_up + option.bytes_down))
 
 
 def bounds(workload: Workload, epsilon: float, users: int, histogram: Floats | None = None) -> Bounds:

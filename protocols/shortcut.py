@@ -4,6 +4,7 @@ An analyst sees nothing of a round but its tally, and a tally is a sum over user
 is drawn directly; everything the analyst does with it is the protocol's own code.
 
 - which users speak: their counts by input are multivariate hypergeometric, as for a random salt;
+- which level of a tree a user draws: multinomial by input (exact);
 - one bit: the ones among the users of an input are binomial (exact);
 - randomized response, unary encoding: multinomial and binomial by input (exact);
 - sums through a shuffler: Skellam (exact);
@@ -14,6 +15,7 @@ is drawn directly; everything the analyst does with it is the protocol's own cod
 A round of any other kind is answered by its own `respond` for every user.
 """
 
+from collections.abc import Sequence
 from functools import singledispatch
 
 import numpy as np
@@ -22,6 +24,7 @@ from emulator.errors import LocalProtocolError
 from emulator.protocol import Broadcast, Estimate, Protocol, Round, Tally
 from emulator.randomizer import Array, Floats, Integers, Randomizer
 from protocols.frequency import subset_support
+from protocols.hierarchical import Level
 from protocols.noise import noise_of
 from protocols.one_round_tuned import One
 from protocols.randomizers.directional import Directional
@@ -51,6 +54,26 @@ def play(protocol: Protocol, counts: Integers, generator: np.random.Generator) -
     if not isinstance(conclusion, Estimate):
         raise LocalProtocolError(f"{protocol.name} ended without an estimate")
     return conclusion
+
+
+def play_all(protocol: Protocol, counts: Integers, generators: Sequence[np.random.Generator]) -> list[Estimate]:
+    """A run for each generator; where the analyst's work can be shared, the runs of a tuned protocol share it."""
+    if not isinstance(protocol, Tuned):
+        return [play(protocol, counts, generator) for generator in generators]
+    speaking = [speakers(protocol, counts, generator) for generator in generators]
+    vectors = [
+        tuple(({}, tally(step, {}, group, generator)) for step, group in zip(protocol.vectors, groups, strict=False))
+        for groups, generator in zip(speaking, generators, strict=True)
+    ]
+    found = []
+    for heard, public, groups, generator in zip(
+        vectors, protocol.questions(vectors), speaking, generators, strict=True
+    ):
+        last = (public, tally(protocol.scalars, public, groups[-1], generator))
+        estimate = protocol.conclude((*heard, last))
+        assert isinstance(estimate, Estimate)
+        found.append(estimate)
+    return found
 
 
 def speakers(protocol: Protocol, counts: Integers, generator: np.random.Generator) -> list[Integers]:
@@ -107,6 +130,17 @@ def _(step: One, public: Broadcast, counts: Integers, generator: np.random.Gener
     own = noise.isotropic * signs.sum() + (noise.lean + 1) * (columns**2 @ signs)
     squares = np.array(round(float(counts @ own) / vector.quadratic_unit), dtype=np.int64)
     return Tally(int(counts.sum()), {"vector": total(vector, columns, counts, generator), "squares": squares})
+
+
+@tally.register
+def _(step: Level, public: Broadcast, counts: Integers, generator: np.random.Generator) -> Tally:
+    """Levels share out the users of each input; every level has its own oracle."""
+    protocol = step.protocol
+    drawn = generator.multinomial(counts, np.full(protocol.depth, 1 / protocol.depth)).T
+    sums: dict[str, Integers] = {"replies": drawn.sum(axis=1).astype(np.int64)}
+    for number, (level, category, held) in enumerate(zip(protocol.levels, protocol.categories, drawn, strict=True), 1):
+        sums[f"level-{number}"] = total(level.oracle, category, held, generator)
+    return Tally(int(counts.sum()), sums)
 
 
 @tally.register
@@ -177,7 +211,7 @@ def _(randomizer: OptimisedUnaryEncoding, values: Array, counts: Integers, gener
 def _(randomizer: SubsetSelection, values: Array, counts: Integers, generator: np.random.Generator) -> Integers:
     counts = _by_category(randomizer, values, counts)
     users = int(counts.sum())
-    share = counts / users
+    share = counts / max(1, users)
     diagonal, mixing = subset_support(randomizer).covariance(share)
     basis = np.stack([np.ones(len(counts)), share], axis=1)
     covariance = (np.diag(diagonal) + basis @ mixing @ basis.T) * users / randomizer.unit**2

@@ -21,6 +21,7 @@ from protocols.factors import infinity_norm
 from protocols.nearest import quick
 from protocols.pairwise import Pairwise, common
 from protocols.parameters import count
+from protocols.prediction import public_guesses
 from protocols.projection import project_l1, projection_error
 from protocols.randomizers.codebook import Codebook
 from protocols.randomizers.grid_laplace import GridLaplace
@@ -33,6 +34,7 @@ ROUNDING = 1e-9
 TOLERANCE = 1e-6
 CANDIDATES = 16
 RUNS = 6
+FEW = 2
 SEED = 20
 
 
@@ -128,11 +130,15 @@ class ThreeRound(Pairwise):
         if len(heard) == 2:
             return {"mu": heard[1][0]["mu"], "mean": self.second.mean(heard[1][1], "left")}
         form = float(self.second.mean(heard[1][1], "inner") + self.third.mean(heard[2][1], "outer"))
-        return self.finish(form, heard)
+        replies = tuple(max(1, tally.replies) for _, tally in heard)
+        return self.finish(form, heard, self._variance(replies, self._usual_loss(replies[0])))
 
     def form_variance(self, replies: tuple[int, ...], histogram: Floats | None = None) -> float:
         """Predicted MSE of the form: kappa, z, and <Z, Rh - mu>."""
         lost = self._worst_loss(replies[0]) if histogram is None else self._loss(histogram, replies[0])
+        return self._variance(replies, lost)
+
+    def _variance(self, replies: tuple[int, ...], lost: float) -> float:
         return (
             self.second.scalar.variance / replies[1]
             + self.third.scalar.variance / replies[2]
@@ -143,10 +149,19 @@ class ThreeRound(Pairwise):
         """Theorem proj's bound on E|Rh - mu|^2."""
         return projection_error(self.factors.right, self.vector.variance / replies)
 
-    def _loss(self, histogram: Floats, replies: int) -> float:
+    def _usual_loss(self, replies: int) -> float:
+        """The same for a public guess of the histogram, on which it depends little; dropout as in the bound."""
+        return self._guessed_loss * self._worst_loss(replies) / self._worst_loss(self.users)
+
+    @cached_property
+    def _guessed_loss(self) -> float:
+        # Next to kappa and z the loss is small, and users wait for the analyst: a rough one will do.
+        return self._loss(public_guesses(self.workload)[0], self.users, runs=FEW)
+
+    def _loss(self, histogram: Floats, replies: int, runs: int = RUNS) -> float:
         """E|Rh - mu|^2 for this histogram, by a few projections of simulated means; the seed is fixed."""
         generator, centre = np.random.default_rng(SEED), self.right.apply(histogram)
-        noise = np.sqrt(self.vector.variance / replies) * generator.standard_normal((RUNS, self.factors.rows))
+        noise = np.sqrt(self.vector.variance / replies) * generator.standard_normal((runs, self.factors.rows))
         points = [project_l1(self.right, centre + each, tolerance=TOLERANCE).point for each in noise]
         return float(np.mean([np.sum((point - centre) ** 2) for point in points]))
 

@@ -9,7 +9,7 @@ each user finds its exact range over all k inputs itself: privacy needs nothing 
 Where users are split, no user meets itself: the mean over all splits is the U-statistic itself, for any diagonal.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
 from typing import Any, ClassVar, Self, TypeVar
@@ -21,7 +21,7 @@ from emulator.protocol import Broadcast, Estimate, Interaction, Protocol, Round,
 from emulator.randomizer import Floats
 from protocols import prediction
 from protocols.approximation import Approximation, exact, read_signed, signed_parameters, single
-from protocols.crossfit import Fit, fit
+from protocols.crossfit import fit
 from protocols.encoding import ByCategory, ByVector, Encoding
 from protocols.factorization.model import signed
 from protocols.factorization.shift import best_shift
@@ -195,16 +195,20 @@ class Tuned(Pairwise):
         if len(heard) < self.vector_rounds:
             return {}
         if len(heard) == self.vector_rounds:
-            return self.scalars.question(self._fit(heard))
+            return self.questions([heard])[0]
         public, tally = heard[-1]
         found = self.scalars.answer(public, tally)
         variance = found.variance + self._doubt(heard, found.slope) + self._dropout_variance(self._replies(heard))
         return interval(found.value, variance**0.5, {"form": found.form, "ratio": found.ratio})
 
-    def _fit(self, heard: tuple[tuple[Broadcast, Tally], ...]) -> Fit:
-        folds = [step.fold_means(tally) for step, (_, tally) in zip(self.vectors, heard, strict=True)]
-        means = np.concatenate([each for each, _ in folds])
-        return fit(self.encoding_of(0), means[None], np.concatenate([sizes for _, sizes in folds]))[0]
+    def questions(self, runs: Sequence[tuple[tuple[Broadcast, Tally], ...]]) -> list[Broadcast]:
+        """What is asked after the vectors, for many runs at once: their projections share each pass over A."""
+        folds = [
+            [step.fold_means(tally) for step, (_, tally) in zip(self.vectors, heard, strict=True)] for heard in runs
+        ]
+        means = np.stack([np.concatenate([each for each, _ in run]) for run in folds])
+        sizes = np.stack([np.concatenate([size for _, size in run]) for run in folds])
+        return [self.scalars.question(found) for found in fit(self.encoding_of(0), means, sizes)]
 
     def _replies(self, heard: tuple[tuple[Broadcast, Tally], ...]) -> tuple[int, ...]:
         return tuple(max(1, tally.replies) for _, tally in heard)

@@ -17,7 +17,7 @@ from emulator.randomizer import Floats, Shape
 from protocols.approximation import Approximation, approximation_parameters, double, exact, read_approximation
 from protocols.factorization.model import Factorization
 from protocols.factorization.operator import Factor
-from protocols.nearest import quick, simplex_weights
+from protocols.nearest import calmed, quick, simplex_weights
 from protocols.noise import noise_of
 from protocols.pairwise import Pairwise, common
 from protocols.parameters import count
@@ -111,10 +111,11 @@ class TwoRound(Pairwise):
             return {"mean": self.first.mean(heard[0][1], "left")}
         public, tally = heard[1]
         form = float(self.second.mean(tally, "inner", public))
+        vectors = max(1, heard[0][1].replies)
         explained = simplex_weights(self.left, public["mean"][None])[:, 0]
+        likely = calmed(self.left, explained, noise_of(self.vector).squared_length(public["mean"], vectors))
         kappa = self.second.scalar(public).variance / max(1, tally.replies)
-        seen = kappa + self._first_variance(explained, max(1, heard[0][1].replies))
-        return self.finish(form, heard, seen)
+        return self.finish(form, heard, kappa + self._first_variance(likely, vectors))
 
     def _first_variance(self, histogram: Floats, replies: int) -> float:
         """The variance of <Z^L, Rh>."""

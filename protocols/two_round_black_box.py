@@ -19,7 +19,7 @@ from emulator.protocol import Broadcast, Estimate, Inputs, Interaction, Round, T
 from emulator.randomizer import Floats, Shape
 from protocols.factorization.operator import Dense, Factor
 from protocols.linear_queries import MatrixMechanism
-from protocols.nearest import quick, simplex_weights
+from protocols.nearest import calmed, quick, simplex_weights
 from protocols.pairwise import Pairwise, common
 from protocols.parameters import mapping
 from protocols.randomizers.grid_laplace import GridLaplace
@@ -105,8 +105,10 @@ class TwoRoundBlackBox(Pairwise):
             return {"answers": np.clip(self.oracle.answers(heard[0][1]), -self.norm, self.norm)}
         form = float(self.second.mean(heard[1][1], "own"))
         replies = tuple(max(1, tally.replies) for _, tally in heard)
+        mean = self.oracle.step.mean(heard[0][1], "vector")
         explained = simplex_weights(self._matrix, heard[1][0]["answers"][None])[:, 0]
-        return self.finish(form - self.workload.shift, heard, self.form_variance(replies, explained))
+        likely = calmed(self._factors[1], explained, self.oracle.noise.squared_length(mean, replies[0]))
+        return self.finish(form - self.workload.shift, heard, self.form_variance(replies, likely))
 
     @cached_property
     def _matrix(self) -> Factor:

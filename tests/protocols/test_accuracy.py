@@ -2,12 +2,13 @@
 
 import math
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
-from scipy.stats import norm
+from scipy.stats import binom, norm
 
-from benchmarks.accuracy import data, designed, problems, random_signs
+from benchmarks.grid import data, designed, problems, random_signs
 from benchmarks.separation import curves, separations
 from protocols import planner, registry, shortcut
 from protocols.tuned import Tuned
@@ -76,9 +77,29 @@ def test_intervals_hold_the_truth(name: str, workload: Workload) -> None:
     inputs, generator = data(workload, 20_000), np.random.default_rng(4)
     counts, truth = workload.counts(inputs), workload.exact(inputs)
     found = [shortcut.play(protocol, counts, generator).interval95 for _ in range(RUNS)]
-    share = np.mean([low <= truth <= high for low, high in found])
-    slack = float(norm.isf(ALPHA / 2)) * math.sqrt(0.95 * 0.05 / RUNS)
-    assert 0.93 - slack <= share <= min(0.97 + slack, 1 - 1 / RUNS), f"{share} of {RUNS}, slack {slack}"
+    held = sum(low <= truth <= high for low, high in found)
+    least, most = binom.ppf(ALPHA / 2, RUNS, 0.93), binom.isf(ALPHA / 2, RUNS, 0.97)
+    assert least <= held <= most, f"{held} of {RUNS}, should be {least} to {most}"
+
+
+SEEN = [
+    ("two-round", AreaUnderCurve(levels=32)),
+    ("two-round", Kendall(levels=(4, 4))),
+    ("two-round-black-box", AreaUnderCurve(levels=16)),
+    ("two-round-black-box", Kendall(levels=(4, 4))),
+]
+
+
+@pytest.mark.parametrize(("name", "workload"), SEEN, ids=[f"{name}-{each.name}" for name, each in SEEN])
+def test_intervals_are_as_wide_as_the_error_is_large(name: str, workload: Workload) -> None:
+    """The variance behind an interval is, on average, the predicted one: noise does not make it wider."""
+    protocol: Any = registry.design(name, workload, epsilon=1.0, users=20_000)
+    counts, generator = workload.counts(data(workload, 20_000)), np.random.default_rng(6)
+    seen = np.array([shortcut.play(protocol, counts, generator).predicted_rmse ** 2 for _ in range(60)])
+    ratio = seen / protocol.predicted_rmse(counts / 20_000) ** 2
+    error = float(ratio.std() / math.sqrt(len(ratio)))
+    # A tenth is what the estimate of |Ah|^2, which cannot be negative, may add.
+    assert abs(ratio.mean() - 1) <= 0.1 + float(norm.isf(ALPHA / 2)) * error, f"{ratio.mean()} +- {error}"
 
 
 def test_interaction_beats_every_single_round_on_random_signs() -> None:

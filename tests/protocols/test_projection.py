@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from emulator.errors import BadInput
 from protocols.factorization.closed_forms import auc, gini_mean_difference, kendall
 from protocols.factorization.operator import Dense, Factor
+from protocols.nearest import calmed
 from protocols.projection import Projection, nearest_in_l1_ball, nearest_in_simplex, project_l1, project_simplex
 
 PROJECTIONS = {"simplex": project_simplex, "l1": project_l1}
@@ -130,3 +131,16 @@ def test_bad_points_are_refused(name: str) -> None:
         PROJECTIONS[name](factor, np.array([1.0, np.nan, 0.0]))
     with pytest.raises(BadInput, match="tolerance"):
         PROJECTIONS[name](factor, np.ones(3), 0.0)
+
+
+@pytest.mark.parametrize("energy", [0.0, 0.2, 0.5, 2.0])
+def test_calmed_weights_have_the_energy_asked_for(energy: float) -> None:
+    factor = Dense(np.random.default_rng(2).standard_normal((6, 5)))
+    weights = np.array([0.7, 0.3, 0.0, 0.0, 0.0])
+    own = float(np.sum(factor.apply(weights) ** 2))
+    found = calmed(factor, weights, energy * own)
+    assert found.min() >= 0
+    assert found.sum() == pytest.approx(1)
+    reached = float(np.sum(factor.apply(found) ** 2))
+    path = [np.sum(factor.apply(weights + share * (0.2 - weights)) ** 2) for share in np.linspace(0, 1, 2001)]
+    assert reached == pytest.approx(min(max(energy * own, min(path)), own), rel=1e-4)
