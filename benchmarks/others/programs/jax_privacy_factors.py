@@ -19,7 +19,7 @@ from jax_privacy.matrix_factorization import dense
 POWER = 256
 STEPS = 20_000
 # Without an improvement by a millionth in so many steps it has stopped.
-PATIENCE, LEAST = 1_000, 1e-6
+PATIENCE, LEAST = 300, 1e-6
 
 
 def power_mean(errors: jax.Array) -> jax.Array:
