@@ -32,6 +32,7 @@ from emulator.errors import ParleyError
 from emulator.messages import Event, Message, Replies, Result
 from emulator.replay import replay_users
 from emulator.simulate import conversation
+from emulator.simulate_shuffled import shuffled_conversation
 from emulator.sockets import connect_reporter
 from emulator.transcript import TranscriptReader
 from emulator.transport import SendTimeout
@@ -132,7 +133,8 @@ def judge(outcome: Outcome, folder: Path) -> None:
         if not report.ok:
             outcome.wrong.append(f"the audit fails: {report.record()}")
         if not outcome.scene.doomed and found.protocol is not None:
-            expected = [said for _, said in conversation(found.protocol, witness.inputs, witness.key)]
+            through = shuffled_conversation if found.protocol.claim.trusts == "shuffler" else conversation
+            expected = [said for _, said in through(found.protocol, witness.inputs, witness.key)]
             outcome.lost = spoken(expected) - spoken(messages)
             if outcome.lost or estimates(messages) != estimates(expected):
                 outcome.wrong.append(f"{outcome.lost} replies lost, or another estimate than in memory")

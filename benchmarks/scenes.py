@@ -9,11 +9,13 @@ from typing import Any
 
 import numpy as np
 
+from emulator.board import ANALYST_NAME, BOARD_NAME
 from emulator.codec import encode
 from emulator.conditions import LINK_KINDS
 from emulator.errors import BadInput
 from emulator.messages import Abort, Announce, Event, Message, Ready, Result
-from protocols.registry import design, names
+from emulator.shuffler import SHUFFLER_NAME
+from protocols.registry import design, lookup, names, needs_shuffler
 from protocols.workloads.problem import make_workload
 
 PROBLEMS = (("kendall", "3x3"), ("gini-diversity", "4"), ("gini-mean-difference", "4"), ("auc", "4"))
@@ -49,14 +51,13 @@ class Scene:
 
 
 def speakable() -> list[Choice]:
-    """Every protocol that trusts nobody, with every problem it takes."""
+    """Every protocol, with every problem it takes."""
     found = []
-    for name in names():
+    for name in names("shuffler"):
         for problem in PROBLEMS:
             with suppress(BadInput):
-                protocol = design(name, make_workload(*problem, None), epsilon=2.0, users=60)
-                if protocol.claim.trusts == "nobody":
-                    found.append((name, problem))
+                design(name, make_workload(*problem, None), epsilon=2.0, users=60)
+                found.append((name, problem))
     return found
 
 
@@ -67,8 +68,10 @@ def make_scene(seed: int, choices: list[Choice]) -> Scene:
     processes = int(generator.integers(2, 6))
     kinds = generator.choice(LINK_KINDS, size=int(generator.integers(2, 5)), replace=False)
     rules = [link_rule(str(kind), generator) for kind in kinds]
+    middle = [SHUFFLER_NAME] if needs_shuffler(lookup(protocol)) else []
+    victims = [BOARD_NAME, ANALYST_NAME, *middle, *(f"node-{number}" for number in range(processes))]
     for _ in range(int(generator.integers(1, 4))):
-        rules.append(process_rule(processes, generator))
+        rules.append(process_rule(victims, generator))
     doomed = bool(generator.random() < 0.1)
     if doomed:
         rules.append({"kind": "kill", "nodes": "node-0", "rounds": [1], "restart": False})
@@ -103,10 +106,9 @@ def link_rule(kind: str, generator: np.random.Generator) -> dict[str, Any]:
     return rule
 
 
-def process_rule(processes: int, generator: np.random.Generator) -> dict[str, Any]:
+def process_rule(victims: list[str], generator: np.random.Generator) -> dict[str, Any]:
     """A rule of a process: anybody, at some time or in some round."""
     kind = str(generator.choice(PROCESS_FAULTS, p=[0.25, 0.6, 0.15]))
-    victims = ["board", "analyst", *(f"node-{number}" for number in range(processes))]
     rule: dict[str, Any] = {"kind": kind, "nodes": str(generator.choice(victims))}
     rule |= {"seconds": round(float(generator.uniform(0.0, 1.0)), 2)}
     if kind != "late" and generator.random() < 0.6:
