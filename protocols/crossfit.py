@@ -27,17 +27,17 @@ class Fit:
 def fit(encoding: Encoding, means: Floats, sizes: Integers | Floats) -> list[Fit]:
     """One fit for each of a stack of runs: `means` is (runs, folds, length), `sizes` the users of each fold and run."""
     runs, folds, length = means.shape
-    sizes = np.broadcast_to(sizes, (runs, folds))
-    users = np.maximum(1.0, sizes.sum(axis=1, keepdims=True))
-    total = np.einsum("rf,rfl->rl", sizes, means)
-    others = np.maximum(users - sizes, 1.0)
-    without = (total[:, None] - sizes[:, :, None] * means) / others[:, :, None]
+    each = np.broadcast_to(np.asarray(sizes, dtype=np.float64), (runs, folds))
+    users = np.maximum(1.0, each.sum(axis=1, keepdims=True))
+    total = np.einsum("rf,rfl->rl", each, means)
+    others = np.maximum(users - each, 1.0)
+    without = (total[:, None] - each[:, :, None] * means) / others[:, :, None]
     weights = encoding.explain(without.reshape(runs * folds, length))
     points = encoding.target.operator.apply(weights).T.reshape(runs, folds, -1)
     images = encoding.image(means.reshape(runs * folds, length)).reshape(runs, folds, -1)
-    shares = sizes / users
+    shares = each / users
     histograms = np.einsum("rf,krf->rk", shares, weights.reshape(-1, runs, folds))
-    return [_one(encoding.target, *each) for each in zip(images, points, histograms, shares, strict=True)]
+    return [_one(encoding.target, *run) for run in zip(images, points, histograms, shares, strict=True)]
 
 
 def _one(target: Target, means: Floats, points: Floats, histogram: Floats, shares: Floats) -> Fit:

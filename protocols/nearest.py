@@ -56,9 +56,8 @@ def simplex_weights(factor: Factor, points: Floats, tolerance: float = TOLERANCE
     momentum, left = np.ones(targets.shape[1]), np.arange(targets.shape[1])
     goal = tolerance * factor.radius**2
     for count in range(passes):
-        if count % 10 == 9:
-            # Points that are near enough leave; the others go on without them.
-            near = _gaps(factor, targets, weights) <= goal
+        # Points that are near enough leave; the others go on without them.
+        if count % 10 == 9 and (near := _gaps(factor, targets, weights) <= goal).any():
             found[:, left[near]] = weights[:, near]
             if near.all():
                 return found

@@ -61,7 +61,7 @@ def play_all(protocol: Protocol, counts: Integers, generators: Sequence[np.rando
     if not isinstance(protocol, Tuned):
         return [play(protocol, counts, generator) for generator in generators]
     speaking = [speakers(protocol, counts, generator) for generator in generators]
-    vectors = [
+    vectors: list[tuple[tuple[Broadcast, Tally], ...]] = [
         tuple(({}, tally(step, {}, group, generator)) for step, group in zip(protocol.vectors, groups, strict=False))
         for groups, generator in zip(speaking, generators, strict=True)
     ]
