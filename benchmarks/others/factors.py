@@ -24,7 +24,7 @@ from protocols.factorization.model import balanced
 
 MATRIX = "random signs"
 JAX_PRIVACY = ("jax-privacy==2.0.0", "jax==0.10.2", "jaxlib==0.10.2", "numpy==2.4.6")
-JAX_LIMIT = 60.0
+JAX_LIMIT = 40.0
 # Both bounds of what is compared with are much closer than the gap that is asked for.
 CLOSE = GAP / 20
 STEPS = 40
@@ -48,8 +48,8 @@ class Reached:
         return self.upper / self.lower - 1
 
     def row(self) -> Row:
-        reached = f"{self.gap:.1e}" + ("" if self.gap <= GAP * (1 + 1e-6) else ", and no better")
-        return (self.size, self.who, self.objective, self.seconds, self.lower, self.upper, reached)
+        reached = f"{self.gap:.1e}" + ("" if self.gap <= GAP * (1 + 1e-6) else ", not reached")
+        return (self.size, self.who, self.objective, self.seconds, f"{self.lower:.5g}", f"{self.upper:.5g}", reached)
 
 
 def ours(size: int, way: str) -> list[Reached]:

@@ -139,7 +139,7 @@ def test_factors_of_others_are_certified_afresh() -> None:
         factors.Reached(size=12, who="x", objective="max", seconds=1.0, lower=1.0, upper=upper).row()[-1]
         for upper in (1.0005, 1.02)
     )
-    assert (good, bad) == ("5.0e-04", "2.0e-02, and no better")
+    assert (good, bad) == ("5.0e-04", "2.0e-02, not reached")
 
 
 def test_fixed_point_in_a_process_of_its_own() -> None:

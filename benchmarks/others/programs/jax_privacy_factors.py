@@ -46,7 +46,7 @@ class Watch:
         if error < self.best * (1 - LEAST):
             self.best, self.improved = error, step.step
         self.looking += time.perf_counter() - now
-        return error <= self.target or self.seconds > self.limit or step.step - self.improved > PATIENCE
+        return error <= self.target or now - self.began > self.limit or step.step - self.improved > PATIENCE
 
     def error(self, gram: np.ndarray) -> float:
         rows = np.sum(self.matrix * np.linalg.solve(gram, self.matrix.T).T, axis=1)
