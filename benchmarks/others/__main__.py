@@ -1,6 +1,6 @@
 """Parley beside others, in one run.
 
-    python -m benchmarks.others [--only flower,mpyc,histograms,factors] [--environments FOLDER] [--write]
+    python -m benchmarks.others [--only flower,mpyc,histograms,factors,factors-one-core] [--write]
 
 Others' packages are installed, at pinned versions and from the index that pip is configured for, into environments
 that are thrown away at the end; with --environments they are kept there for the next time. Each program has a time
@@ -25,7 +25,9 @@ def numbers(text: str) -> list[int]:
 
 
 @click.command()
-@click.option("--only", default="flower,mpyc,histograms,factors", show_default=True, help="Which tables.")
+@click.option(
+    "--only", default="flower,mpyc,histograms,factors,factors-one-core", show_default=True, help="Which tables."
+)
 @click.option("--flower", default="100,1000", show_default=True, help="Clients of Flower.")
 @click.option("--mpyc", default="10,25,50", show_default=True, help="Parties of MPyC.")
 @click.option("--users", default=100_000, show_default=True, help="Users whose histogram is made.")
@@ -50,6 +52,7 @@ def main(
         "mpyc": lambda: sums.beside_mpyc(numbers(mpyc), kept),
         "histograms": lambda: histograms.measure(users, trials, ("GRR", "OUE", "SS"), kept),
         "factors": lambda: factors.measure(numbers(sizes), kept),
+        "factors-one-core": lambda: factors.measure(numbers(sizes), kept, cores=1),
     }
     wanted = only.split(",")
     if unknown := [each for each in wanted if each not in parts]:
@@ -64,7 +67,7 @@ def main(
 
 def shown(name: str, part: Part, load: float) -> str:
     """The table, and where it was taken."""
-    packages = ("scipy", "cvxpy", "scs") if name == "factors" else ()
+    packages = ("scipy", "cvxpy", "scs") if name.startswith("factors") else ()
     said = machine(f"python -m benchmarks.others --only {name} --write", load, *packages)
     with_others = said.replace("; load", f"; {', '.join(part.versions) or 'none of the others'}; load")
     return f"{table(part.heads, part.rows)}\n\n{with_others}"

@@ -4,10 +4,12 @@
 
 The error is that of the factorization W = BC: the largest column norm of C times the largest (`max`, `smooth`) or the
 root mean square (`mean`) row norm of B. `max` hands jnp.max to the optimizer, `smooth` a power mean in its place.
-Writes C and prints {"seconds", "steps", "error"}; looking at the error is not counted, compiling is.
+Writes C and prints {"seconds", "steps", "error"}; looking at the error is not counted, compiling is, because every call
+compiles afresh. What is short and gets there is done three times for a median.
 """
 
 import json
+import statistics
 import sys
 import time
 
@@ -17,6 +19,7 @@ import numpy as np
 from jax_privacy.matrix_factorization import dense
 
 POWER = 256
+TIMES, SHORT_SECONDS = 3, 10.0
 STEPS = 20_000
 # Without an improvement by a millionth in so many steps it has stopped.
 PATIENCE, LEAST = 300, 1e-6
@@ -54,18 +57,22 @@ class Watch:
 
 
 def main() -> None:
-    matrix, objective = np.load(sys.argv[1]), sys.argv[2]
-    watch = Watch(matrix, objective, float(sys.argv[3]), float(sys.argv[4]))
-    with jax.enable_x64():
-        found = dense.optimize(
-            len(matrix),
-            A=jnp.array(matrix),
-            reduction_fn=REDUCTIONS[objective],
-            callback=watch,
-            max_optimizer_steps=STEPS,
-        )
-        np.save(sys.argv[5], np.asarray(found))
-    print(json.dumps({"seconds": watch.seconds, "steps": watch.steps, "error": watch.best}))
+    matrix, objective, seconds = np.load(sys.argv[1]), sys.argv[2], []
+    while len(seconds) < TIMES and sum(seconds) < SHORT_SECONDS:
+        watch = Watch(matrix, objective, float(sys.argv[3]), float(sys.argv[4]))
+        with jax.enable_x64():
+            found = dense.optimize(
+                len(matrix),
+                A=jnp.array(matrix),
+                reduction_fn=REDUCTIONS[objective],
+                callback=watch,
+                max_optimizer_steps=STEPS,
+            )
+            np.save(sys.argv[5], np.asarray(found))
+        seconds.append(watch.seconds)
+        if watch.best > watch.target:
+            break
+    print(json.dumps({"seconds": statistics.median(seconds), "steps": watch.steps, "error": watch.best}))
 
 
 if __name__ == "__main__":
