@@ -154,7 +154,7 @@ def make_bad(what: str, path: Path) -> Path:
 
 def main() -> None:
     """Make what is not there yet."""
-    for name in names():
+    for name in names("shuffler"):
         if not golden_path(name).exists():
             print(make_golden(name, golden_path(name)).name)
     for what in BAD:

@@ -14,6 +14,7 @@ from emulator.messages import Message, Outcome
 from emulator.protocol import Inputs, Protocol
 from emulator.roles import Builder
 from emulator.simulate import conversation
+from emulator.simulate_shuffled import shuffled_conversation
 from emulator.transcript import TranscriptReader, TranscriptWriter
 from emulator.witness import Witness
 from protocols.alphabets import choices
@@ -46,7 +47,8 @@ def write(path: Path, said: Iterable[Said], outcome: Outcome | None = "completed
 
 def record(path: Path, protocol: Protocol, inputs: Inputs, *, nodes: int = 2, chunk: int = 4096) -> Path:
     """A run in memory as a transcript."""
-    return write(path, conversation(protocol, inputs, KEY, run=RUN, nodes=nodes, chunk=chunk))
+    said = shuffled_conversation if protocol.claim.trusts == "shuffler" else conversation
+    return write(path, said(protocol, inputs, KEY, run=RUN, nodes=nodes, chunk=chunk))
 
 
 def said_in(path: Path) -> list[Said]:
