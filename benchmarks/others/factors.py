@@ -27,7 +27,7 @@ from protocols.factorization.model import balanced
 
 MATRIX = "random signs"
 JAX_PRIVACY = ("jax-privacy==2.0.0", "jax==0.10.2", "jaxlib==0.10.2", "numpy==2.4.6")
-JAX_LIMIT = 40.0
+JAX_LIMIT = 90.0
 # Both bounds of what is compared with are much closer than the gap that is asked for.
 CLOSE = GAP / 20
 STEPS = 40
