@@ -1,9 +1,8 @@
 """How `auto` compares with everything else it could have chosen: a race of all protocols in every cell of the grid.
 
-Every protocol that can be used for a cell runs PILOT trials. Those that are clearly worse than the choice of `auto`
-(by APART, three standard errors of such a ratio) leave; the others go on, as many trials each as the choice itself,
-until it is clear by SURE standard errors on which side of its limit the ratio of their RMSEs lies, or MOST trials are
-over. No prediction takes part in this.
+Every protocol that can be used for a cell runs PILOT trials, and the choice of `auto` more. Where the ratio of the
+RMSEs is not yet on one side of its limit by SURE standard errors, the rival goes on, and the choice with it, until it
+is or MOST trials are over. No prediction takes part in this.
 """
 
 import json
@@ -21,7 +20,6 @@ from launch.sweeps import batches, rmse, spread, trial
 from protocols import planner
 
 PILOT = 40
-APART = 1.6
 SURE = 3.0
 MOST = 6400
 # How much worse than the best of all `auto` may be, and than the best baseline.
@@ -109,22 +107,20 @@ def race(cell: Cell) -> Race:
     for runner in runners:
         runner.run(PILOT)
     own = runners[options.index(planner.pick(options))]
-    near = [runner for runner in runners if runner is not own and rmse(runner.errors) <= APART * rmse(own.errors)]
-    _run_on(cell, own, near)
+    _run_on(cell, own, [runner for runner in runners if runner is not own])
     return Race(cell=cell, chosen=own.finish(), rivals=tuple(each.finish() for each in runners if each is not own))
 
 
-def _run_on(cell: Cell, own: Runner, near: list[Runner]) -> None:
+def _run_on(cell: Cell, own: Runner, rivals: list[Runner]) -> None:
     """Double the trials of all who are not yet told apart from the choice; the choice keeps up with them."""
     trials = cell.trials
     own.run(trials)
+    near = [runner for runner in rivals if not _told_apart(own, runner)]
     while near and trials <= MOST:
-        for runner in near:
+        for runner in (own, *near):
             runner.run(trials)
         near = [runner for runner in near if not _told_apart(own, runner)]
         trials *= 2
-        if near and trials <= MOST:
-            own.run(trials)
 
 
 def _told_apart(own: Runner, rival: Runner) -> bool:

@@ -68,3 +68,16 @@ def test_speakers_are_a_partition_of_the_users() -> None:
     assert isinstance(protocol, Tuned)
     real = [members(np.arange(1000), 5, protocol.shares, group) for group in range(3)]
     assert np.array_equal(np.sum(real, axis=0), np.ones(1000))
+
+
+@pytest.mark.parametrize("name", ["two-round-tuned", "three-round-tuned", "frequency-subset"])
+def test_many_runs_at_once_are_the_runs_one_by_one(name: str) -> None:
+    workload = Kendall(levels=(3, 3))
+    protocol = registry.design(name, workload, epsilon=1.0, users=USERS)
+    counts = workload.counts(draw("correlated", workload, USERS, np.random.default_rng(1)))
+    generators = [[np.random.default_rng([3, trial]) for trial in range(10)] for _ in range(2)]
+    many = shortcut.play_all(protocol, counts, generators[0])
+    alone = [shortcut.play(protocol, counts, generator) for generator in generators[1]]
+    for one, other in zip(many, alone, strict=True):
+        assert one.value == pytest.approx(other.value, rel=1e-9, abs=1e-9)
+        assert one.interval95 == pytest.approx(other.interval95, rel=1e-9, abs=1e-9)
