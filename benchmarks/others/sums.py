@@ -1,7 +1,8 @@
 """Three rounds of vector sums with many parties: Flower's simulation engine, MPyC and Parley.
 
-Each party answers three broadcasts with 256 numbers. Parley does strictly more in that time: its users randomize, every
-message is hashed and on record before anybody receives it, and a page about the run is written.
+Each party hears and answers three times. With Flower and MPyC every message is 256 numbers. Parley computes more (users
+randomize, every message is hashed and on record before anybody receives it, a report is written) and sends less (a
+vector travels as the few bytes it is expanded from, the last reply is one number).
 """
 
 import sys
