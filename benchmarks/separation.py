@@ -1,6 +1,6 @@
 """The paper's separation, shown: random signs, where interaction beats every non-interactive protocol run here.
 
-    python -m benchmarks.separation [--size 128] [--epsilon 1] [--trials 100] [--processes P] [--write]
+    python -m benchmarks.separation [--size 128] [--epsilon 1] [--trials 400] [--processes P] [--write]
 
 With --write the figure goes to docs/separation.svg and a sentence about it into docs/accuracy.md.
 """
@@ -100,7 +100,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--size", type=int, default=128)
     parser.add_argument("--epsilon", type=float, default=1.0)
-    parser.add_argument("--trials", type=int, default=100)
+    parser.add_argument("--trials", type=int, default=400)
     parser.add_argument("--processes", type=int)
     parser.add_argument("--write", action="store_true")
     options = parser.parse_args()
