@@ -7,6 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from emulator.codec import pack
+from protocols.registry import design
+from protocols.workloads.kendall import Kendall
 from tests.launch.conftest import ROOT
 
 LAYERS = ("emulator", "protocols", "nodes", "launch")
@@ -60,3 +63,16 @@ def test_a_node_does_not_load_the_solver() -> None:
     program = "import sys, nodes.user, nodes.board, nodes.analyst; print('cvxpy' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "False"
+
+
+def test_a_crowd_is_forked_without_what_only_an_analyst_needs(tmp_path: Path) -> None:
+    """A thousand user processes are forked from one that has rehearsed: what it carries, all of them carry."""
+    protocol = design("three-round", Kendall(levels=(8, 8)), epsilon=4.0, users=100)
+    plan = tmp_path / "plan.parley"
+    plan.write_bytes(pack({"protocol": protocol.name, "parameters": protocol.parameters()}))
+    program = (
+        f"import sys; from launch import nursery; nursery.warm(); nursery.prepare({str(plan)!r}, None, True); "
+        "print(sorted({'scipy.linalg', 'scipy.special', 'scipy.optimize'} & set(sys.modules)))"
+    )
+    done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
