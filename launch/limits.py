@@ -39,7 +39,7 @@ def check_room(nodes: int, relays: int = 0, proc: Path = Path("/proc"), groups: 
             f"{nodes} user processes do not fit: {lowest.cause} leaves room for {max(0, lowest.nodes)}; "
             f"{lowest.cure}, or give fewer processes"
         )
-    # Whoever listens holds a post and a feed connection of each node; the launcher's limit is inherited by all.
+    # Whoever listens holds a post and a feed connection of each node and raises its own limit; here we learn if it can.
     raise_file_limit(descriptors_for(max(relays, -(-nodes // relays)) if relays else nodes))
 
 
