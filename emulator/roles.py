@@ -305,12 +305,13 @@ class CohortRole:
                 f"{(claim.epsilon, claim.delta, claim.rounds)}"
             )
         epsilon = claim.epsilon_for(self._trusts)
-        if epsilon > self._cap:
+        # Said this way round a cap that is no number lets nothing through.
+        if not epsilon <= self._cap:
             unless = "" if epsilon == claim.epsilon else f" for users who trust {self._trusts}"
             raise RemoteProtocolError(
                 f"node {self.node}: epsilon {epsilon}{unless} is above this user's cap {self._cap}"
             )
-        if claim.delta > self._delta_cap:
+        if not claim.delta <= self._delta_cap:
             raise RemoteProtocolError(
                 f"node {self.node}: delta {claim.delta} is above this user's cap {self._delta_cap}"
             )

@@ -1,6 +1,7 @@
 """A user node as a process: hosts a cohort, answers each broadcast once, and writes down that it did before it does."""
 
 import logging
+import math
 import os
 import time
 from functools import lru_cache
@@ -206,6 +207,9 @@ def main(
     """Run a user node: defend its users, answer each round once."""
 
     async def work() -> int:
+        for flag, value in (("--cap", cap), ("--delta-cap", delta_cap), ("--patience", patience)):
+            if not (math.isfinite(value) and value >= 0):
+                raise BadInput(f"{flag} {value} is no limit; give a finite number that is not negative")
         if witness is not None and users is not None and journal is not None:
             secret = read_witness(witness)
             mine, key, diary = secret.inputs[first : first + users].copy(), secret.key, journal

@@ -107,6 +107,8 @@ def test_terms_that_lie_are_refused(broken: Setup, reason: str) -> None:
 def test_more_epsilon_than_the_cap_is_refused() -> None:
     with pytest.raises(RemoteProtocolError, match=r"above this user's cap 0\.5"):
         cohort(cap=0.5).hear(setup())
+    with pytest.raises(RemoteProtocolError, match="above this user's cap nan"):
+        cohort(cap=float("nan")).hear(setup())
 
 
 def test_a_second_different_setup_and_another_run_are_refused() -> None:

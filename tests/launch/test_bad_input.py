@@ -1,6 +1,9 @@
 """Bad input: exit code 2, one sentence that names what is wrong, nothing written."""
 
+import os
 import socket
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -8,7 +11,7 @@ import numpy as np
 import pytest
 
 from launch import layout
-from tests.launch.conftest import PROBLEM, Parley, Said
+from tests.launch.conftest import PROBLEM, ROOT, Parley, Said
 
 SMALL = ("--users", "20", "--processes", "2")
 
@@ -157,3 +160,18 @@ def test_debug_shows_where(parley: Parley) -> None:
     assert said.code == 2
     assert "Traceback" in said.err
     assert said.err.splitlines()[-1].startswith("parley: ")
+
+
+@pytest.mark.parametrize("flag", ["--cap", "--delta-cap", "--patience"])
+@pytest.mark.parametrize("value", ["nan", "inf"])
+def test_limits_of_a_user_node_are_numbers(tmp_path: Path, flag: str, value: str) -> None:
+    """A cap that compares with nothing would let any epsilon through."""
+    np.save(tmp_path / "inputs.npy", np.zeros(1, dtype=np.int64))
+    board = [word for name in ("--post", "--feed", "--desk") for word in (name, "tcp://127.0.0.1:9")]
+    mine = ["--node", "a", "--inputs", "inputs.npy", "--state", "state", "--cap", "1", flag, value]
+    command = [sys.executable, "-m", "nodes.user", *board, *mine]
+    done = subprocess.run(
+        command, cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(ROOT)}, capture_output=True, text=True, timeout=60
+    )
+    refused(Said(code=done.returncode, out=done.stdout, err=done.stderr), flag, value)
+    assert not (tmp_path / "state").exists()
