@@ -43,7 +43,6 @@ def test_a_process_for_a_user_is_small() -> None:
 
 def test_growth_is_drawn(tmp_path: Path) -> None:
     """The figure of a few small runs; what the runs say is checked by the runs themselves."""
-    pytest.importorskip("matplotlib")
     runs = [growth.run(users, "4x4", 2) for users in (200, 400)]
     assert all(each.bytes_a_reply < MOST_BYTES_A_REPLY for each in runs)
     growth.figure(runs, runs, runs, tmp_path / "growth.svg")

@@ -7,13 +7,12 @@ from collections.abc import Iterator
 from importlib import import_module
 
 import click
-import pytest
+import yaml
 
 from launch.cli import COMMANDS
 from tests.launch.conftest import ROOT
 
 PAGE = (ROOT / "docs" / "deploy.md").read_text()
-yaml = pytest.importorskip("yaml")
 
 
 def blocks(language: str) -> list[str]:
