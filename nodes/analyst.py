@@ -15,12 +15,11 @@ from emulator.roles import Analyst, AnalystRole
 from emulator.sealing import load_secret
 from emulator.sockets import connect_analyst
 from emulator.transport import AnalystPort
-from nodes.common import GOOD, UNFINISHED, BoardLink, link_options, run_to_exit
+from nodes.common import GOOD, LONGEST_SILENCE, UNFINISHED, BoardLink, link_options, run_to_exit
 from protocols.registry import build
 from protocols.sealed import unsealed
 
 SILENCE_SECONDS = 0.5
-LONGEST_SILENCE = 180.0
 FAREWELL_SILENCE = 30.0
 MOST_EARLY = 1000
 MOST_GAPS = 50

@@ -23,6 +23,8 @@ from emulator.transport import BROADCAST, NOTICE, REPLY, NodePort
 
 Port = TypeVar("Port", bound=NodePort)
 GOOD, CHECK_FAILED, BAD_INPUT, UNFINISHED = 0, 1, 2, 3
+# Seconds after which whoever waits for the board gives it up.
+LONGEST_SILENCE = 180.0
 
 
 def start_logging() -> None:

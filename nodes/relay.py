@@ -20,6 +20,7 @@ from emulator.sockets import connect_node
 from emulator.transport import BROADCAST, BoardPort, NodePort
 from nodes.common import (
     GOOD,
+    LONGEST_SILENCE,
     UNFINISHED,
     BoardLink,
     board_security,
@@ -31,7 +32,6 @@ from nodes.common import (
 from nodes.reopen import bind
 
 WAIT_SECONDS = 0.5
-LONGEST_SILENCE = 180.0
 FAREWELL_SECONDS = 2.0
 log = logging.getLogger("relay")
 

@@ -18,12 +18,11 @@ from emulator.roles import Cohort, CohortRole, Commit
 from emulator.sockets import connect_node
 from emulator.transport import NodePort
 from emulator.witness import Witness
-from nodes.common import GOOD, UNFINISHED, BoardLink, link_options, run_to_exit
+from nodes.common import GOOD, LONGEST_SILENCE, UNFINISHED, BoardLink, link_options, run_to_exit
 from nodes.journal import Journal, keep_key
 from protocols.registry import build
 
 SILENCE_SECONDS = 0.5
-LONGEST_SILENCE = 180.0
 LONGEST_PATIENCE = 8.0
 log = logging.getLogger("user")
 
