@@ -244,7 +244,13 @@ class _Channel:
 
     def offer(self, frame: bytes) -> bool:
         """Send unless others wait to, the high-water mark is reached or nobody is there."""
-        return not self._turn.locked() and self._try(frame)
+        self.check_open()
+        if self._turn.locked():
+            return False
+        # Asked for EVENTS libzmq takes note of what was read; by itself it does so once a millisecond, and whoever
+        # publishes faster than that would find a reader's queue full that is not.
+        _events(self.socket)
+        return self._try(frame)
 
     def _try(self, frame: bytes) -> bool:
         try:
