@@ -12,6 +12,8 @@ from emulator.errors import BadInput
 
 _TCP = re.compile(r"tcp://(?P<host>\[[0-9A-Fa-f:.%]+\]|[A-Za-z0-9_.*-]+):(?P<port>\*|[0-9]{1,5})")
 _IPC = re.compile(r"ipc://(?P<path>[^*@\0][^\0]{0,106})")
+# So many processes on one machine answer each other in time.
+_CROWD = 1000
 _OWN_DESCRIPTORS = 256
 
 
@@ -90,6 +92,11 @@ def descriptors_for(nodes: int) -> int:
     return 2 * nodes + _OWN_DESCRIPTORS
 
 
+def pace_for(peers: int) -> float:
+    """How many times longer than usual to wait for peers, of whom so many may share a processor."""
+    return max(1.0, peers / _CROWD)
+
+
 def raise_file_limit(needed: int) -> None:
     """Make room for `needed` open files, or say before anything starts that it does not fit.
 
@@ -98,13 +105,14 @@ def raise_file_limit(needed: int) -> None:
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft == resource.RLIM_INFINITY or soft >= needed:
         return
-    room = hard == resource.RLIM_INFINITY or hard >= needed
+    # As many as are allowed: who comes back before its old connection is cleared away needs another.
+    wanted = (2 * needed, hard) if hard == resource.RLIM_INFINITY else (max(needed, hard), max(needed, hard))
     try:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (needed, hard if room else needed))
+        resource.setrlimit(resource.RLIMIT_NOFILE, wanted)
     except (ValueError, OSError) as error:
         raise BadInput(
             f"{needed} open files are needed and the hard limit is {hard}; raise it (`ulimit -Hn {needed}` as root, "
-            "or nofile in /etc/security/limits.conf), or use fewer processes"
+            "or nofile in /etc/security/limits.conf), put relays in between, or use fewer processes"
         ) from error
 
 

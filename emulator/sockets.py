@@ -74,15 +74,17 @@ _OPTIONS: dict[int, int] = {
     zmq.CONNECT_TIMEOUT: 2_000,
     zmq.RECONNECT_IVL: 50,
     zmq.RECONNECT_IVL_MAX: 500,
-    # A peer that is gone without a word is noticed; one that is merely starved of processor time is kept.
+    # A peer that is gone without a word is noticed; one that is merely starved of processor time is kept. Each side
+    # goes by its own clock: the TTL one could send along libzmq cuts to 16 bits of milliseconds.
     zmq.HEARTBEAT_IVL: 10_000,
     zmq.HEARTBEAT_TIMEOUT: 30_000,
-    zmq.HEARTBEAT_TTL: 30_000,
     zmq.TCP_KEEPALIVE: 1,
     zmq.TCP_KEEPALIVE_IDLE: 30,
     zmq.TCP_KEEPALIVE_INTVL: 10,
     zmq.TCP_KEEPALIVE_CNT: 3,
 }
+# What is longer where many peers share a processor: waking thousands of them for heartbeats would keep them from work.
+_PACED = (zmq.HANDSHAKE_IVL, zmq.CONNECT_TIMEOUT, zmq.HEARTBEAT_IVL, zmq.HEARTBEAT_TIMEOUT)
 # A closing sender gives what is already queued this long to leave.
 _LINGER: dict[int, int] = {zmq.LINGER: 1000}
 _CAUSES = {
@@ -112,11 +114,15 @@ def open_board(
     *,
     queue: int = QUEUE,
     patience: float = DESK_PATIENCE,
+    pace: float = 1.0,
 ) -> ZmqBoardPort:
-    """Bind the board's channels; its `addresses` then hold the real ports. Needs the running event loop."""
+    """Bind the board's channels; its `addresses` then hold the real ports. Needs the running event loop.
+
+    `pace`: how many times longer than usual peers may take to answer, being many.
+    """
     if security is not None and not security.allowed:
         raise BadInput("the board has keys but no list of those it lets in; list at least the analyst's public key")
-    sockets = _Sockets(queue, security)
+    sockets = _Sockets(queue, security, pace=pace)
     refused: Counter[str] = Counter()
     try:
         if security is not None:
@@ -151,15 +157,16 @@ def connect_node(
     patience: float = PATIENCE,
     blocking: bool = False,
     notices: bool = False,
+    pace: float = 1.0,
 ) -> NodePort:
     """A user node's port: broadcasts in, with `notices` those too that need no answer; frames to the post out.
 
     `blocking` is for a process that does nothing else: waiting takes place in the call, without an event loop.
     """
-    sockets = _Sockets(queue, security, _BlockingChannel if blocking else _Channel)
+    sockets = _Sockets(queue, security, _BlockingChannel if blocking else _Channel, pace)
     topics = (BROADCAST, NOTICE) if notices else (BROADCAST,)
     feed, post = sockets.subscribe(addresses.feed, *topics), sockets.push(addresses.post)
-    return ZmqNodePort(feed, post, patience, sockets.close)
+    return ZmqNodePort(feed, post, pace * patience, sockets.close)
 
 
 def connect_analyst(
@@ -330,8 +337,11 @@ class _BlockingChannel(_Channel):
 class _Sockets:
     """The context of one port and all its sockets."""
 
-    def __init__(self, queue: int, security: Security | None, kind: type[_Channel] = _Channel) -> None:
+    def __init__(
+        self, queue: int, security: Security | None, kind: type[_Channel] = _Channel, pace: float = 1.0
+    ) -> None:
         self._queue = queue
+        self._options: dict[int, int] = {**_OPTIONS, **{each: int(pace * _OPTIONS[each]) for each in _PACED}}
         self._kind = kind
         self._security = security
         self._context = zmq.Context()
@@ -481,7 +491,8 @@ class _Sockets:
         channel = self._kind(socket)
         self._channels.append(channel)
         place = host_and_port(address)
-        settings: dict[int, int] = {**_OPTIONS, zmq.SNDHWM: self._queue, zmq.RCVHWM: self._queue, **(options or {})}
+        marks: dict[int, int] = {zmq.SNDHWM: self._queue, zmq.RCVHWM: self._queue}
+        settings = {**self._options, **marks, **(options or {})}
         settings[zmq.IPV6] = int(place is not None and ":" in place[0])
         for option, value in settings.items():
             socket.setsockopt(option, value)

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import click
 
-from emulator.addresses import BoardAddresses, descriptors_for, raise_file_limit
+from emulator.addresses import BoardAddresses, descriptors_for, pace_for, raise_file_limit
 from emulator.board import ANALYST_NAME, BOARD_NAME, Board, BoardRole, Terms
 from emulator.codec import decode, encode, envelope, unbundle
 from emulator.errors import LocalProtocolError, RemoteProtocolError
@@ -235,6 +235,11 @@ def apart(received: Received) -> list[Received]:
         return [received]
 
 
+def peers(nodes: int, relays: Mapping[str, str]) -> int:
+    """How many connect to the board: every relay, and every user node that is behind none."""
+    return nodes - len(relays) + len(set(relays.values()))
+
+
 async def serve_board(
     terms: Terms,
     wanted: BoardAddresses,
@@ -244,8 +249,9 @@ async def serve_board(
     relays: Mapping[str, str] | None = None,
 ) -> int:
     """Bind, say where, serve to the end."""
-    raise_file_limit(descriptors_for(terms.nodes))
-    port = await bind(wanted, security, again=transcript.exists())
+    connected = peers(terms.nodes, relays or {})
+    raise_file_limit(descriptors_for(connected))
+    port = await bind(wanted, security, again=transcript.exists(), pace=pace_for(connected))
     try:
         role = BoardRole(terms)
         node = BoardNode(role, port, open_record(transcript, terms.run), transcript, relays)

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import click
 
-from emulator.addresses import BoardAddresses, descriptors_for, raise_file_limit
+from emulator.addresses import BoardAddresses, descriptors_for, pace_for, raise_file_limit
 from emulator.errors import LocalProtocolError, RemoteProtocolError
 from emulator.messages import Result
 from emulator.relay import RelayRole, merged
@@ -39,8 +39,10 @@ log = logging.getLogger("relay")
 class RelayNode:
     """A role between two ports: `inner` serves the nodes of this host, `outer` reaches the board."""
 
-    def __init__(self, role: RelayRole, inner: BoardPort, outer: NodePort) -> None:
+    def __init__(self, role: RelayRole, inner: BoardPort, outer: NodePort, pace: float = 1.0) -> None:
+        """`pace`: how many times longer than usual the board may be silent, waiting for many."""
         self.role = role
+        self.longest_silence = pace * LONGEST_SILENCE
         self.inner = inner
         self.outer = outer
 
@@ -76,8 +78,8 @@ class RelayNode:
             batch = await self.outer.receive(timeout=WAIT_SECONDS)
             if batch:
                 heard = time.monotonic()
-            elif time.monotonic() - heard > LONGEST_SILENCE and self.role.nodes:
-                raise LocalProtocolError(f"{self.role.name}: the board has been silent for {LONGEST_SILENCE:g} s")
+            elif time.monotonic() - heard > self.longest_silence and self.role.nodes:
+                raise LocalProtocolError(f"{self.role.name}: the board has been silent for {self.longest_silence:g} s")
             for sealed in batch:
                 try:
                     self._publish(self.role.hear_board(sealed, time.monotonic()).down)
@@ -106,14 +108,15 @@ async def serve_relay(
     """Bind for the nodes of this host, connect to the board, serve to the end."""
     raise_file_limit(descriptors_for(nodes))
     again = written is not None and written.exists()
-    inner = await bind(read_addresses(written) if written is not None and again else wanted, security, again=again)
+    there = read_addresses(written) if written is not None and again else wanted
+    inner = await bind(there, security, again=again, pace=pace_for(nodes))
     try:
         outer = link.under(connect_node(link.board(), link.security()), name)
         try:
             if written is not None:
                 write_addresses(written, inner.addresses)
             role = RelayRole(name)
-            await RelayNode(role, inner, outer).serve()
+            await RelayNode(role, inner, outer, pace_for(nodes)).serve()
         finally:
             outer.close()
     finally:

@@ -27,12 +27,12 @@ def open_record(transcript: Path, run: str) -> TranscriptWriter | None:
     return None if reader.closing is not None else TranscriptWriter.resume(transcript)
 
 
-async def bind(wanted: BoardAddresses, security: Security | None, *, again: bool) -> ZmqBoardPort:
+async def bind(wanted: BoardAddresses, security: Security | None, *, again: bool, pace: float = 1.0) -> ZmqBoardPort:
     """The board's port; a board that comes back may have to wait until its old ports are free."""
     until = time.monotonic() + (REBIND_SECONDS if again else 0.0)
     while True:
         try:
-            return open_board(wanted, security)
+            return open_board(wanted, security, pace=pace)
         except BadInput:
             if time.monotonic() >= until:
                 raise

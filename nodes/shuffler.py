@@ -12,7 +12,7 @@ from pathlib import Path
 
 import click
 
-from emulator.addresses import BoardAddresses, descriptors_for, raise_file_limit
+from emulator.addresses import BoardAddresses, descriptors_for, pace_for, raise_file_limit
 from emulator.board import Terms
 from emulator.codec import decode, encode, envelope, open_envelope
 from emulator.errors import LocalProtocolError, RemoteProtocolError
@@ -131,7 +131,8 @@ async def serve_shuffler(
     """Bind for the nodes, connect to the board, serve to the end."""
     raise_file_limit(descriptors_for(terms.nodes))
     again = written is not None and written.exists()
-    inner = await bind(read_addresses(written) if written is not None and again else wanted, security, again=again)
+    there = read_addresses(written) if written is not None and again else wanted
+    inner = await bind(there, security, again=again, pace=pace_for(terms.nodes))
     try:
         outer = link.under(connect_node(link.board(), link.security(), notices=True), SHUFFLER_NAME)
         try:

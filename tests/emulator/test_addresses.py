@@ -53,7 +53,7 @@ def test_anything_else_does(host: str) -> None:
 def test_the_file_limit_is_raised_or_named_before_anything_starts() -> None:
     ran = subprocess.run([sys.executable, "-c", RAISE], capture_output=True, text=True, check=True)
     untouched, raised, refusal, still = ran.stdout.splitlines()
-    assert (untouched, raised, still) == ("64 128", "100 128", "100 128")
+    assert (untouched, raised, still) == ("64 128", "128 128", "128 128")
     assert f"{2**40} open files are needed and the hard limit is 128" in refusal
     assert "ulimit" in refusal
 

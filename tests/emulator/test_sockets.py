@@ -328,3 +328,18 @@ async def _delivered_soon(board: ZmqBoardPort) -> bool:
 def _has_ipv6() -> bool:
     with socket.socket(socket.AF_INET6) as probe:
         return probe.connect_ex(("::1", 9)) != 99
+
+
+async def test_many_peers_get_more_time() -> None:
+    """Heartbeats come more rarely, and none carries a time that libzmq would cut to 16 bits."""
+    usual, many = open_board(BoardAddresses.on()), open_board(BoardAddresses.on(), pace=10.0)
+    node = connect_node(many.addresses, pace=10.0, patience=0.01)
+    try:
+        feeds = [each._feed.socket for each in (usual, many)] + [node._source.socket]
+        for option in (zmq.HEARTBEAT_IVL, zmq.HEARTBEAT_TIMEOUT, zmq.HANDSHAKE_IVL):
+            first, *others = (feed.getsockopt(option) for feed in feeds)
+            assert others == [10 * first] * 2
+        assert {feed.getsockopt(zmq.HEARTBEAT_TTL) for feed in feeds} == {0}
+    finally:
+        for port in (node, usual, many):
+            port.close()

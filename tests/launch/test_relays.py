@@ -10,7 +10,7 @@ from emulator.codec import bundle, encode
 from emulator.messages import Event, Message, Ready, Replies
 from emulator.transcript import TranscriptReader, TranscriptWriter
 from emulator.transport import MemoryTransport, Received
-from nodes.board import BoardNode, apart
+from nodes.board import BoardNode, apart, peers
 from tests.launch.conftest import Parley
 
 PROBLEM = ("--statistic", "gini-diversity", "--levels", 4, "--users", 60, "--epsilon", 2, "--seed", 3, "--quiet")
@@ -81,6 +81,13 @@ def test_more_relays_than_nodes_are_refused(parley: Parley, tmp_path: Path) -> N
     answer = parley("run", *PROBLEM, "--processes", 2, "--relays", 3, "--out", tmp_path / "run")
     assert (answer.code, (tmp_path / "run").exists()) == (2, False)
     assert "--relays 3" in answer.err
+
+
+def test_who_connects_to_the_board() -> None:
+    """Its open files grow with relays, not with the nodes behind them."""
+    assert peers(7, {}) == 7
+    assert peers(10_000, {f"node-{n}": f"relay-{n % 2}" for n in range(10_000)}) == 2
+    assert peers(10, {f"node-{n}": f"relay-{n % 2}" for n in range(6)}) == 6
 
 
 async def test_a_relay_speaks_for_its_own_nodes_and_for_nobody_else(tmp_path: Path) -> None:
