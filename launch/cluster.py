@@ -34,7 +34,7 @@ __all__ = ["Cluster", "Layout"]
 LOOK_SECONDS = 0.05
 LOOK_SHARE = 3
 LEAVE_SECONDS = 3.0
-REHEARSE_FROM = 16
+CROWD = 16
 
 
 class Hosts(Protocol):
@@ -144,8 +144,8 @@ class Cluster:
         return Herald(read_addresses(self.folder.addresses), security)
 
     def _start(self, processes: Processes, keeper: Keeper) -> None:
-        crowded = self.layout.processes >= REHEARSE_FROM
-        processes.prepare(self.folder.plan, witness=self.folder.witness if crowded else None, rehearse=crowded)
+        crowd = self.folder.witness if self.layout.processes >= CROWD else None
+        processes.prepare(self.folder.plan, crowd=crowd)
         self._raise(processes, keeper.orders.board(), self.folder.addresses)
         if self.layout.shuffled:
             self._raise(processes, keeper.orders.shuffler(), self.folder.server_addresses(SHUFFLER_NAME))

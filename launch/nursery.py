@@ -5,8 +5,6 @@ takes requests from the socket FD and reports what becomes of its children, each
 When the socket closes, or the nursery dies in any way, every child dies with it.
 """
 
-import ctypes
-import gc
 import json
 import os
 import selectors
@@ -15,29 +13,24 @@ import socket
 import struct
 import sys
 import traceback
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
-from functools import cache
+from functools import partial
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import click
-import numpy as np
 
-from emulator.codec import decode, encode, learn_fields
-from emulator.coins import KEY_BYTES
+from emulator.codec import learn_fields
 from emulator.errors import ParleyError
-from emulator.messages import BROADCASTS, Message
-from emulator.protocol import Protocol
-from emulator.roles import CohortRole
-from emulator.simulate import conversation
+from launch.sharing import settle, share
+from launch.system import CRASHED, die_with_parent
+from nodes.memory import keep_one_heap
 
 LENGTH = struct.Struct("<I")
 PIECE = 2**20
 NODES = ("board", "analyst", "user", "relay", "shuffler")
-PR_SET_PDEATHSIG = 1
-CRASHED = 70
 
 
 class Channel:
@@ -90,27 +83,15 @@ class Channel:
             yield message
 
 
-@cache
-def library() -> ctypes.CDLL:
-    """The C library, opened before the first fork."""
-    return ctypes.CDLL(None)
-
-
-def die_with_parent(parent: int) -> None:
-    """Ask the kernel for SIGKILL when the parent ends; if it has ended already, end now."""
-    # A kernel without prctl has no such promise; closing the channel still ends the nursery and its children.
-    if sys.platform == "linux":
-        library().prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
-    if os.getppid() != parent:
-        os._exit(CRASHED)
-
-
 class Nursery:
     """Forks, watches and buries nodes as the channel asks."""
 
     def __init__(self, channel: Channel) -> None:
         self.channel = channel
         self.children: dict[int, str] = {}
+        self._newborn: list[int] = []
+        self._expected: list[Path] = []
+        self._reader = Reader()
         self._selector = selectors.DefaultSelector()
         self._woken, wake = socket.socketpair()
         self._woken.setblocking(False)
@@ -133,8 +114,15 @@ class Nursery:
             self._reap()
             self.channel.flush()
             # All arguments are read before the first fork: what is written between two forks is copied at each.
-            for request, context in [(request, parse(request)) for request in self.channel.receive()]:
-                self._obey(request, context)
+            orders = [(request, self._read(request)) for request in self.channel.receive()]
+            if self._expected and any(request.get("node") == "user" for request, _ in orders):
+                self._welcome(self._expected.pop())
+            for request, parameters in orders:
+                self._obey(request, parameters)
+            # Reported when all are forked, for the same reason.
+            for pid in self._newborn:
+                self.channel.send({"event": "spawned", "name": self.children[pid], "pid": pid})
+            self._newborn.clear()
         self.end()
 
     def end(self) -> None:
@@ -145,13 +133,36 @@ class Nursery:
             os.waitpid(pid, 0)
         self.children.clear()
 
-    def _obey(self, request: dict[str, Any], context: click.Context | None) -> None:
+    def _obey(self, request: dict[str, Any], parameters: dict[str, Any] | None) -> None:
         if request["request"] == "spawn":
-            self._spawn(request, context)
+            self._spawn(request, parameters)
         elif request["request"] == "prepare":
-            prepare(request["plan"], request["witness"], request["rehearse"])
+            self._prepare(request["plan"], request["crowd"])
         else:
             self._signal(request["names"], request["signal"])
+
+    def _prepare(self, plan: str, crowd: str | None) -> None:
+        """Build the run's protocol once: what its parts remember of their parameters, every node then knows from birth.
+
+        With `crowd`, the witness of many users, a user that does not exist goes through all rounds, so that nothing is
+        imported or worked out for the first time a thousand times over.
+        """
+        protocol = import_module("nodes.analyst").read_plan(Path(plan))
+        if crowd is not None:
+            keep_one_heap()
+            import_module("launch.rehearsal").rehearse(protocol, self._birth)
+            self._expected.append(Path(crowd))
+        settle()
+
+    def _welcome(self, witness: Path) -> None:
+        """Before the first of a crowd is forked: what there is now, all of them share."""
+        share()
+        # After that, for what is shared stays for good: the inputs must be forgotten by who has no business with them.
+        import_module("nodes.user").read_witness(witness)
+        settle()
+
+    def _read(self, request: dict[str, Any]) -> dict[str, Any] | None:
+        return self._reader.read(request["node"], request["arguments"]) if request["request"] == "spawn" else None
 
     def _signal(self, names: list[str], number: int) -> None:
         wanted = set(names)
@@ -159,7 +170,7 @@ class Nursery:
             if name in wanted:
                 os.kill(pid, number)
 
-    def _spawn(self, request: dict[str, Any], context: click.Context | None) -> None:
+    def _spawn(self, request: dict[str, Any], parameters: dict[str, Any] | None) -> None:
         nursery, name = os.getpid(), request["name"]
         try:
             pid = os.fork()
@@ -167,11 +178,14 @@ class Nursery:
             self.channel.send({"event": "refused", "name": name, "reason": str(error)})
             return
         if pid == 0:
-            self._become(nursery, request, context)
+            self._become(nursery, request, parameters)
         self.children[pid] = name
-        self.channel.send({"event": "spawned", "name": name, "pid": pid})
+        self._newborn.append(pid)
 
-    def _become(self, nursery: int, request: dict[str, Any], context: click.Context | None) -> None:
+    def _birth(self, request: dict[str, Any]) -> Callable[[], NoReturn]:
+        return partial(self._become, os.getpid(), request, self._read(request))
+
+    def _become(self, nursery: int, request: dict[str, Any], parameters: dict[str, Any] | None) -> NoReturn:
         """In the child: let go of all that is the nursery's, run the node, and never return."""
         code = CRASHED
         try:
@@ -187,7 +201,7 @@ class Nursery:
             if request["node"] != "user":
                 # Inputs are for user nodes: nobody else shall have them even in memory.
                 import_module("nodes.user").read_witness.cache_clear()
-            code = run_node(request["node"], request["arguments"], context)
+            code = run_node(request["node"], request["arguments"], parameters)
         finally:
             # The last thing this process does is to write down why; the nursery reports the exit code.
             if sys.exception() is not None:
@@ -217,31 +231,54 @@ def redirect(log: str) -> None:
     os.close(descriptor)
 
 
-def parse(request: dict[str, Any]) -> click.Context | None:
-    """The arguments of a spawn, read in advance; None if that fails, so that the node itself says why, in its log."""
-    if request["request"] != "spawn":
-        return None
-    try:
-        command: click.Command = import_module(f"nodes.{request['node']}").main
-        context = command.make_context(f"parley node {request['node']}", list(request["arguments"]))
-    except (ImportError, click.ClickException, click.exceptions.Exit):
-        return None
-    if request["node"] == "user" and context.params["addresses"] is not None:
+class Reader:
+    """Reads the arguments of nodes before they are forked. Of a crowd's, which differ in a few values, only those."""
+
+    def __init__(self) -> None:
+        self._words: dict[str, str] = {}
+        self._context: click.Context | None = None
+
+    def read(self, node: str, arguments: list[str]) -> dict[str, Any] | None:
+        """What the node's function is called with; None if that fails, so that the node itself says why, in its log."""
+        words = dict(zip(arguments[::2], arguments[1::2], strict=False))
+        try:
+            if self._context is not None and self._context.info_name == node and self._alike(arguments, words):
+                return known(node, {**self._context.params, **self._others(self._context, words)})
+            command: click.Command = import_module(f"nodes.{node}").main
+            self._words, self._context = words, command.make_context(node, list(arguments))
+            return known(node, self._context.params)
+        except (ImportError, click.ClickException, click.exceptions.Exit):
+            return None
+
+    def _alike(self, arguments: list[str], words: dict[str, str]) -> bool:
+        """The same options, each with its value, in the same order."""
+        return 2 * len(words) == len(arguments) and list(words) == list(self._words)
+
+    def _others(self, context: click.Context, words: dict[str, str]) -> dict[str, Any]:
+        """Those that were given other values than before."""
+        options = {name: option for option in context.command.params for name in option.opts}
+        given = {options[word]: value for word, value in words.items() if value != self._words[word]}
+        return {str(option.name): option.process_value(context, value) for option, value in given.items()}
+
+
+def known(node: str, parameters: dict[str, Any]) -> dict[str, Any]:
+    """The same, with the board's addresses read: those who are forked find them in memory."""
+    if node == "user" and parameters["addresses"] is not None:
         with suppress(ParleyError):
-            import_module("nodes.common").known_addresses(context.params["addresses"])
-    return context
+            import_module("nodes.common").known_addresses(parameters["addresses"])
+    return parameters
 
 
-def run_node(node: str, arguments: list[str], context: click.Context | None) -> int:
+def run_node(node: str, arguments: list[str], parameters: dict[str, Any] | None) -> int:
     """The node's command to its end; its exit code."""
     command: click.Command = import_module(f"nodes.{node}").main
     try:
-        if context is None:
+        if parameters is None:
             command.main(args=arguments, prog_name=f"parley node {node}")
         else:
             # Straight to the function: everything else the library does at a call is for commands in commands.
             assert command.callback is not None
-            command.callback(**context.params)
+            command.callback(**parameters)
     except SystemExit as ending:
         return ending.code if isinstance(ending.code, int) else int(ending.code is not None)
     return 0
@@ -256,71 +293,6 @@ def warm() -> None:
     settle()
 
 
-def prepare(plan: str, witness: str | None, rehearse: bool) -> None:
-    """Build the run's protocol once: what its parts remember of their parameters, every node then knows from birth.
-
-    With `rehearse`, a user that does not exist goes through all rounds, so that nothing is imported or worked out for
-    the first time a thousand times over.
-    """
-    protocol = import_module("nodes.analyst").read_plan(Path(plan))
-    if rehearse:
-        with suppress(ParleyError):
-            answer(protocol, overhear(protocol))
-    if witness is not None:
-        import_module("nodes.user").read_witness(Path(witness))
-    settle()
-
-
-def overhear(protocol: Protocol) -> list[bytes]:
-    """The broadcasts of a run in memory, frame by frame. It takes place in a process of its own, so that what only an
-    analyst needs is not carried, and copied, by every node."""
-    nursery, (reading, writing) = os.getpid(), os.pipe()
-    if (child := os.fork()) == 0:
-        try:
-            die_with_parent(nursery)
-            os.close(reading)
-            with open(writing, "wb") as out:
-                # Two users may be too few for an estimate; what matters is what they were asked.
-                for _, message in conversation(protocol, np.zeros(2, dtype=np.int64), bytes(KEY_BYTES), nodes=2):
-                    if isinstance(message, BROADCASTS):
-                        frame = encode(message)
-                        out.write(LENGTH.pack(len(frame)) + frame)
-        finally:
-            os._exit(0)
-    os.close(writing)
-    frames = []
-    with open(reading, "rb") as heard:
-        while head := heard.read(LENGTH.size):
-            frames.append(heard.read(LENGTH.unpack(head)[0]))
-    os.waitpid(child, 0)
-    return frames
-
-
-def answer(protocol: Protocol, frames: list[bytes]) -> None:
-    """Let a user node hear these broadcasts and make, but not send, its answers."""
-    claim = protocol.claim
-    role = CohortRole(
-        node="nobody",
-        first=0,
-        inputs=np.zeros(1, dtype=np.int64),
-        key=bytes(KEY_BYTES),
-        cap=claim.epsilon,
-        build=import_module("protocols.registry").build,
-        trusts=claim.trusts,
-        delta_cap=claim.delta,
-    )
-    for frame in frames:
-        for said in role.hear(decode(frame)):
-            if isinstance(said, Message):
-                encode(said)
-
-
-def settle() -> None:
-    """Keep the collector off the pages that exist now, so that children go on sharing them."""
-    gc.collect()
-    gc.freeze()
-
-
 def main(arguments: list[str]) -> None:
     """Serve the channel at the given descriptor, for the parent with the given process id."""
     descriptor, parent = int(arguments[0]), int(arguments[1])
@@ -329,6 +301,8 @@ def main(arguments: list[str]) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     warm()
     Nursery(Channel(socket.socket(fileno=descriptor))).serve()
+    # What was made to stay for good cannot be taken apart.
+    os._exit(0)
 
 
 if __name__ == "__main__":

@@ -122,10 +122,10 @@ class Processes:
             )
             self._hear()
 
-    def prepare(self, plan: Path, *, witness: Path | None = None, rehearse: bool) -> None:
-        """Let the nursery build the plan's protocol, and perhaps speak it once, before it forks."""
-        told = None if witness is None else str(witness)
-        self._opened()[0].send({"request": "prepare", "plan": str(plan), "witness": told, "rehearse": rehearse})
+    def prepare(self, plan: Path, *, crowd: Path | None = None) -> None:
+        """Let the nursery build the plan's protocol before it forks; `crowd`: the witness of many users to come."""
+        told = None if crowd is None else str(crowd)
+        self._opened()[0].send({"request": "prepare", "plan": str(plan), "crowd": told})
 
     def send_signal(self, names: Iterable[str], number: int) -> None:
         """Send a signal to the named nodes that still run."""

@@ -26,10 +26,10 @@ from starlette.routing import Route
 
 from emulator.errors import BadInput, TranscriptError
 from emulator.transcript import TranscriptReader
-from launch.nursery import die_with_parent
 from launch.report.model import live_model
 from launch.report.page import read_model, render, safe_json
 from launch.report.story import Story
+from launch.system import die_with_parent
 
 # Messages the table of a live page holds, so that what is sent again and again stays small.
 LATEST = 100

@@ -4,6 +4,7 @@ import logging
 import math
 import os
 import time
+from collections.abc import Callable
 from functools import lru_cache
 from pathlib import Path
 
@@ -20,6 +21,7 @@ from emulator.transport import NodePort
 from emulator.witness import Witness
 from nodes.common import GOOD, LONGEST_SILENCE, UNFINISHED, BoardLink, link_options, run_to_exit
 from nodes.journal import Journal, keep_key
+from nodes.memory import give_back
 from protocols.registry import build
 
 SILENCE_SECONDS = 0.5
@@ -38,6 +40,10 @@ class UserNode:
         self._spoke = 0.0
 
     @property
+    def longest_silence(self) -> float:
+        return pace_of(self.patience) * LONGEST_SILENCE
+
+    @property
     def over(self) -> bool:
         return self.role.state is Cohort.DONE
 
@@ -50,13 +56,16 @@ class UserNode:
             batch = await self.port.receive(timeout=max(0.0, due - time.monotonic()))
             if batch:
                 news, heard = await self._take(batch), time.monotonic()
+                give_back()
                 if news:
                     due, patience = heard + self.patience, self.patience
                 elif self.role.state is Cohort.WAITING:
                     # A run goes on whose setup we have not heard.
                     due = min(due, heard + SILENCE_SECONDS)
-            elif time.monotonic() - heard > LONGEST_SILENCE:
-                raise LocalProtocolError(f"node {self.role.node}: the board has been silent for {LONGEST_SILENCE:g} s")
+            elif time.monotonic() - heard > self.longest_silence:
+                raise LocalProtocolError(
+                    f"node {self.role.node}: the board has been silent for {self.longest_silence:g} s"
+                )
             if time.monotonic() >= due and not self.over:
                 # Thousands of nodes may wait for one slow round: ask less and less often whether it goes on.
                 await self._say_ready()
@@ -110,6 +119,11 @@ class UserNode:
         await self.port.send(encode(ready))
 
 
+def pace_of(patience: float) -> float:
+    """How many times longer than usual a node waits for others if it is to be so patient."""
+    return max(1.0, patience / LONGEST_PATIENCE)
+
+
 async def serve_user(
     *,
     node: str,
@@ -118,7 +132,7 @@ async def serve_user(
     key: bytes,
     cap: float,
     journal: Path,
-    link: BoardLink,
+    connect: Callable[[], NodePort],
     trusts: Trust = "nobody",
     delta_cap: float = 0.0,
     durable: bool = True,
@@ -138,7 +152,7 @@ async def serve_user(
         trusts=trusts,
         delta_cap=delta_cap,
     )
-    port = link.under(connect_node(link.board(), link.security(), blocking=link.calm), node)
+    port = connect()
     try:
         await UserNode(role, port, memory, patience).serve()
     finally:
@@ -205,6 +219,10 @@ def main(
 ) -> None:
     """Run a user node: defend its users, answer each round once."""
 
+    def connect() -> NodePort:
+        port = connect_node(link.board(), link.security(), blocking=link.calm, pace=pace_of(patience))
+        return link.under(port, node)
+
     async def work() -> int:
         for flag, value in (("--cap", cap), ("--delta-cap", delta_cap), ("--patience", patience)):
             if not (math.isfinite(value) and value >= 0):
@@ -226,7 +244,7 @@ def main(
             key=key,
             cap=cap,
             journal=diary,
-            link=link,
+            connect=connect,
             trusts=trust,
             delta_cap=delta_cap,
             # An emulation ends with its machine; a person's node must remember even if the power fails.

@@ -71,7 +71,9 @@ def test_a_crowd_is_forked_without_what_only_an_analyst_needs(tmp_path: Path) ->
     plan = tmp_path / "plan.parley"
     plan.write_bytes(pack({"protocol": protocol.name, "parameters": protocol.parameters()}))
     program = (
-        f"import sys; from launch import nursery; nursery.warm(); nursery.prepare({str(plan)!r}, None, True); "
+        "import os, signal, sys; from pathlib import Path; from launch import nursery, rehearsal; nursery.warm(); "
+        f"protocol = sys.modules['nodes.analyst'].read_plan(Path({str(plan)!r})); "
+        "rehearsal.rehearse(protocol, lambda request: signal.pause); "
         "print(sorted({'scipy.linalg', 'scipy.special', 'scipy.optimize'} & set(sys.modules)))"
     )
     done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=True)

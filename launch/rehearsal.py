@@ -1,0 +1,150 @@
+"""A user that does not exist goes through a run: whoever is forked afterwards has done everything once before."""
+
+import os
+import socket
+import struct
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any, NoReturn
+
+import numpy as np
+
+from emulator.addresses import BoardAddresses
+from emulator.codec import encode, envelope
+from emulator.coins import KEY_BYTES
+from emulator.errors import LocalProtocolError, ParleyError
+from emulator.messages import BROADCASTS, NOTICES
+from emulator.protocol import Protocol
+from emulator.simulate import conversation
+from emulator.sockets import connect_node
+from emulator.transport import NodePort, SendTimeout
+from launch.sharing import Code, code_run_by, code_run_by_child, fill_gaps, gather
+from launch.system import die_with_parent
+from nodes.common import run_blocking
+from nodes.user import serve_user
+
+LENGTH = struct.Struct("<I")
+# Enough that somebody answers in each round of a protocol that shares its users out among the rounds.
+USERS = 64
+# Python notes in its bytecode what it met, and is done with most of that after a few times.
+TIMES = 3
+
+Birth = Callable[[dict[str, Any]], Callable[[], NoReturn]]
+
+
+def rehearse(protocol: Protocol, birth: Birth) -> None:
+    """Speak a run with nobody there, and put the code that takes side by side. `birth`: what a child will do."""
+    frames = overhear(protocol)
+
+    def play() -> None:
+        # A protocol that fails will say so in the run itself.
+        with suppress(ParleyError):
+            take_part(protocol, frames)
+        with nobody_there() as address:
+            knock(address)
+
+    code = code_run_by(play) | code_run_by_pioneer(birth)
+    fill_gaps()
+    gather(code)
+    for _ in range(TIMES):
+        play()
+
+
+def code_run_by_pioneer(birth: Birth) -> Code:
+    """What a user node runs from its birth until it looks for its board, in vain."""
+    with tempfile.TemporaryDirectory() as folder, nobody_there() as address:
+        inputs = Path(folder) / "inputs.npy"
+        np.save(inputs, np.zeros(1, dtype=np.int64))
+        board = {"--post": address, "--feed": address, "--desk": address}
+        options = {**board, "--node": "nobody", "--inputs": inputs, "--state": folder, "--cap": 0.0}
+        arguments = [str(word) for option in options.items() for word in option]
+        request = {"request": "spawn", "node": "user", "arguments": arguments, "log": os.devnull, "niceness": 0}
+        return code_run_by_child(birth(request))
+
+
+class Stage(NodePort):
+    """A port at which these broadcasts are heard, one after the other, and nothing that is sent arrives."""
+
+    def __init__(self, frames: list[bytes]) -> None:
+        self._frames = iter(enumerate(frames))
+
+    async def receive(self, timeout: float) -> list[bytes]:
+        for number, frame in self._frames:
+            return [envelope(number, "board", frame)]
+        raise LocalProtocolError("a rehearsal ended without a result")
+
+    async def send(self, frame: bytes) -> None:
+        pass
+
+    def close(self) -> None:
+        pass
+
+
+def overhear(protocol: Protocol) -> list[bytes]:
+    """The broadcasts of a run in memory, frame by frame. It takes place in a process of its own, so that what only an
+    analyst needs is not carried, and copied, by every node."""
+    parent, (reading, writing) = os.getpid(), os.pipe()
+    if (child := os.fork()) == 0:
+        try:
+            die_with_parent(parent)
+            os.close(reading)
+            with open(writing, "wb") as out:
+                # They may be too few for an estimate; what matters is what they were asked.
+                for _, message in conversation(protocol, np.zeros(USERS, dtype=np.int64), bytes(KEY_BYTES)):
+                    if isinstance(message, BROADCASTS) and not isinstance(message, NOTICES):
+                        frame = encode(message)
+                        out.write(LENGTH.pack(len(frame)) + frame)
+        finally:
+            os._exit(0)
+    os.close(writing)
+    frames = []
+    with open(reading, "rb") as heard:
+        while head := heard.read(LENGTH.size):
+            frames.append(heard.read(LENGTH.unpack(head)[0]))
+    os.waitpid(child, 0)
+    return frames
+
+
+def take_part(protocol: Protocol, frames: list[bytes]) -> int:
+    """Let a user node hear these broadcasts and answer them to nobody; its exit code."""
+    claim = protocol.claim
+    with tempfile.TemporaryDirectory() as folder:
+        return run_blocking(
+            serve_user(
+                node="nobody",
+                first=0,
+                inputs=np.zeros(USERS, dtype=np.int64),
+                key=bytes(KEY_BYTES),
+                cap=claim.epsilon,
+                journal=Path(folder) / "journal",
+                connect=lambda: Stage(frames),
+                trusts=claim.trusts,
+                delta_cap=claim.delta,
+                durable=False,
+            )
+        )
+
+
+def knock(address: str) -> None:
+    """Connect and leave: libzmq's threads are gone when this returns."""
+    port = connect_node(BoardAddresses(post=address, feed=address, desk=address), blocking=True, patience=0.01)
+    try:
+        run_blocking(_knock(port))
+    finally:
+        port.close()
+
+
+async def _knock(port: NodePort) -> int:
+    with suppress(SendTimeout):
+        await port.send(b"")
+    return len(await port.receive(0.0))
+
+
+@contextmanager
+def nobody_there() -> Iterator[str]:
+    """An address of this machine that is taken, and at which nobody listens."""
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        yield f"tcp://127.0.0.1:{taken.getsockname()[1]}"
