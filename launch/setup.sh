@@ -1,10 +1,13 @@
-# Sourced by demo.sh and test.sh: makes .venv with the pinned versions, once for each state of the two files that say what goes in.
+# Sourced by demo.sh and test.sh: makes .venv, or the folder VENV names, with the pinned versions, once for each state of the two files that say what goes in.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
+venv="${VENV:-.venv}"
 
+# Newer ones first: since 3.12 many user processes share most of their memory. pyenv hides those that are not chosen.
 find_python() {
-    local candidate
-    for candidate in "${PYTHON:-}" python3.11 python3.12 python3.13 python3.14 python3; do
+    local candidate hidden="${PYENV_ROOT:-${HOME:-}/.pyenv}/versions"
+    for candidate in "${PYTHON:-}" python3.14 python3.13 python3.12 \
+        "$hidden"/3.14.*/bin/python "$hidden"/3.13.*/bin/python "$hidden"/3.12.*/bin/python python3.11 python3; do
         if [ -n "$candidate" ] && "$candidate" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then
             echo "$candidate"
             return
@@ -17,11 +20,11 @@ find_python() {
 # install EXTRAS: the project in editable form, with the named extras ("" for none).
 install() {
     local python stamp wanted
-    [ -x .venv/bin/python ] || { python=$(find_python) && "$python" -m venv .venv; }
-    stamp=".venv/.parley${1:+-$1}"
+    [ -x "$venv/bin/python" ] || { python=$(find_python) && "$python" -m venv "$venv"; }
+    stamp="$venv/.parley${1:+-$1}"
     wanted=$(cat pyproject.toml constraints.txt | cksum)
     if [ "$(cat "$stamp" 2>/dev/null || true)" != "$wanted" ]; then
-        .venv/bin/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable ".${1:+[$1]}"
+        "$venv/bin/python" -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable ".${1:+[$1]}"
         echo "$wanted" >"$stamp"
     fi
 }

@@ -5,7 +5,7 @@ install test
 ./launch/browser.sh
 # Tests start many small processes; a thread pool in each would only make them wait for each other.
 export OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1
-.venv/bin/ruff check .
-.venv/bin/ruff format --check .
-.venv/bin/mypy
-exec .venv/bin/python -m pytest "$@"
+"$venv"/bin/ruff check .
+"$venv"/bin/ruff format --check .
+"$venv"/bin/mypy
+exec "$venv"/bin/python -m pytest "$@"
