@@ -3,6 +3,7 @@
     python -m benchmarks.processes [--users 1000,4000] [--levels 4x4] [--relays R] [--write] [--json]
 
 Each user is a process forked from one warm process, three rounds are spoken over real sockets, everything is on record.
+Relays stand between users and board where these are more than a board may have open files for.
 `own` is memory that only the one process has (its private pages), `share` its proportional share of all pages; both are
 the largest seen while the run went on, the median over a few processes. `machine` is by how much the machine's free
 memory went down, divided by the processes: page tables, stacks and sockets in the kernel included. `processor` is the
@@ -25,6 +26,7 @@ import numpy as np
 
 from benchmarks.page import machine, table, write_block
 from benchmarks.watcher import Watcher
+from emulator.addresses import descriptors_for
 from emulator.coins import key_from_seed
 from emulator.messages import Close, Message, Reminder, Roster
 from emulator.transcript import TranscriptReader
@@ -138,6 +140,14 @@ def measure(users: int, levels: str, protocol: str = "three-round", relays: int 
     )
 
 
+def relays_for(users: int) -> int:
+    """As many relays as the limit of open files calls for."""
+    hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    if hard == resource.RLIM_INFINITY or descriptors_for(users) <= hard:
+        return 0
+    return next(relays for relays in range(2, users) if descriptors_for(-(-users // relays)) <= hard)
+
+
 def children_seconds() -> float:
     """What all processes of earlier runs have computed, kernel included."""
     children = resource.getrusage(resource.RUSAGE_CHILDREN)
@@ -161,12 +171,15 @@ def read_course(transcript: Path, began: float) -> Course:
 @click.command()
 @click.option("--users", default="1000", show_default=True, help="One number of users or several with commas.")
 @click.option("--levels", default="4x4", show_default=True, help="Levels of the statistic (Kendall's tau).")
-@click.option("--relays", default=0, show_default=True, help="Relays between the users and the board.")
+@click.option("--relays", type=int, help="Relays between users and board.  [default: as many as are needed]")
 @click.option("--write", is_flag=True, help="Put the table into docs/performance.md.")
 @click.option("--json", "as_json", is_flag=True, help="Print a list of records.")
-def main(users: str, levels: str, relays: int, write: bool, as_json: bool) -> None:
+def main(users: str, levels: str, relays: int | None, write: bool, as_json: bool) -> None:
     """Measure runs with a process for every user."""
-    found = [measure(int(each), levels, relays=relays) for each in users.split(",")]
+    found = [
+        measure(count, levels, relays=relays_for(count) if relays is None else relays)
+        for count in map(int, users.split(","))
+    ]
     text = table(HEADS, [each.row() for each in found])
     said = machine(f"python -m benchmarks.processes --users {users} --write", found[0].load)
     if write:
