@@ -144,20 +144,22 @@ class Cluster:
         return Herald(read_addresses(self.folder.addresses), security)
 
     def _start(self, processes: Processes, keeper: Keeper) -> None:
+        board = keeper.orders.board()
+        processes.spawn([board])
+        # The others are made ready while the board comes up.
         crowd = self.folder.witness if self.layout.processes >= CROWD else None
         processes.prepare(self.folder.plan, crowd=crowd)
-        self._raise(processes, keeper.orders.board(), self.folder.addresses)
-        if self.layout.shuffled:
-            self._raise(processes, keeper.orders.shuffler(), self.folder.server_addresses(SHUFFLER_NAME))
-        for order in keeper.orders.relays():
-            self._raise(processes, order, self.folder.server_addresses(order.name))
+        self._await(processes, board, self.folder.addresses)
+        servers = ([keeper.orders.shuffler()] if self.layout.shuffled else []) + list(keeper.orders.relays())
+        for order in servers:
+            processes.spawn([order])
+            self._await(processes, order, self.folder.server_addresses(order.name))
         keeper.begin()
         if self.hosts is not None:
             self.hosts.begin(self.layout, self.folder, self._keyring)
 
-    def _raise(self, processes: Processes, order: Order, addresses: Path) -> None:
-        """Start one whom others connect to, and wait until it says where it is."""
-        processes.spawn([order])
+    def _await(self, processes: Processes, order: Order, addresses: Path) -> None:
+        """Wait until one whom others connect to says where it is."""
         left = self.layout.restarts
         while not addresses.exists():
             for exit in processes.exits(0.005):

@@ -34,7 +34,7 @@ Code = set[int]
 ADDRESS = struct.Struct("<Q")
 # Whole addresses: a pipe does not tear what is written at once.
 TOLD_BYTES = 512 * ADDRESS.size
-QUIET_SECONDS = 0.2
+QUIET_SECONDS = 0.1
 
 _fillers: list[list[object]] = []
 
