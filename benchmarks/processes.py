@@ -25,7 +25,7 @@ import click
 import numpy as np
 
 from benchmarks.page import machine, table, write_block
-from benchmarks.watcher import Watcher
+from benchmarks.watcher import Watcher, available
 from emulator.addresses import descriptors_for
 from emulator.coins import key_from_seed
 from emulator.messages import Close, Message, Reminder, Roster
@@ -38,6 +38,8 @@ from protocols.registry import design
 from protocols.workloads import synthetic
 from protocols.workloads.problem import make_workload
 
+REST_SECONDS = 3.0
+REST_MEBIBYTES = 16.0
 HEADS = (
     "processes",
     "relays",
@@ -104,8 +106,17 @@ class Course:
     reminders: int
 
 
+def rest() -> None:
+    """Until the kernel has taken back what the last run held."""
+    before = float("-inf")
+    while (now := available()) > before + REST_MEBIBYTES:
+        before = now
+        time.sleep(REST_SECONDS)
+
+
 def measure(users: int, levels: str, protocol: str = "three-round", relays: int = 0) -> Figures:
     """One run with a process for every user."""
+    rest()
     load = os.getloadavg()[0]
     workload = make_workload("kendall", levels, None)
     layout = Layout(
