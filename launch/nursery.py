@@ -14,7 +14,6 @@ import struct
 import sys
 import traceback
 from collections.abc import Callable, Iterator
-from contextlib import suppress
 from functools import partial
 from importlib import import_module
 from pathlib import Path
@@ -23,7 +22,7 @@ from typing import Any, NoReturn
 import click
 
 from emulator.codec import learn_fields
-from emulator.errors import ParleyError
+from launch.reader import Reader
 from launch.sharing import settle, share
 from launch.system import CRASHED, die_with_parent
 from nodes.memory import keep_one_heap
@@ -229,44 +228,6 @@ def redirect(log: str) -> None:
     os.dup2(descriptor, 2)
     os.close(nothing)
     os.close(descriptor)
-
-
-class Reader:
-    """Reads the arguments of nodes before they are forked. Of a crowd's, which differ in a few values, only those."""
-
-    def __init__(self) -> None:
-        self._words: dict[str, str] = {}
-        self._context: click.Context | None = None
-
-    def read(self, node: str, arguments: list[str]) -> dict[str, Any] | None:
-        """What the node's function is called with; None if that fails, so that the node itself says why, in its log."""
-        words = dict(zip(arguments[::2], arguments[1::2], strict=False))
-        try:
-            if self._context is not None and self._context.info_name == node and self._alike(arguments, words):
-                return known(node, {**self._context.params, **self._others(self._context, words)})
-            command: click.Command = import_module(f"nodes.{node}").main
-            self._words, self._context = words, command.make_context(node, list(arguments))
-            return known(node, self._context.params)
-        except (ImportError, click.ClickException, click.exceptions.Exit):
-            return None
-
-    def _alike(self, arguments: list[str], words: dict[str, str]) -> bool:
-        """The same options, each with its value, in the same order."""
-        return 2 * len(words) == len(arguments) and list(words) == list(self._words)
-
-    def _others(self, context: click.Context, words: dict[str, str]) -> dict[str, Any]:
-        """Those that were given other values than before."""
-        options = {name: option for option in context.command.params for name in option.opts}
-        given = {options[word]: value for word, value in words.items() if value != self._words[word]}
-        return {str(option.name): option.process_value(context, value) for option, value in given.items()}
-
-
-def known(node: str, parameters: dict[str, Any]) -> dict[str, Any]:
-    """The same, with the board's addresses read: those who are forked find them in memory."""
-    if node == "user" and parameters["addresses"] is not None:
-        with suppress(ParleyError):
-            import_module("nodes.common").known_addresses(parameters["addresses"])
-    return parameters
 
 
 def run_node(node: str, arguments: list[str], parameters: dict[str, Any] | None) -> int:

@@ -1,0 +1,51 @@
+"""Command lines read in advance mean what they mean when a node reads them itself."""
+
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+
+from launch.reader import Reader
+
+
+def full(node: str, arguments: list[str]) -> dict[str, object]:
+    return import_module(f"nodes.{node}").main.make_context(node, list(arguments)).params
+
+
+def test_a_crowds_arguments_are_read_as_one_by_one() -> None:
+    common = ["--cap", "1.5", "--trust", "nobody", "--addresses", "nowhere.json", "--witness", "witness"]
+    crowd = [
+        ["--node", f"node-{n}", "--first", str(n), "--users", "1", "--journal", f"state/{n}", *common] for n in range(5)
+    ]
+    reader = Reader()
+    for arguments in crowd:
+        assert reader.read("user", arguments) == full("user", arguments)
+    assert reader.read("user", crowd[0])["journal"] == Path("state/0")
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["--node", "b", "--cap", "2", "--first", "none"],
+        ["--node", "b", "--cap", "many", "--first", "1"],
+        ["--node", "b", "--cap", "2", "--first", "1", "--help"],
+        ["--node", "b", "--cap", "2", "--first"],
+        ["--node", "b", "--cap", "2", "--colour", "red"],
+        ["--help"],
+        [],
+    ],
+)
+def test_what_cannot_be_read_is_left_to_the_node(arguments: list[str]) -> None:
+    reader = Reader()
+    assert reader.read("user", ["--node", "a", "--cap", "1", "--first", "0"]) is not None
+    assert reader.read("user", arguments) is None
+    assert reader.read("nobody-knows", arguments) is None
+
+
+def test_the_last_of_two_values_counts() -> None:
+    reader = Reader()
+    twice = ["--node", "a", "--cap", "1", "--cap", "2"]
+    assert reader.read("user", ["--node", "a", "--cap", "1"]) == full("user", ["--node", "a", "--cap", "1"])
+    assert reader.read("user", twice) == full("user", twice)
+    other = ["--addresses", "x.json", "--run", "r", "--plan", "p"]
+    assert reader.read("analyst", other) == full("analyst", other)
