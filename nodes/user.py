@@ -26,6 +26,8 @@ from protocols.registry import build
 
 SILENCE_SECONDS = 0.5
 LONGEST_PATIENCE = 8.0
+# A day: what libzmq is told in milliseconds must fit into its integers.
+MOST_PATIENCE = 86_400.0
 log = logging.getLogger("user")
 
 
@@ -227,6 +229,8 @@ def main(
         for flag, value in (("--cap", cap), ("--delta-cap", delta_cap), ("--patience", patience)):
             if not (math.isfinite(value) and value >= 0):
                 raise BadInput(f"{flag} {value} is no limit; give a finite number that is not negative")
+        if patience > MOST_PATIENCE:
+            raise BadInput(f"--patience {patience:g} is longer than a day; give at most {MOST_PATIENCE:g} seconds")
         if witness is not None and users is not None and journal is not None:
             secret = read_witness(witness)
             mine, key, diary = secret.inputs[first : first + users].copy(), secret.key, journal

@@ -162,8 +162,14 @@ def test_debug_shows_where(parley: Parley) -> None:
     assert said.err.splitlines()[-1].startswith("parley: ")
 
 
-@pytest.mark.parametrize("flag", ["--cap", "--delta-cap", "--patience"])
-@pytest.mark.parametrize("value", ["nan", "inf"])
+@pytest.mark.parametrize(
+    ("flag", "value"),
+    [
+        *((flag, value) for flag in ("--cap", "--delta-cap", "--patience") for value in ("nan", "inf")),
+        ("--patience", "1e+09"),
+        ("--patience", "1e+300"),
+    ],
+)
 def test_limits_of_a_user_node_are_numbers(tmp_path: Path, flag: str, value: str) -> None:
     """A cap that compares with nothing would let any epsilon through."""
     np.save(tmp_path / "inputs.npy", np.zeros(1, dtype=np.int64))
