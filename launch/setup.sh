@@ -3,11 +3,12 @@ set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 venv="${VENV:-.venv}"
 
-# Newer ones first: since 3.12 many user processes share most of their memory. pyenv hides those that are not chosen.
+# Those that everything is tested on, newest first: since 3.12 many user processes share most of their memory. pyenv
+# hides those that are not chosen.
 find_python() {
     local candidate hidden="${PYENV_ROOT:-${HOME:-}/.pyenv}/versions"
-    for candidate in "${PYTHON:-}" python3.14 python3.13 python3.12 \
-        "$hidden"/3.14.*/bin/python "$hidden"/3.13.*/bin/python "$hidden"/3.12.*/bin/python python3.11 python3; do
+    for candidate in "${PYTHON:-}" python3.13 python3.12 "$hidden"/3.13.*/bin/python "$hidden"/3.12.*/bin/python \
+        python3.11 python3.14 python3; do
         if [ -n "$candidate" ] && "$candidate" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then
             echo "$candidate"
             return
