@@ -13,7 +13,7 @@ from emulator.errors import BadInput
 _TCP = re.compile(r"tcp://(?P<host>\[[0-9A-Fa-f:.%]+\]|[A-Za-z0-9_.*-]+):(?P<port>\*|[0-9]{1,5})")
 _IPC = re.compile(r"ipc://(?P<path>[^*@\0][^\0]{0,106})")
 # So many processes on one machine answer each other in time.
-_CROWD = 1000
+_PROMPT_PEERS = 1000
 _OWN_DESCRIPTORS = 256
 
 
@@ -94,7 +94,7 @@ def descriptors_for(nodes: int) -> int:
 
 def pace_for(peers: int) -> float:
     """How many times longer than usual to wait for peers, of whom so many may share a processor."""
-    return max(1.0, peers / _CROWD)
+    return max(1.0, peers / _PROMPT_PEERS)
 
 
 def raise_file_limit(needed: int) -> None:

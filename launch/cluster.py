@@ -34,7 +34,7 @@ __all__ = ["Cluster", "Layout"]
 LOOK_SECONDS = 0.05
 LOOK_SHARE = 3
 LEAVE_SECONDS = 3.0
-CROWD = 16
+REHEARSE_FROM = 16
 
 
 class Hosts(Protocol):
@@ -147,7 +147,7 @@ class Cluster:
         board = keeper.orders.board()
         processes.spawn([board])
         # The others are made ready while the board comes up.
-        crowd = self.folder.witness if self.layout.processes >= CROWD else None
+        crowd = self.folder.witness if self.layout.processes >= REHEARSE_FROM else None
         processes.prepare(self.folder.plan, crowd=crowd)
         self._await(processes, board, self.folder.addresses)
         servers = ([keeper.orders.shuffler()] if self.layout.shuffled else []) + list(keeper.orders.relays())
