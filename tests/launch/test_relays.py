@@ -5,12 +5,14 @@ from pathlib import Path
 
 import pytest
 
+from emulator.addresses import BoardAddresses, descriptors_for
 from emulator.board import BoardRole, Terms
 from emulator.codec import bundle, encode
+from emulator.errors import BadInput
 from emulator.messages import Event, Message, Ready, Replies
 from emulator.transcript import TranscriptReader, TranscriptWriter
 from emulator.transport import MemoryTransport, Received
-from nodes.board import BoardNode, apart, peers
+from nodes.board import BoardNode, apart, peers, serve_board
 from tests.launch.conftest import Parley
 
 PROBLEM = ("--statistic", "gini-diversity", "--levels", 4, "--users", 60, "--epsilon", 2, "--seed", 3, "--quiet")
@@ -88,6 +90,20 @@ def test_who_connects_to_the_board() -> None:
     assert peers(7, {}) == 7
     assert peers(10_000, {f"node-{n}": f"relay-{n % 2}" for n in range(10_000)}) == 2
     assert peers(10, {f"node-{n}": f"relay-{n % 2}" for n in range(6)}) == 6
+
+
+async def test_a_board_behind_relays_asks_for_their_files_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(needed: int) -> None:
+        raise BadInput(f"{needed}")
+
+    monkeypatch.setattr("nodes.board.raise_file_limit", refuse)
+    relays = {f"node-{n}": f"relay-{n % 2}" for n in range(10_000)}
+    terms = Terms(run="r", users=10_000, nodes=10_000)
+    for behind, connected in ((relays, 2), (None, 10_000)):
+        with pytest.raises(BadInput, match=f"^{descriptors_for(connected)}$"):
+            await serve_board(terms, BoardAddresses.on(), tmp_path / "t.parley", None, relays=behind)
 
 
 async def test_a_relay_speaks_for_its_own_nodes_and_for_nobody_else(tmp_path: Path) -> None:
