@@ -5,7 +5,7 @@ close a round: when every node has answered, or at the deadline if the quorum ha
 """
 
 from bisect import bisect, insort
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import Enum, auto
 
@@ -89,8 +89,14 @@ def _slot(message: Message) -> tuple[type[Message], int]:
 class BoardRole:
     """Hears (sender, message, now) and returns the messages to put on record, in order, with their senders."""
 
-    def __init__(self, terms: Terms) -> None:
+    def __init__(
+        self, terms: Terms, draw_nonce: Callable[[], bytes] = bytes, keys: Mapping[str, bytes] | None = None
+    ) -> None:
+        """`draw_nonce` is called when the roster is closed; `keys`: with which key each user node must sign."""
         self.terms = terms
+        self.nonce = b""
+        self._draw_nonce = draw_nonce
+        self._keys = keys
         self.state = Board.GATHERING
         self.seats: dict[str, Seat] = {}
         self._hosted: list[tuple[int, int, str]] = []
@@ -158,6 +164,8 @@ class BoardRole:
             )
             insort(self._hosted, (message.first, message.first + message.users, message.node))
             self._unfinished.add(message.node)
+        elif isinstance(message, Roster):
+            self.nonce = message.nonce
         elif isinstance(message, Setup):
             self.setup = message
         elif isinstance(message, Announce):
@@ -221,6 +229,13 @@ class BoardRole:
             detail = f"pid {known.pid} is now pid {ready.pid}"
             known.pid = ready.pid
             return [(BOARD_NAME, Event(event="restart", node=ready.node, round=self.round, detail=detail))]
+        if self.state is not Board.GATHERING:
+            # Who takes which number must be settled before the nonce is known.
+            raise RemoteProtocolError(f"board: node {ready.node} comes after the roster was closed")
+        if ready.run not in ("", self.terms.run):
+            raise RemoteProtocolError(f"board: node {ready.node} waits for run {ready.run}, this is {self.terms.run}")
+        if self._keys is not None and self._keys.get(ready.node) != ready.key:
+            raise RemoteProtocolError(f"board: node {ready.node} does not sign with the key that is listed for it")
         if ready.first + ready.users > self.terms.users or ready.users < 1:
             raise RemoteProtocolError(f"board: node {ready.node} claims users beyond {self.terms.users}")
         place = bisect(self._hosted, (ready.first, ready.first + ready.users, ready.node))
@@ -283,7 +298,7 @@ class BoardRole:
             users = sum(seat.users for seat in self.seats.values())
             if users < self.terms.users:
                 return Abort(run=run, outcome="failed", reason=f"nodes host {users} of {self.terms.users} users")
-            return Roster(run=run, nodes=len(self.seats), users=users)
+            return self._roster(users)
         if self.state is Board.OPEN and self.seats and not self._unfinished:
             return self._cut()
         return None
@@ -293,12 +308,22 @@ class BoardRole:
         if users < self.terms.quorum * self.terms.users or not users:
             reason = f"{users} of {self.terms.users} users joined in {self.terms.join_deadline:g} s, below the quorum"
             return Abort(run=self.terms.run, outcome="failed", reason=reason)
-        return Roster(run=self.terms.run, nodes=len(self.seats), users=users)
+        return self._roster(users)
+
+    def _roster(self, users: int) -> Roster:
+        return Roster(run=self.terms.run, nodes=len(self.seats), users=users, nonce=self._draw_nonce())
 
     def _cut(self) -> Message:
-        heard = sum(seat.share for seat in self.seats.values())
-        if heard < self.terms.quorum * self.terms.users:
-            reason = f"round {self.round}: {heard:.0f} of {self.terms.users} users answered, below the quorum"
+        """Close the round if enough of those who were asked have answered; users who never came count as asked."""
+        assert self.announce is not None
+        speakers, seated = self.announce.speakers, sum(seat.users for seat in self.seats.values())
+        if self.replies * seated < self.terms.quorum * speakers * self.terms.users or not self.replies:
+            reason = f"round {self.round}: {self.replies} of {speakers} users answered, below the quorum"
             return Abort(run=self.terms.run, outcome="failed", reason=reason)
-        missing = self.terms.users - round(heard)
-        return Close(run=self.terms.run, round=self.round, replies=self.replies, missing=missing)
+        return Close(
+            run=self.terms.run,
+            round=self.round,
+            replies=self.replies,
+            missing=max(0, speakers - self.replies),
+            absent=tuple(sorted(name for name, seat in self.seats.items() if not seat.whole)),
+        )

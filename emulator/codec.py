@@ -1,7 +1,9 @@
 """Messages to bytes and back: strict, canonical, bounded. The only file that imports msgpack.
 
-A frame is a msgpack array `[tag, field, field, ...]` in the order of the message's fields, then four bytes of
-CRC-32. Arrays travel as extension type 1: dtype code, number of dimensions, dimensions (u32), little-endian data.
+A frame is a msgpack array `[tag, field, field, ...]` in the order of the message's fields, then the signature of who
+said it (64 bytes, or none where nobody signs), then four bytes of CRC-32.
+
+Arrays travel as extension type 1: dtype code, number of dimensions, dimensions (u32), little-endian data.
 Numbers, lengths and heads are in their shortest form and the keys of a map increase, so that one message has exactly
 one encoding: equal messages are equal bytes, and `decode` refuses every other spelling.
 """
@@ -21,8 +23,20 @@ from numpy.typing import NDArray
 
 from emulator.canonical import ARRAY, DEEPEST, extent
 from emulator.errors import LocalProtocolError, RemoteProtocolError
-from emulator.messages import LONGEST_TEXT, MESSAGES, Message, Users
+from emulator.messages import (
+    KINDS_OF_FORMAT_1,
+    LONGEST_TEXT,
+    MESSAGES,
+    Message,
+    Pledge,
+    Ready,
+    Roster,
+    Setup,
+    Users,
+)
+from emulator.signing import SIGNATURE_BYTES, Signer, verify
 
+FORMAT = 2
 LARGEST_FRAME = 64 * 2**20
 MOST_USERS = 2**20
 LONGEST_KEY = 64
@@ -40,25 +54,56 @@ def learn_fields() -> None:
         _fields(tag)
 
 
-def encode(message: Message) -> bytes:
-    """The one encoding of a message."""
+def encode(message: Message, signer: Signer | None = None, nonce: bytes = b"", *, format: int = FORMAT) -> bytes:
+    """The one encoding of a message, signed where there is a signer; `nonce` is the run's."""
     tag = _TAGS[type(message)]
-    body = pack([tag, *(write(getattr(message, name)) for name, write, _ in _fields(tag))])
-    if len(body) + 4 > LARGEST_FRAME:
+    body = pack([tag, *(write(getattr(message, name)) for name, write, _ in _fields(tag, format))])
+    if len(body) + SIGNATURE_BYTES + 4 > LARGEST_FRAME:
         raise LocalProtocolError(f"{message.kind} of {len(body)} bytes is larger than a frame may be")
-    return _sum(body)
+    return _sum(body if signer is None else body + signer.sign(message.kind, _bound(message, nonce), body))
 
 
-def decode(frame: bytes) -> Message:
-    """The message a frame holds, or RemoteProtocolError naming what is wrong with it."""
+def decode(frame: bytes, *, format: int = FORMAT) -> Message:
+    """The message a frame holds, whoever signed it, or RemoteProtocolError naming what is wrong with it."""
     if not 5 <= len(frame) <= LARGEST_FRAME:
         raise RemoteProtocolError(f"a frame of {len(frame)} bytes")
-    body = _unsum(frame)
-    tag, values = _split(unpack(body))
-    kind, readers = MESSAGES[tag], _fields(tag)
+    body, _ = _unsigned(_unsum(frame), format)
+    tag, values = _split(_unpack(body), format)
+    kind, readers = MESSAGES[tag], _fields(tag, format)
     if len(values) != len(readers):
         raise RemoteProtocolError(f"{kind.kind}: {len(values)} fields instead of {len(readers)}")
     return kind(**{name: read(value) for (name, _, read), value in zip(readers, values, strict=True)})
+
+
+def said_by(public: bytes, frame: bytes, message: Message, nonce: bytes) -> bool:
+    """Whether the holder of this key signed this frame, which holds this message, in the run with this nonce."""
+    body, signature = _unsigned(_unsum(frame), FORMAT)
+    return verify(public, signature.tobytes(), message.kind, _bound(message, nonce), body)
+
+
+def _bound(message: Message, nonce: bytes) -> bytes:
+    """The nonce a signature is bound to: none for what is said before or without one, a setup's own for a setup."""
+    if isinstance(message, Setup):
+        return message.nonce
+    return b"" if isinstance(message, Ready | Roster | Pledge) else nonce
+
+
+def is_signed(frame: bytes) -> bool:
+    """Whether the frame bears a signature at all, be it right or wrong."""
+    return len(_unsigned(_unsum(frame), FORMAT)[1]) > 0
+
+
+def is_whole(frame: bytes) -> bool:
+    """Whether the frame came as it was sent: what is wrong with it is then its sender's doing, not the network's."""
+    return len(frame) >= 5 and zlib.crc32(memoryview(frame)[:-4]).to_bytes(4, "little") == frame[-4:]
+
+
+def _unsigned(body: memoryview, format: int) -> tuple[memoryview, memoryview]:
+    """The value of a frame and the signature behind it, which may be empty; format 1 has none."""
+    end = extent(body)
+    if len(body) - end not in ((0, SIGNATURE_BYTES) if format > 1 else (0,)):
+        raise RemoteProtocolError(f"{len(body)} bytes for a value of {end}, and what follows is not a signature")
+    return body[:end], body[end:]
 
 
 def bundle(frames: Sequence[bytes]) -> bytes:
@@ -116,6 +161,11 @@ def unpack(body: bytes | memoryview) -> Any:
     size = len(body)
     if extent(body) != size:
         raise RemoteProtocolError(f"{size} bytes for a value of {extent(body)}")
+    return _unpack(body)
+
+
+def _unpack(body: bytes | memoryview) -> Any:
+    size = len(body)
     try:
         return msgpack.unpackb(
             body,
@@ -134,16 +184,16 @@ def unpack(body: bytes | memoryview) -> Any:
         raise RemoteProtocolError(f"bytes that are not a value: {error}"[:200]) from error
 
 
-def _split(content: Any) -> tuple[int, tuple[Any, ...]]:
+def _split(content: Any, format: int) -> tuple[int, tuple[Any, ...]]:
     if not isinstance(content, tuple) or not content or type(content[0]) is not int:
         raise RemoteProtocolError("a frame that is not a tagged array")
-    if not 0 <= content[0] < len(MESSAGES):
+    if not 0 <= content[0] < (len(MESSAGES) if format > 1 else KINDS_OF_FORMAT_1):
         raise RemoteProtocolError(f"a message with the unknown tag {content[0]}")
     return content[0], content[1:]
 
 
 @cache
-def _fields(tag: int) -> tuple[tuple[str, Callable[[Any], Any], Callable[[Any], Any]], ...]:
+def _fields(tag: int, format: int = FORMAT) -> tuple[tuple[str, Callable[[Any], Any], Callable[[Any], Any]], ...]:
     """For each field of a message: its name, what it becomes before it is packed, how it is read again."""
     kind = MESSAGES[tag]
     hints = get_type_hints(kind)
@@ -154,6 +204,7 @@ def _fields(tag: int) -> tuple[tuple[str, Callable[[Any], Any], Callable[[Any], 
             _reader(hints[each.name], f"{kind.kind}: {each.name}"),
         )
         for each in fields(kind)
+        if format > 1 or each.name not in kind.since_format_2
     )
 
 
@@ -252,7 +303,7 @@ def _reader(hint: Any, where: str) -> Callable[[Any], Any]:
     origin = get_origin(hint)
     if hint == Users:
         return partial(_users, where)
-    if hint in (str, int, float):
+    if hint in (str, int, float, bytes):
         return partial(_scalar, where, hint)
     if origin is Literal:
         return partial(_scalar, where, str)

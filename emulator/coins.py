@@ -1,10 +1,14 @@
-"""Coins: user u's coins in round r are a fixed block of a ChaCha20 keystream (RFC 8439), addressed by (key, r, u).
+"""Coins: user u's coins for a question are a fixed block of a ChaCha20 keystream (RFC 8439).
 
-So a cohort's coins come in one stroke, it does not matter which process hosts a user, and a node that was killed
+The key of the stream is HMAC-SHA256(coin key, question), where the question is a digest of the protocol, its
+parameters and claim, the nonce of the run, the round and the broadcast (`emulator.question`). Two questions never
+share a coin, so a mistake elsewhere costs one more epsilon and never the input. The place in the stream is the user's
+number: a cohort's coins come in one stroke, it does not matter which process hosts a user, and a node that was killed
 draws the same coins again instead of fresh noise.
 """
 
 import hashlib
+import hmac
 import secrets
 
 import numpy as np
@@ -12,6 +16,7 @@ from cryptography.hazmat.primitives.ciphers import Cipher
 from cryptography.hazmat.primitives.ciphers.algorithms import ChaCha20
 
 from emulator.errors import BadInput, LocalProtocolError
+from emulator.messages import DIGEST_BYTES, NONCE_BYTES
 from emulator.randomizer import Coins
 
 KEY_BYTES = 32
@@ -32,12 +37,33 @@ def key_from_seed(seed: int) -> bytes:
     return hashlib.sha256(b"parley seed" + seed.to_bytes(16, "little")).digest()
 
 
-def coins(key: bytes, round_number: int, first: int, users: int, size: int) -> Coins:
-    """`size` bytes of coins for each of the users first, first + 1, ...: one row a user."""
+def nonce_from_key(key: bytes) -> bytes:
+    """The nonce of an experiment that is to be repeated; elsewhere the board draws it."""
+    return hmac.new(key, b"parley nonce", hashlib.sha256).digest()[:NONCE_BYTES]
+
+
+def coins(key: bytes, question: bytes, first: int, users: int, size: int) -> Coins:
+    """`size` bytes of coins for each of the users first, first + 1, ...: one row per user."""
+    if len(question) != DIGEST_BYTES:
+        raise LocalProtocolError(f"no coins for a question of {len(question)} bytes")
+    return _blocks(hmac.new(key, b"parley coins" + question, hashlib.sha256).digest(), key, 0, first, users, size)
+
+
+def addressed(key: bytes, number: int, first: int, users: int, size: int) -> Coins:
+    """A block for each user of the stream with this number: for draws that hide nothing.
+
+    Users of format 1 flipped their coins this way, with the round as the number; replaying them needs it too.
+    """
+    if not 0 <= number < 2**32:
+        raise LocalProtocolError(f"no stream with the number {number}")
+    return _blocks(key, key, number, first, users, size)
+
+
+def _blocks(stream_key: bytes, key: bytes, word: int, first: int, users: int, size: int) -> Coins:
     if len(key) != KEY_BYTES or not 0 <= size <= LARGEST:
         raise LocalProtocolError(f"no coins from a key of {len(key)} bytes, {size} bytes for each user")
-    if not 0 <= round_number < 2**32 or first < 0 or users < 0 or first + users > 2**63:
-        raise LocalProtocolError(f"no coins for round {round_number}, {users} users from {first} on")
+    if first < 0 or users < 0 or first + users > 2**63:
+        raise LocalProtocolError(f"no coins for {users} users from {first} on")
     if size == 0:
         return np.empty((users, 0), dtype=np.uint8)
     width = -(-size // BLOCK) * BLOCK
@@ -46,14 +72,14 @@ def coins(key: bytes, round_number: int, first: int, users: int, size: int) -> C
     while position < first + users:
         segment, offset = divmod(position, SEGMENT)
         count = min(SEGMENT - offset, first + users - position)
-        pieces.append(_keystream(key, round_number, segment, offset * (width // BLOCK), count * width))
+        pieces.append(_keystream(stream_key, word, segment, offset * (width // BLOCK), count * width))
         position += count
     stream = np.frombuffer(b"".join(pieces), dtype=np.uint8)
     return stream.reshape(users, width)[:, :size]
 
 
-def _keystream(key: bytes, round_number: int, segment: int, block: int, length: int) -> bytes:
+def _keystream(key: bytes, word: int, segment: int, block: int, length: int) -> bytes:
     # The 32-bit block counter cannot wrap: a segment is at most SEGMENT * LARGEST / BLOCK = 2^31 blocks.
-    nonce = block.to_bytes(4, "little") + round_number.to_bytes(4, "little") + segment.to_bytes(8, "little")
+    nonce = block.to_bytes(4, "little") + word.to_bytes(4, "little") + segment.to_bytes(8, "little")
     encryptor = Cipher(ChaCha20(key, nonce), mode=None).encryptor()
     return encryptor.update(bytes(length))

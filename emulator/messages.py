@@ -14,8 +14,14 @@ from emulator.errors import RemoteProtocolError
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:-]{0,63}")
 LONGEST_TEXT = 4096
 LARGEST_COUNT = 2**62
+DIGEST_BYTES = 32
+NONCE_BYTES = 16
 Outcome = Literal["completed", "failed", "aborted"]
 Users = NDArray[np.int64]
+
+
+_LENGTHS = {"nonce": NONCE_BYTES, "question": DIGEST_BYTES, "setup": DIGEST_BYTES, "root": DIGEST_BYTES, "key": 32}
+"""How long digests and keys are; an empty one says that there is none."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -24,6 +30,8 @@ class Message:
 
     kind: ClassVar[str] = "message"
     names: ClassVar[tuple[str, ...]] = ()
+    since_format_2: ClassVar[tuple[str, ...]] = ()
+    """Fields that frames of format 1 do not have."""
 
     def __post_init__(self) -> None:
         for name, value in vars(self).items():
@@ -33,6 +41,8 @@ class Message:
                 raise RemoteProtocolError(f"{self.kind}: {name} is negative or too large: {value}")
             elif isinstance(value, float) and not math.isfinite(value):
                 raise RemoteProtocolError(f"{self.kind}: {name} is not finite: {value}")
+            elif isinstance(value, bytes) and name in _LENGTHS and len(value) not in (0, _LENGTHS[name]):
+                raise RemoteProtocolError(f"{self.kind}: {name} has {len(value)} bytes instead of {_LENGTHS[name]}")
 
     def _check_text(self, name: str, value: str) -> None:
         if name in self.names and not NAME.fullmatch(value):
@@ -43,58 +53,78 @@ class Message:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Ready(Message):
-    """A user node is there: which users it hosts, and its process."""
+    """A user node is there: which users it hosts, its process, the run it waits for and the key it signs with.
+
+    `run` is empty where the node waits for any run of a pattern.
+    """
 
     kind: ClassVar[str] = "ready"
     names: ClassVar[tuple[str, ...]] = ("node",)
+    since_format_2: ClassVar[tuple[str, ...]] = ("run", "key")
     node: str
     first: int
     users: int
     pid: int
+    run: str = ""
+    key: bytes = b""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.run and not NAME.fullmatch(self.run):
+            raise RemoteProtocolError(f"ready: run is not a name: {self.run[:80]!r}")
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Roster(Message):
-    """The barrier: the board has heard from every node it waits for."""
+    """The barrier: the board has heard from every node it waits for. Only now the nonce of the run is drawn."""
 
     kind: ClassVar[str] = "roster"
     names: ClassVar[tuple[str, ...]] = ("run",)
+    since_format_2: ClassVar[tuple[str, ...]] = ("nonce",)
     run: str
     nodes: int
     users: int
+    nonce: bytes = b""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Setup(Message):
-    """Which protocol is spoken, with all its parameters, and what it claims."""
+    """Which protocol is spoken, its version and parameters, the domain it is about, and what it claims."""
 
     kind: ClassVar[str] = "setup"
     names: ClassVar[tuple[str, ...]] = ("run", "protocol")
+    since_format_2: ClassVar[tuple[str, ...]] = ("version", "domain", "nonce")
     run: str
     protocol: str
     parameters: Mapping[str, Any]
     epsilon: float
     delta: float
     rounds: int
+    version: int = 1
+    domain: Mapping[str, Any] = field(default_factory=dict)
+    nonce: bytes = b""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Announce(Message):
-    """The analyst's broadcast that opens a round. Rounds count from 1."""
+    """The analyst's broadcast that opens a round, and how many users are to answer it. Rounds count from 1."""
 
     kind: ClassVar[str] = "announce"
     names: ClassVar[tuple[str, ...]] = ("run",)
+    since_format_2: ClassVar[tuple[str, ...]] = ("speakers",)
     run: str
     round: int
     broadcast: Mapping[str, NDArray[Any]]
+    speakers: int = 0
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Replies(Message):
-    """A chunk of a cohort's replies in columns: row i is the reply of users[i]."""
+    """A chunk of a cohort's replies in columns: row i is the reply of users[i] to the question with this digest."""
 
     kind: ClassVar[str] = "replies"
     names: ClassVar[tuple[str, ...]] = ("run", "node")
+    since_format_2: ClassVar[tuple[str, ...]] = ("question",)
     run: str
     round: int
     node: str
@@ -102,6 +132,7 @@ class Replies(Message):
     chunks: int
     users: Users
     columns: Mapping[str, NDArray[Any]]
+    question: bytes = b""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -133,14 +164,21 @@ class Refusal(Message):
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Close(Message):
-    """The board closes a round: how many replies it holds, how many users are missing."""
+    """The board closes a round: how many replies it holds, how many are missing, which nodes owe some.
+
+    `root` is the head of the tree over all records before this one, of which there are `size`.
+    """
 
     kind: ClassVar[str] = "close"
     names: ClassVar[tuple[str, ...]] = ("run",)
+    since_format_2: ClassVar[tuple[str, ...]] = ("absent", "size", "root")
     run: str
     round: int
     replies: int
     missing: int
+    absent: tuple[str, ...] = ()
+    size: int = 0
+    root: bytes = b""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -205,6 +243,58 @@ class Event(Message):
     detail: str
 
 
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Receipt(Message):
+    """The board shows a node that its frames of a closed round are on record. Transport, never on record.
+
+    For each chunk: where its record is, when it was written, and the path from it to the root in `close`, which is the
+    frame of the signed close. `before` is the size of the tree at the close before, `consistency` the proof that this
+    tree extends that one.
+    """
+
+    kind: ClassVar[str] = "receipt"
+    names: ClassVar[tuple[str, ...]] = ("run", "node")
+    run: str
+    round: int
+    node: str
+    close: bytes
+    chunks: tuple[int, ...]
+    sequences: tuple[int, ...]
+    times: tuple[int, ...]
+    paths: tuple[bytes, ...]
+    before: int
+    consistency: bytes
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if len({len(self.chunks), len(self.sequences), len(self.times), len(self.paths)}) != 1:
+            raise RemoteProtocolError("receipt: chunks, sequences, times and paths differ in number")
+        for each in (*self.paths, self.consistency):
+            if len(each) % DIGEST_BYTES:
+                raise RemoteProtocolError(f"receipt: a path of {len(each)} bytes is not a list of digests")
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Inquiry(Message):
+    """A node asks for the receipt of a round again. Transport, never on record."""
+
+    kind: ClassVar[str] = "inquiry"
+    names: ClassVar[tuple[str, ...]] = ("run", "node")
+    run: str
+    round: int
+    node: str
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Pledge(Message):
+    """The shuffler says, under its own signature, that it serves this run and this setup. Never on record."""
+
+    kind: ClassVar[str] = "pledge"
+    names: ClassVar[tuple[str, ...]] = ("run",)
+    run: str
+    setup: bytes
+
+
 MESSAGES: tuple[type[Message], ...] = (
     Ready,
     Roster,
@@ -218,7 +308,12 @@ MESSAGES: tuple[type[Message], ...] = (
     Reminder,
     Resume,
     Event,
+    Receipt,
+    Inquiry,
+    Pledge,
 )
+KINDS_OF_FORMAT_1 = 12
+"""A frame of format 1 holds one of the first so many kinds."""
 KINDS: tuple[str, ...] = tuple(each.kind for each in MESSAGES)
 
 BROADCASTS: tuple[type[Message], ...] = (Roster, Setup, Announce, Close, Reminder, Result, Abort)

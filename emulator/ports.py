@@ -16,6 +16,7 @@ from emulator.transport import (
     SendTimeout,
     check_frame,
     check_topic,
+    without_topic,
 )
 
 
@@ -116,9 +117,9 @@ class ZmqBoardPort(BoardPort):
 
 
 class ZmqObserverPort(ObserverPort):
-    """The feed, each frame without its letter of topic."""
+    """The feed, each frame without its topic."""
 
-    topic_bytes = 1
+    has_topics = True
 
     def __init__(self, source: Channel, close: Callable[[], None]) -> None:
         self._source = source
@@ -127,7 +128,8 @@ class ZmqObserverPort(ObserverPort):
     async def receive(self, timeout: float) -> list[bytes]:
         if not await self._source.readable(timeout):
             return []
-        return [frame[self.topic_bytes :] for frame in self._source.drain()]
+        frames = self._source.drain()
+        return [without_topic(frame) for frame in frames] if self.has_topics else frames
 
     def close(self) -> None:
         self._close()
@@ -153,4 +155,4 @@ class ZmqNodePort(ZmqObserverPort, NodePort):
 class ZmqAnalystPort(ZmqNodePort, AnalystPort):
     """The desk in, the post out; the desk has no topics."""
 
-    topic_bytes = 0
+    has_topics = False

@@ -114,9 +114,13 @@ class Round(ABC):
 
 
 class Protocol(ABC):
-    """Frozen parameters, rounds and a claim. `conclude` is the analyst's step between rounds."""
+    """Frozen parameters, rounds and a claim. `conclude` is the analyst's step between rounds.
+
+    `version` goes up when the same parameters come to mean something else; a node speaks the version it knows.
+    """
 
     name: ClassVar[str]
+    version: ClassVar[int] = 1
 
     @property
     @abstractmethod

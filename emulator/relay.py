@@ -12,7 +12,20 @@ from dataclasses import dataclass, field
 
 from emulator.codec import bundle, decode, open_envelope
 from emulator.errors import RemoteProtocolError
-from emulator.messages import BROADCASTS, Abort, Announce, Event, Message, Ready, Refusal, Reminder, Replies, Result
+from emulator.messages import (
+    BROADCASTS,
+    Abort,
+    Announce,
+    Event,
+    Inquiry,
+    Message,
+    Ready,
+    Receipt,
+    Refusal,
+    Reminder,
+    Replies,
+    Result,
+)
 
 MOST_BUNDLED = 2**20
 REPEAT_SECONDS = 0.25
@@ -22,10 +35,11 @@ QUIET_SECONDS = 20.0
 
 @dataclass(frozen=True, kw_only=True)
 class Passed:
-    """What a message makes a relay do: frames for the board, sealed broadcasts for its nodes."""
+    """What a message makes a relay do: frames for the board, sealed broadcasts for its nodes or for one of them."""
 
     up: tuple[bytes, ...] = ()
     down: tuple[bytes, ...] = ()
+    only: str = ""
 
 
 @dataclass
@@ -52,7 +66,7 @@ class RelayRole:
     def hear_node(self, frame: bytes, sender: str | None, now: float) -> Passed:
         """Pass a node's frame on as it came; a node that has missed something hears it again from here."""
         message = decode(frame)
-        if not isinstance(message, Ready | Replies | Refusal | Event):
+        if not isinstance(message, Ready | Replies | Refusal | Event | Inquiry):
             raise RemoteProtocolError(f"relay {self.name}: a {message.kind}, which no user node says")
         if sender is not None and sender != message.node:
             raise RemoteProtocolError(f"relay {self.name}: {sender} spoke in the name of {message.node:.80}")
@@ -69,6 +83,8 @@ class RelayRole:
         """Pass on what is new; what is repeated only if it is for a node of this host."""
         sequence, _, frame = open_envelope(sealed)
         message = decode(frame)
+        if isinstance(message, Receipt):
+            return Passed(down=(sealed,), only=message.node) if message.node in self.nodes else Passed()
         if not isinstance(message, BROADCASTS):
             raise RemoteProtocolError(f"relay {self.name}: a {message.kind} on the feed of broadcasts")
         if isinstance(message, Reminder):

@@ -11,11 +11,12 @@ from emulator.audit.conversation import Conversation
 from emulator.audit.shuffled import bags, unmatched
 from emulator.audit.verdict import Progress, quiet
 from emulator.board import ANALYST_NAME
+from emulator.cohort import draw_replies, recorded_coins
 from emulator.differences import Difference, compare_messages, compare_replies, reply_of
 from emulator.errors import BadInput, ParleyError, RemoteProtocolError
 from emulator.messages import Announce, Message, Replies, Setup
-from emulator.protocol import Protocol
-from emulator.roles import AnalystRole, CohortRole
+from emulator.protocol import Protocol, check_arrays
+from emulator.roles import AnalystRole
 from emulator.witness import Witness
 
 Role = Literal["analyst", "users", "all"]
@@ -43,8 +44,8 @@ class Replay:
 class AnalystReplay:
     """A fresh analyst that hears the record and whose every word is compared with the recorded one."""
 
-    def __init__(self, protocol: Protocol, run: str) -> None:
-        self.role = AnalystRole(protocol, run)
+    def __init__(self, protocol: Protocol, setup: Setup, format: int) -> None:
+        self.role = AnalystRole(protocol, setup.run, setup.domain, format=format)
         self.compared = 0
 
     def hear(self, sender: str, message: Message) -> Difference | None:
@@ -67,7 +68,7 @@ class AnalystReplay:
 def replay_analyst(conversation: Conversation) -> Replay:
     """The analyst's every word from the transcript alone, the estimate with them, bit for bit."""
     setup, protocol = speaking(conversation)
-    analyst = AnalystReplay(protocol, setup.run)
+    analyst = AnalystReplay(protocol, setup, conversation.format)
     for record, message in conversation.messages():
         difference = analyst.hear(record.sender, message)
         if difference is not None:
@@ -127,7 +128,7 @@ def _replay_frame(
     try:
         if last >= len(witness.inputs):
             raise RemoteProtocolError(f"the witness knows {len(witness.inputs)} users")
-        if replies.round not in announces:
+        if replies.round not in announces or not 1 <= replies.round <= len(protocol.rounds):
             raise RemoteProtocolError(f"round {replies.round} was not announced")
         again = _answer(setup, protocol, announces[replies.round], witness, first, last)
     except RemoteProtocolError as error:
@@ -139,17 +140,9 @@ def _replay_frame(
 
 def _answer(setup: Setup, protocol: Protocol, announce: Announce, witness: Witness, first: int, last: int) -> Replies:
     """What a cohort of the users first .. last says to a broadcast: coins are addressed, so any cut is the same."""
-    cohort = CohortRole(
-        node="replay",
-        first=first,
-        inputs=witness.inputs[first : last + 1],
-        key=witness.key,
-        cap=protocol.claim.epsilon,
-        build=lambda name, parameters: protocol,
-        chunk=last - first + 1,
-        trusts=protocol.claim.trusts,
-        delta_cap=protocol.claim.delta,
-    )
-    list(cohort.hear(setup))
-    said = [each for each in cohort.hear(announce) if isinstance(each, Replies)]
-    return said[0]
+    step = protocol.rounds[announce.round - 1]
+    check_arrays(f"broadcast of round {announce.round}", announce.broadcast, step.broadcast)
+    step.admit(announce.broadcast)
+    flip = recorded_coins(setup, announce, witness.key)
+    users, columns = draw_replies(step, announce.broadcast, witness.inputs[first : last + 1], first, flip)
+    return Replies(run=setup.run, round=announce.round, node="replay", chunk=0, chunks=1, users=users, columns=columns)

@@ -24,14 +24,12 @@ class Seat:
 
     @property
     def finished(self) -> bool:
-        return self.left or self.refused or (self.owes is not None and not self.owes)
+        return self.left or self.refused or self.whole
 
     @property
-    def share(self) -> float:
-        """Users heard, as far as whole chunks tell."""
-        if self.owes is None or not self.held:
-            return 0.0
-        return self.users * len(self.held) / (len(self.held) + len(self.owes))
+    def whole(self) -> bool:
+        """Whether every chunk of its answer is on record."""
+        return self.owes is not None and not self.owes
 
     def open(self) -> None:
         """A round begins: everything is owed again."""

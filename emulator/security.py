@@ -64,7 +64,7 @@ def check_allowed(allowed: Mapping[str, str]) -> None:
 
 def write_keys(path: Path, keys: KeyPair) -> None:
     """Write a pair to a new file that only its owner may read."""
-    _write_new(path, 0o600, {"public": keys.public, "secret": keys.secret})
+    write_new(path, 0o600, {"public": keys.public, "secret": keys.secret})
 
 
 def read_keys(path: Path) -> KeyPair:
@@ -78,7 +78,7 @@ def read_keys(path: Path) -> KeyPair:
 def write_allowed(path: Path, allowed: Mapping[str, str]) -> None:
     """Write the board's list, a line `"name" = "public key"` for each; nothing in it is secret."""
     check_allowed(allowed)
-    _write_new(path, 0o644, {name: key for key, name in allowed.items()})
+    write_new(path, 0o644, {name: key for key, name in allowed.items()})
 
 
 def read_allowed(path: Path) -> dict[str, str]:
@@ -94,7 +94,7 @@ def read_allowed(path: Path) -> dict[str, str]:
 def write_relays(path: Path, relays: Mapping[str, str]) -> None:
     """Write who speaks for whom, a line `"node" = "relay"` for each node behind a relay."""
     check_relays(relays)
-    _write_new(path, 0o644, relays)
+    write_new(path, 0o644, relays)
 
 
 def read_relays(path: Path) -> dict[str, str]:
@@ -113,7 +113,7 @@ def check_relays(relays: Mapping[str, str]) -> None:
             raise BadInput(f"{relay[:80]!r} cannot be a relay; the names of relays begin with {RELAY_PREFIX!r}")
 
 
-def _write_new(path: Path, mode: int, content: Mapping[str, str]) -> None:
+def write_new(path: Path, mode: int, content: Mapping[str, str]) -> None:
     # Neither names nor Z85 have quotes or backslashes, so each line is TOML as it stands.
     text = "".join(f'"{name}" = "{value}"\n' for name, value in content.items())
     try:

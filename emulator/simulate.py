@@ -6,17 +6,20 @@ from collections.abc import Iterator
 import numpy as np
 
 from emulator.board import ANALYST_NAME, BoardRole, Terms
+from emulator.cohort import CHUNK, CohortRole
+from emulator.coins import nonce_from_key
+from emulator.consent import consent_to
 from emulator.errors import LocalProtocolError
-from emulator.messages import BROADCASTS, Message, Ready, Result
+from emulator.messages import BROADCASTS, Message, Result
 from emulator.protocol import Inputs, Protocol
-from emulator.roles import CHUNK, AnalystRole, CohortRole, Commit
+from emulator.roles import AnalystRole
 
 
 def conversation(
     protocol: Protocol, inputs: Inputs, key: bytes, *, run: str = "simulated", nodes: int = 1, chunk: int = CHUNK
 ) -> Iterator[tuple[str, Message]]:
     """Every message of a run in the order of the record, with its sender."""
-    board = BoardRole(Terms(run=run, users=len(inputs), nodes=nodes))
+    board = BoardRole(Terms(run=run, users=len(inputs), nodes=nodes), lambda: nonce_from_key(key))
     analyst = AnalystRole(protocol, run)
     cohorts = [
         CohortRole(
@@ -24,16 +27,14 @@ def conversation(
             first=int(part[0]),
             inputs=inputs[part[0] : part[-1] + 1],
             key=key,
-            cap=protocol.claim.epsilon,
+            consent=consent_to(protocol, run),
             build=lambda name, parameters: protocol,
             chunk=chunk,
-            trusts=protocol.claim.trusts,
-            delta_cap=protocol.claim.delta,
         )
         for number, part in enumerate(np.array_split(np.arange(len(inputs)), nodes))
     ]
     # Replies are drawn one chunk at a time, when their turn comes: memory does not grow with the users.
-    waiting: deque[Iterator[tuple[str, Message]]] = deque(iter([(each.node, _ready(each))]) for each in cohorts)
+    waiting: deque[Iterator[tuple[str, Message]]] = deque(iter([(each.node, each.ready(0))]) for each in cohorts)
     while waiting:
         spoken = next(waiting[0], None)
         if spoken is None:
@@ -56,9 +57,5 @@ def simulate(protocol: Protocol, inputs: Inputs, key: bytes, *, nodes: int = 1, 
     return last
 
 
-def _ready(cohort: CohortRole) -> Ready:
-    return Ready(node=cohort.node, first=cohort.first, users=len(cohort.inputs), pid=0)
-
-
 def _voice(cohort: CohortRole, message: Message) -> Iterator[tuple[str, Message]]:
-    return ((cohort.node, said) for said in cohort.hear(message) if not isinstance(said, Commit))
+    return ((cohort.node, said) for said in cohort.hear(message) if isinstance(said, Message))

@@ -6,11 +6,14 @@ from collections.abc import Iterator
 import numpy as np
 
 from emulator.board import ANALYST_NAME, BoardRole, Terms
+from emulator.cohort import CHUNK, CohortRole
+from emulator.coins import nonce_from_key
+from emulator.consent import consent_to
 from emulator.errors import LocalProtocolError
-from emulator.messages import BROADCASTS, Message, Ready, Result
+from emulator.messages import BROADCASTS, Message, Result
 from emulator.mixing import Draw, system_draw
 from emulator.protocol import Inputs, Protocol
-from emulator.roles import CHUNK, AnalystRole, CohortRole, Commit
+from emulator.roles import AnalystRole
 from emulator.shuffler import SHUFFLER_NAME, Said, ShufflerRole, Up
 
 Words = Iterator[tuple[str, Message]]
@@ -21,21 +24,18 @@ class ShuffledRun:
     """Board, analyst, shuffler and cohorts, and the words that are under way."""
 
     def __init__(self, protocol: Protocol, inputs: Inputs, key: bytes, run: str, nodes: int, chunk: int, draw: Draw):
-        self.board = BoardRole(Terms(run=run, users=len(inputs), nodes=1))
+        self.board = BoardRole(Terms(run=run, users=len(inputs), nodes=1), lambda: nonce_from_key(key))
         self.shuffler = ShufflerRole(Terms(run=run, users=len(inputs), nodes=nodes), draw=draw)
         self.analyst = AnalystRole(protocol, run)
-        claim = protocol.claim
         self.cohorts = [
             CohortRole(
                 node=f"node-{number}",
                 first=int(part[0]),
                 inputs=inputs[part[0] : part[-1] + 1],
                 key=key,
-                cap=claim.epsilon,
+                consent=consent_to(protocol, run),
                 build=lambda name, parameters: protocol,
                 chunk=chunk,
-                trusts=claim.trusts,
-                delta_cap=claim.delta,
             )
             for number, part in enumerate(np.array_split(np.arange(len(inputs)), nodes))
         ]
@@ -45,8 +45,7 @@ class ShuffledRun:
     def play(self) -> Words:
         """Every message on record, in order, with its sender."""
         for cohort in self.cohorts:
-            ready = Ready(node=cohort.node, first=cohort.first, users=len(cohort.inputs), pid=0)
-            self.to_shuffler.append(iter([(cohort.node, ready)]))
+            self.to_shuffler.append(iter([(cohort.node, cohort.ready(0))]))
         now, silences = 0.0, 0
         while not self.board.over and silences < MOST_SILENCES:
             if self.to_board:
@@ -107,4 +106,4 @@ def simulate_shuffled(
 
 
 def _voice(cohort: CohortRole, message: Message) -> Words:
-    return ((cohort.node, said) for said in cohort.hear(message) if not isinstance(said, Commit))
+    return ((cohort.node, said) for said in cohort.hear(message) if isinstance(said, Message))

@@ -156,15 +156,17 @@ def connect_node(
     queue: int = QUEUE,
     patience: float = PATIENCE,
     blocking: bool = False,
+    own: bytes = b"",
     notices: bool = False,
     pace: float = 1.0,
 ) -> NodePort:
     """A user node's port: broadcasts in, with `notices` those too that need no answer; frames to the post out.
 
+    `own` is the topic of what is for this node alone, or the beginning of such topics.
     `blocking` is for a process that does nothing else: waiting takes place in the call, without an event loop.
     """
     sockets = _Sockets(queue, security, _BlockingChannel if blocking else _Channel, pace)
-    topics = (BROADCAST, NOTICE) if notices else (BROADCAST,)
+    topics = (BROADCAST, *([NOTICE] if notices else []), *([own] if own else []))
     feed, post = sockets.subscribe(addresses.feed, *topics), sockets.push(addresses.post)
     return ZmqNodePort(feed, post, pace * patience, sockets.close)
 

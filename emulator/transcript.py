@@ -6,6 +6,7 @@ the end of the file says nothing.
 """
 
 import fcntl
+import hashlib
 import os
 from bisect import bisect_right
 from collections.abc import Iterator, Mapping
@@ -15,6 +16,7 @@ from typing import Any, BinaryIO, Self
 
 from emulator.canonical import CutOff, extent
 from emulator.errors import BadInput, LocalProtocolError, RemoteProtocolError, TranscriptError
+from emulator.merkle import Tree
 from emulator.messages import NAME, Outcome
 from emulator.records import (
     HASH_BYTES,
@@ -27,13 +29,16 @@ from emulator.records import (
     Header,
     Position,
     Record,
+    closing,
     closing_payload,
     head,
     header_payload,
+    leaf_of,
     link,
     message_payload,
     start,
 )
+from emulator.signing import Signer
 
 __all__ = ["AlteredTranscript", "Closing", "Record", "TranscriptReader", "TranscriptWriter"]
 
@@ -54,8 +59,10 @@ class AlteredTranscript(TranscriptError):
 class TranscriptWriter:
     """Appends records. Holds a lock on its file, so that two boards never write to one transcript."""
 
-    def __init__(self, path: Path, descriptor: int, position: Position) -> None:
+    def __init__(self, path: Path, descriptor: int, position: Position, tree: Tree | None = None) -> None:
         self.path = path
+        self.tree = tree or Tree()
+        """Over the messages on record."""
         self._descriptor = descriptor
         self._position = position
 
@@ -89,12 +96,15 @@ class TranscriptWriter:
             reader = TranscriptReader(path)
             if reader.version != VERSION:
                 raise TranscriptError(f"{path} has the older version {reader.version}: it can be read, not continued")
+            tree = Tree()
+            for record in reader:
+                tree.append(record.leaf)
             end = reader.verify()
             if reader.closing is not None:
                 raise TranscriptError(f"{path} is closed ({reader.closing.outcome}): its run cannot go on")
             os.ftruncate(descriptor, end.offset)
             stack.pop_all()
-        return cls(path, descriptor, end)
+        return cls(path, descriptor, end, tree)
 
     @property
     def sequence(self) -> int:
@@ -105,11 +115,13 @@ class TranscriptWriter:
         """Record one message; its number on the record. When this returns the operating system has it."""
         sequence = self.sequence
         self._write(message_payload(sequence, time_ns, sender, frame))
+        self.tree.append(leaf_of(sequence, time_ns, sender, hashlib.sha256(frame).digest()))
         return sequence
 
-    def close(self, outcome: Outcome, reason: str = "") -> None:
-        """The closing record; nothing can be written after it."""
-        self._write(closing_payload(outcome, reason, self.sequence))
+    def close(self, outcome: Outcome, reason: str = "", signer: Signer | None = None, nonce: bytes = b"") -> None:
+        """The closing record, signed by the board where it has a key; nothing can be written after it."""
+        last = closing(outcome, reason, self.sequence, self.tree.root())
+        self._write(closing_payload(last if signer is None else last.signed(signer, nonce)))
         self.sync()
         self.abandon()
 

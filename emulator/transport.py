@@ -6,6 +6,7 @@ late or stalls misses publications, and repeating them is the roles' business.
 """
 
 import asyncio
+import hashlib
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Mapping
@@ -17,6 +18,7 @@ from emulator.errors import LocalProtocolError
 BROADCAST = b"B"
 NOTICE = b"N"
 REPLY = b"R"
+PERSONAL = b"P"
 TOPICS = (BROADCAST, NOTICE, REPLY)
 ANALYST = "analyst"
 MOST_FRAMES = 1000
@@ -103,9 +105,22 @@ def check_frame(frame: bytes) -> None:
 
 
 def check_topic(topic: bytes) -> None:
-    """A topic is one of three letters in front of a published frame."""
-    if topic not in TOPICS:
-        raise LocalProtocolError(f"no such topic: {topic!r}; use BROADCAST, NOTICE or REPLY")
+    """A topic is one of three letters in front of a published frame, or a node's own topic."""
+    if topic not in TOPICS and not (topic.startswith(PERSONAL) and len(topic) == PERSONAL_BYTES):
+        raise LocalProtocolError(f"no such topic: {topic!r}; use BROADCAST, NOTICE, REPLY or a node's own")
+
+
+PERSONAL_BYTES = 9
+
+
+def topic_for(node: str) -> bytes:
+    """The topic that only this node subscribes to. All such topics are equally long, so none begins another."""
+    return PERSONAL + hashlib.sha256(node.encode()).digest()[: PERSONAL_BYTES - 1]
+
+
+def without_topic(published: bytes) -> bytes:
+    """A published frame without its topic."""
+    return published[PERSONAL_BYTES if published[:1] == PERSONAL else 1 :]
 
 
 class _Queue(Generic[T]):
@@ -194,8 +209,9 @@ class MemoryTransport:
         return _MemoryBoard(self, self.post)
 
     def node(self, name: str, *, notices: bool = False) -> NodePort:
-        """A user node that hears broadcasts from now on, with `notices` those too that need no answer."""
-        return _MemorySender(self, name, self._subscribe(*((BROADCAST, NOTICE) if notices else (BROADCAST,))))
+        """A user node that hears broadcasts and its own topic, with `notices` also what needs no answer."""
+        topics = (BROADCAST, topic_for(name), *([NOTICE] if notices else []))
+        return _MemorySender(self, name, self._subscribe(*topics))
 
     def analyst(self) -> AnalystPort:
         """The analyst; the desk serves the one that came last."""

@@ -19,6 +19,7 @@ from numpy.typing import ArrayLike
 
 from emulator.codec import encode
 from emulator.coins import fresh_key, key_from_seed
+from emulator.consent import domain_of
 from emulator.errors import BadInput, LocalProtocolError
 from emulator.messages import BROADCASTS, Announce, Message, Reminder, Replies, Result
 from emulator.protocol import Inputs, Protocol
@@ -41,6 +42,7 @@ class Problem:
     workload: Workload
     inputs: Inputs
     clipped: Mapping[str, int]
+    domain: Mapping[str, Any] | None = None
 
     def __repr__(self) -> str:
         return f"<{self.workload.name} of {len(self.inputs)} users with {self.workload.size} possible inputs each>"
@@ -93,6 +95,8 @@ class Problem:
             processes=min(4, self.users) if processes is None else processes,
             deadline=deadline,
             quorum=quorum,
+            domain=self.domain,
+            repeatable=seed is not None,
         )
         name = f"{self.workload.name}-{layout.protocol.name}"[:40]
         folder = choose_folder(None if out is None else Path(out), name)
@@ -125,7 +129,8 @@ def problem(
     domain = make_domain(workload, list(columns), declared, named)
     found = read_columns(Path(data), columns) if isinstance(data, str | Path) else columns_of(data, columns)
     encoded = domain.encode(found)
-    return Problem(workload=workload, inputs=encoded.indices, clipped=dict(encoded.clipped))
+    meaning = domain_of(workload.size, domain.declared)
+    return Problem(workload=workload, inputs=encoded.indices, clipped=dict(encoded.clipped), domain=meaning)
 
 
 def coded_problem(

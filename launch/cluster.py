@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Protocol
 
 from emulator.board import ANALYST_NAME, BOARD_NAME, LAUNCHER_NAME
-from emulator.codec import pack
 from emulator.errors import BadInput, LocalProtocolError, ParleyError
 from emulator.sealing import save_secret
 from emulator.security import write_relays
@@ -27,6 +26,8 @@ from launch.layout import Layout
 from launch.orders import Orders
 from launch.processes import Exit, Order, Processes, last_lines
 from launch.progress import Progress
+from launch.signers import Signers, make_signers, write_states
+from nodes.analyst import write_plan
 from nodes.common import read_addresses
 
 __all__ = ["Cluster", "Layout"]
@@ -40,7 +41,7 @@ REHEARSE_FROM = 16
 class Hosts(Protocol):
     """Who runs the user nodes of a run when they are not processes of this machine."""
 
-    def begin(self, layout: Layout, folder: RunFolder, keyring: Keyring | None) -> None:
+    def begin(self, layout: Layout, folder: RunFolder, keyring: Keyring | None, signers: Signers) -> None:
         """The board is up: start every user node."""
 
     def step(self) -> list[str]:
@@ -75,6 +76,7 @@ class Cluster:
         )
         self._hosted = {name: users for name, _, users in layout.cohorts()}
         self._keyring: Keyring | None = None
+        self._signers = Signers(by_name={})
         self._leave = math.inf
 
     def run(self, then: Callable[[], None] | None = None) -> None:
@@ -109,7 +111,7 @@ class Cluster:
 
     def _prepare(self) -> None:
         protocol, layout, folder = self.layout.protocol, self.layout, self.folder
-        folder.plan.write_bytes(pack({"protocol": protocol.name, "parameters": protocol.parameters()}))
+        write_plan(folder.plan, protocol, layout.meaning)
         Witness(run=folder.run, key=layout.key, inputs=layout.inputs).save(folder.witness)
         if layout.opening_key:
             save_secret(folder.opening_key, layout.opening_key)
@@ -123,6 +125,8 @@ class Cluster:
             )
         elif layout.keys is not None:
             self._keyring = Keyring(folder=layout.keys)
+        self._signers = make_signers(layout)
+        write_states(layout, folder, self._signers, self._keyring)
 
     def _keeper(self, processes: Processes) -> Keeper:
         return Keeper(
@@ -156,7 +160,7 @@ class Cluster:
             self._await(processes, order, self.folder.server_addresses(order.name))
         keeper.begin()
         if self.hosts is not None:
-            self.hosts.begin(self.layout, self.folder, self._keyring)
+            self.hosts.begin(self.layout, self.folder, self._keyring, self._signers)
 
     def _await(self, processes: Processes, order: Order, addresses: Path) -> None:
         """Wait until one whom others connect to says where it is."""

@@ -3,15 +3,14 @@
 A task carries all that its node needs: where the board is, keys to reach it, its slice of the inputs and the key of the
 coins. That is an emulation's way of doing things, in which the launcher owns the data: it trusts the scheduler and the
 workers with them, so a cluster that is not one's own should be reached with dask+tls://. Coins are addressed, so a
-node that is placed again draws the same replies, and the board drops the repeated ones. It has no journal from its
-earlier life; instead the launcher tells it which broadcasts are on record, and it answers no other.
+node that is placed again draws the same replies, and the board drops the repeated ones. It has no state from its
+earlier life; instead the launcher tells it which setup and broadcasts are on record, and it answers no others.
 """
 
-import hashlib
 import re
 import socket
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -22,22 +21,24 @@ import numpy as np
 from numpy.typing import NDArray
 
 from emulator.addresses import BoardAddresses
+from emulator.codec import encode
+from emulator.cohort import Answered, Commit, Seated
 from emulator.errors import BadInput, LocalProtocolError
-from emulator.messages import Announce
-from emulator.protocol import Trust
-from emulator.roles import CohortRole
+from emulator.messages import Announce, Setup
+from emulator.question import question_of, setup_digest, terms_of
 from emulator.security import Security
 from emulator.sockets import connect_node
 from emulator.transcript import TranscriptReader
+from emulator.transport import topic_for
 from launch.folder import RunFolder
 from launch.keyring import Keyring
 from launch.layout import Layout
+from launch.signers import Signers, identities
 from launch.sweeps import Batch, Outcome, trial
 from launch.version import release
 from nodes.common import read_addresses, run_blocking
-from nodes.journal import Journal
-from nodes.user import UserNode
-from protocols.registry import build
+from nodes.state import Identity, State
+from nodes.user import serve_user
 
 if TYPE_CHECKING:
     from distributed import Client, Future
@@ -52,50 +53,32 @@ class Task:
     """One user node, to be carried to a worker. It has no representation as text, for it holds private inputs."""
 
     run: str
-    node: str
-    first: int
+    identity: Identity
     inputs: NDArray[np.unsignedinteger]
-    key: bytes
-    cap: float
-    delta_cap: float
-    trusts: Trust
     board: BoardAddresses
     security: Security | None
-    commitments: Mapping[int, bytes] = field(default_factory=dict)
+    commits: tuple[Commit, ...] = ()
 
 
-def host(task: Task) -> str:
-    """On a worker: be the task's user node to the end of the run; how it stood then."""
+def host(task: Task) -> int:
+    """On a worker: be the task's user node to the end of the run; its exit code."""
     from distributed import secede
 
     # A node waits more than it works: it must not keep its worker from hosting another.
     secede()
-    role = CohortRole(
-        node=task.node,
-        first=task.first,
-        inputs=task.inputs.astype(np.int64),
-        key=task.key,
-        cap=task.cap,
-        delta_cap=task.delta_cap,
-        trusts=task.trusts,
-        build=build,
-        run=task.run,
-        commitments=task.commitments,
-    )
     with TemporaryDirectory(prefix="parley-") as folder:
-        journal = Journal(Path(folder) / "journal", durable=False)
-        port = connect_node(task.board, task.security, blocking=True)
-        try:
-            run_blocking(_serve(UserNode(role, port, journal)))
-        finally:
-            port.close()
-            journal.close()
-    return role.state.name
-
-
-async def _serve(node: UserNode) -> int:
-    await node.serve()
-    return 0
+        State.create(Path(folder), task.identity, durable=False)
+        with State(Path(folder), durable=False) as state:
+            for commit in task.commits:
+                state.write(commit)
+                state.memory.note(commit)
+            return run_blocking(
+                serve_user(
+                    state,
+                    task.inputs.astype(np.int64),
+                    lambda name: connect_node(task.board, task.security, blocking=True, own=topic_for(name)),
+                )
+            )
 
 
 class Workers:
@@ -164,27 +147,23 @@ class Farm:
     def __init__(self, workers: Workers) -> None:
         self.workers = workers
         self._tasks: dict[str, Task] = {}
-        self._placed: dict[str, tuple[str, Future[str]]] = {}
+        self._placed: dict[str, tuple[str, Future[int]]] = {}
         self._lives: dict[str, int] = {}
         self._transcript: Path | None = None
 
-    def begin(self, layout: Layout, folder: RunFolder, keyring: Keyring | None) -> None:
+    def begin(self, layout: Layout, folder: RunFolder, keyring: Keyring | None, signers: Signers) -> None:
         """Place every user node."""
         self._transcript = folder.transcript
-        board, claim = read_addresses(folder.addresses), layout.protocol.claim
-        smallest = np.min_scalar_type(int(layout.inputs.max(initial=0)))
-        for name, first, users in layout.cohorts():
-            self._tasks[name] = Task(
+        board = read_addresses(folder.addresses)
+        # The type must not follow from the inputs: tasks of equal size tell nothing.
+        smallest = np.min_scalar_type(layout.protocol.inputs)
+        for identity in identities(layout, folder, signers, keyring):
+            self._tasks[identity.node] = Task(
                 run=folder.run,
-                node=name,
-                first=first,
-                inputs=layout.inputs[first : first + users].astype(smallest),
-                key=layout.key,
-                cap=claim.epsilon,
-                delta_cap=claim.delta,
-                trusts=claim.trusts,
+                identity=identity,
+                inputs=layout.inputs[identity.first : identity.first + identity.users].astype(smallest),
                 board=board,
-                security=None if keyring is None else keyring.security(name),
+                security=None if keyring is None else keyring.security(identity.node),
             )
         there = self.workers.names
         for place, name in enumerate(self._tasks):
@@ -212,7 +191,7 @@ class Farm:
         if self._lives[name] >= MOST_LIVES:
             raise LocalProtocolError(f"{name} was placed {MOST_LIVES} times and every time its worker was lost")
         future.cancel()
-        self._tasks[name] = replace(self._tasks[name], commitments=self._on_record())
+        self._tasks[name] = replace(self._tasks[name], commits=self._on_record())
         hosting = [each for each, _ in self._placed.values()]
         self._place(name, min(there, key=lambda each: (hosting.count(each), each)))
         return f"{name}: worker {worker} was lost, the node is placed again on {self._placed[name][0]}"
@@ -229,14 +208,20 @@ class Farm:
         )
         self._placed[name] = worker, future
 
-    def _on_record(self) -> dict[int, bytes]:
-        """What a journal would hold: the broadcast of each round that was opened."""
+    def _on_record(self) -> tuple[Commit, ...]:
+        """What the node's state would hold: the setup, and the broadcast of each round that was opened."""
         assert self._transcript is not None
-        return {
-            record.message.round: hashlib.sha256(record.frame).digest()
-            for record in TranscriptReader(self._transcript)
-            if isinstance(record.message, Announce)
-        }
+        commits: list[Commit] = []
+        terms = b""
+        for record in TranscriptReader(self._transcript):
+            message = record.message
+            if isinstance(message, Setup):
+                terms = terms_of(message)
+                commits.append(Seated(run=message.run, digest=setup_digest(message), nonce=message.nonce))
+            elif isinstance(message, Announce):
+                question = question_of(terms, message)
+                commits.append(Answered(round=message.round, question=question, announce=encode(message)))
+        return tuple(commits)
 
 
 def run_on(address: str, work: list[Batch]) -> Iterator[Outcome]:

@@ -66,8 +66,18 @@ class RunFolder:
     def log(self, name: str) -> Path:
         return self.path / "logs" / f"{name}.log"
 
-    def journal(self, name: str) -> Path:
-        return self.path / "state" / f"{name}.journal"
+    @property
+    def trust(self) -> Path:
+        """Whose signatures count."""
+        return self.path / "trust.toml"
+
+    def signing(self, name: str) -> Path:
+        """What the analyst, the board or the shuffler signs with."""
+        return self.path / "state" / f"{name}.signing"
+
+    def node_state(self, name: str) -> Path:
+        """The folder of a user node's state, and of the shuffler's batches."""
+        return self.path / "state" / name
 
     def create(self) -> None:
         """Make the folders; they hold private things, so they are closed to others."""

@@ -1,5 +1,6 @@
 """The keys of a run in one folder: a pair for everybody, the board's public key, and whom the board lets in."""
 
+import secrets
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,7 +10,9 @@ from emulator.errors import BadInput
 from emulator.messages import NAME
 from emulator.security import RELAY_PREFIX, Security, read_allowed, read_keys, write_allowed, write_keys
 from emulator.shuffler import SHUFFLER_NAME
+from emulator.signing import SECRET_BYTES, Signer
 from emulator.sockets import make_keys
+from emulator.trust import write_signer, write_trust
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -20,6 +23,19 @@ class Keyring:
 
     def pair(self, name: str) -> Path:
         return self.folder / f"{name}.secret"
+
+    def signing(self, name: str) -> Path:
+        """What NAME signs with."""
+        return self.folder / f"{name}.signing"
+
+    @property
+    def trust(self) -> Path:
+        """The public signing keys of all."""
+        return self.folder / "trust.toml"
+
+    def link_key(self, server: str) -> str:
+        """The public CURVE key of one whom others connect to."""
+        return next(iter(read_allowed(self.public(server))))
 
     @property
     def board_key(self) -> Path:
@@ -79,13 +95,16 @@ def make_keyring(folder: Path, names: Iterable[str]) -> Keyring:
         raise BadInput(f"{folder} exists already; keys are never written over, give a new folder") from None
     except OSError as error:
         raise BadInput(f"the folder {folder} cannot be made: {error.strerror}") from error
-    ring, allowed = Keyring(folder=folder), dict[str, str]()
+    ring, allowed, trust = Keyring(folder=folder), dict[str, str](), dict[str, bytes]()
     for name in names:
-        keys = make_keys()
+        keys, signer = make_keys(), Signer(secrets.token_bytes(SECRET_BYTES))
         write_keys(ring.pair(name), keys)
+        write_signer(ring.signing(name), signer)
+        trust[name] = signer.public
         if is_server(name):
             write_allowed(ring.public(name), {keys.public: name})
         if name != BOARD_NAME:
             allowed[keys.public] = name
     write_allowed(ring.allowed, allowed)
+    write_trust(ring.trust, trust)
     return ring

@@ -3,15 +3,18 @@
 import errno
 import math
 import socket
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from emulator.board import Terms
+from emulator.coins import nonce_from_key
 from emulator.conditions import Conditions, read_conditions
+from emulator.consent import domain_of
 from emulator.errors import BadInput
 from emulator.protocol import Inputs, Protocol
 from emulator.security import RELAY_PREFIX
@@ -42,6 +45,9 @@ class Layout:
     relays: int = 0
     host: str = LOOPBACK
     elsewhere: bool = False
+    domain: Mapping[str, Any] | None = None
+    repeatable: bool = False
+    signed: bool = True
 
     def __post_init__(self) -> None:
         if self.processes < 1:
@@ -75,6 +81,16 @@ class Layout:
     def weather(self) -> Conditions:
         """What the conditions file says; without one, nothing happens."""
         return Conditions() if self.conditions is None else read_conditions(self.conditions)
+
+    @property
+    def meaning(self) -> Mapping[str, Any]:
+        """What the inputs mean: the columns they come from, or just how many there are."""
+        return domain_of(self.protocol.inputs) if self.domain is None else self.domain
+
+    @property
+    def nonce(self) -> bytes:
+        """The nonce of an experiment that is to be repeated; empty where the board draws it."""
+        return nonce_from_key(self.key) if self.repeatable else b""
 
     @property
     def users(self) -> int:

@@ -146,7 +146,7 @@ class Nursery:
         With `crowd`, the witness of many users, a user that does not exist goes through all rounds, so that nothing is
         imported or worked out for the first time a thousand times over.
         """
-        protocol = import_module("nodes.analyst").read_plan(Path(plan))
+        protocol = import_module("nodes.analyst").read_plan(Path(plan)).protocol
         if crowd is not None:
             keep_one_heap()
             import_module("launch.rehearsal").rehearse(protocol, self._birth)

@@ -48,13 +48,17 @@ class Orders:
         if self._layout.port is not None or self._layout.host != LOOPBACK:
             wanted = BoardAddresses.on(self._layout.host, self._layout.port or 0)
             arguments |= {"--post": wanted.post, "--feed": wanted.feed, "--desk": wanted.desk}
-        return self._order(BOARD_NAME, BOARD_NAME, arguments)
+        if self._layout.signed:
+            arguments["--trust"] = folder.trust
+        if self._layout.nonce:
+            arguments["--nonce"] = self._layout.nonce.hex()
+        return self._order(BOARD_NAME, BOARD_NAME, {**arguments, **self._signing(BOARD_NAME)})
 
     def analyst(self) -> Order:
         """The analyst."""
         opens = {"--opening-key": self._folder.opening_key} if self._layout.opening_key else {}
         arguments = {"--run": self._folder.run, "--plan": self._folder.plan, **opens, **self._link()}
-        return self._order(ANALYST_NAME, ANALYST_NAME, arguments)
+        return self._order(ANALYST_NAME, ANALYST_NAME, {**arguments, **self._signing(ANALYST_NAME)})
 
     def shuffler(self) -> Order:
         """The shuffler, at free ports or, when it comes back, at its old ones."""
@@ -82,20 +86,13 @@ class Orders:
         """Every user node that runs here; a shuffler or a relay takes the board's place before them."""
         if self._layout.elsewhere:
             return
-        claim = self._layout.protocol.claim
-        for name, first, users in self._layout.cohorts():
+        for name in self._layout.nodes:
             front: dict[str, object] = {}
             if self._server(name) != BOARD_NAME:
                 front = {"--addresses": self._folder.server_addresses(self._server(name))}
             arguments = {
-                "--node": name,
-                "--first": first,
-                "--users": users,
+                "--state": self._folder.node_state(name),
                 "--witness": self._folder.witness,
-                "--journal": self._folder.journal(name),
-                "--cap": claim.epsilon,
-                "--delta-cap": claim.delta,
-                "--trust": claim.trusts,
                 "--patience": max(SILENCE_SECONDS, CROWD_SECONDS * self._layout.processes),
                 **self._link(),
                 **front,
@@ -123,6 +120,9 @@ class Orders:
     def _server(self, node: str) -> str:
         """Whom a user node connects to."""
         return SHUFFLER_NAME if self._layout.shuffled else self._relay_of.get(node, BOARD_NAME)
+
+    def _signing(self, name: str) -> dict[str, object]:
+        return {"--signing-key": self._folder.signing(name)} if self._layout.signed else {}
 
     def _link(self) -> dict[str, object]:
         under = {} if self._layout.conditions is None else {"--conditions": self._folder.conditions}

@@ -13,6 +13,7 @@ import click
 import numpy as np
 
 from emulator.coins import fresh_key, key_from_seed
+from emulator.consent import domain_of
 from emulator.errors import BadInput
 from emulator.protocol import Inputs, Protocol
 from launch.data import read_columns
@@ -88,6 +89,7 @@ class Problem:
     seed: int | None
     delta: float | None = None
     clipped: Mapping[str, int] = field(default_factory=dict)
+    domain: Mapping[str, Any] | None = None
 
     @property
     def users(self) -> int:
@@ -138,7 +140,7 @@ def make_problem(flags: ProblemFlags) -> Problem:
         raise BadInput(f"--epsilon {flags.epsilon} promises nothing; give a positive, finite number")
     if flags.seed is not None and not 0 <= flags.seed < LARGEST_SEED:
         raise BadInput(f"--seed {flags.seed} cannot be used; give a whole number from 0 to 2^127 - 1")
-    encoded = _from_data(flags, workload) if flags.data is not None else _synthetic(flags, workload)
+    encoded, domain = _from_data(flags, workload) if flags.data is not None else (_synthetic(flags, workload), None)
     return Problem(
         workload=workload,
         inputs=encoded.indices,
@@ -146,10 +148,11 @@ def make_problem(flags: ProblemFlags) -> Problem:
         seed=flags.seed,
         delta=flags.delta,
         clipped={name: count for name, count in encoded.clipped.items() if count},
+        domain=domain,
     )
 
 
-def _from_data(flags: ProblemFlags, workload: Workload) -> Encoded:
+def _from_data(flags: ProblemFlags, workload: Workload) -> tuple[Encoded, Mapping[str, Any]]:
     if flags.users is not None or flags.synthetic is not None:
         raise BadInput("--data already says who the users are; leave out --users and --synthetic")
     names = [name.strip() for name in (flags.columns or "").split(",") if name.strip()]
@@ -159,7 +162,7 @@ def _from_data(flags: ProblemFlags, workload: Workload) -> Encoded:
         raise BadInput(f"say which columns of {flags.data} to use, such as --columns age,score")
     assert flags.data is not None
     domain = make_domain(workload, names, flags.ranges, flags.categories)
-    return domain.encode(read_columns(flags.data, names))
+    return domain.encode(read_columns(flags.data, names)), domain_of(workload.size, domain.declared)
 
 
 def _synthetic(flags: ProblemFlags, workload: Workload) -> Encoded:

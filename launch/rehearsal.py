@@ -14,6 +14,7 @@ import numpy as np
 from emulator.addresses import BoardAddresses
 from emulator.codec import encode, envelope
 from emulator.coins import KEY_BYTES
+from emulator.consent import Consent, consent_to, domain_of
 from emulator.errors import LocalProtocolError, ParleyError
 from emulator.messages import BROADCASTS, NOTICES
 from emulator.protocol import Protocol
@@ -23,6 +24,7 @@ from emulator.transport import NodePort, SendTimeout
 from launch.sharing import Code, code_run_by, code_run_by_child, fill_gaps, gather
 from launch.system import die_with_parent
 from nodes.common import run_blocking
+from nodes.state import Identity, State
 from nodes.user import serve_user
 
 LENGTH = struct.Struct("<I")
@@ -58,7 +60,8 @@ def code_run_by_pioneer(birth: Birth) -> Code:
         inputs = Path(folder) / "inputs.npy"
         np.save(inputs, np.zeros(1, dtype=np.int64))
         board = {"--post": address, "--feed": address, "--desk": address}
-        options = {**board, "--node": "nobody", "--inputs": inputs, "--state": folder, "--cap": 0.0}
+        State.create(Path(folder) / "state", nobody(), durable=False)
+        options = {**board, "--inputs": inputs, "--state": Path(folder) / "state"}
         arguments = [str(word) for option in options.items() for word in option]
         request = {"request": "spawn", "node": "user", "arguments": arguments, "log": os.devnull, "niceness": 0}
         return code_run_by_child(birth(request))
@@ -107,24 +110,20 @@ def overhear(protocol: Protocol) -> list[bytes]:
     return frames
 
 
+def nobody(protocol: Protocol | None = None, run: str = "simulated") -> Identity:
+    """A node without people, who agree to this protocol; without one, to nothing."""
+    consent = Consent(run=run, domain=domain_of(1), cap=0.0) if protocol is None else consent_to(protocol, run)
+    key = bytes(KEY_BYTES)
+    users = 1 if protocol is None else USERS
+    return Identity(node="nobody", first=0, users=users, consent=consent, coin_key=key, signing_key=key)
+
+
 def take_part(protocol: Protocol, frames: list[bytes]) -> int:
     """Let a user node hear these broadcasts and answer them to nobody; its exit code."""
-    claim = protocol.claim
     with tempfile.TemporaryDirectory() as folder:
-        return run_blocking(
-            serve_user(
-                node="nobody",
-                first=0,
-                inputs=np.zeros(USERS, dtype=np.int64),
-                key=bytes(KEY_BYTES),
-                cap=claim.epsilon,
-                journal=Path(folder) / "journal",
-                connect=lambda: Stage(frames),
-                trusts=claim.trusts,
-                delta_cap=claim.delta,
-                durable=False,
-            )
-        )
+        State.create(Path(folder), nobody(protocol), durable=False)
+        with State(Path(folder), durable=False) as state:
+            return run_blocking(serve_user(state, np.zeros(USERS, dtype=np.int64), lambda name: Stage(frames)))
 
 
 def knock(address: str) -> None:

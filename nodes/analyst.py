@@ -2,19 +2,24 @@
 
 import logging
 import time
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import click
 
 from emulator.board import ANALYST_NAME
-from emulator.codec import decode, encode, open_envelope, unpack
+from emulator.codec import decode, encode, open_envelope, pack, unpack
+from emulator.consent import domain_of
 from emulator.errors import BadInput, LocalProtocolError, RemoteProtocolError
 from emulator.messages import Resume
 from emulator.protocol import Protocol
 from emulator.roles import Analyst, AnalystRole
 from emulator.sealing import load_secret
+from emulator.signing import Signer
 from emulator.sockets import connect_analyst
 from emulator.transport import AnalystPort
+from emulator.trust import read_signer
 from nodes.common import GOOD, LONGEST_SILENCE, UNFINISHED, BoardLink, link_options, run_to_exit
 from protocols.registry import build
 from protocols.sealed import unsealed
@@ -29,8 +34,9 @@ log = logging.getLogger("analyst")
 class AnalystNode:
     """Follows the record by number, asks again for what it missed, repeats what it has not heard back."""
 
-    def __init__(self, role: AnalystRole, port: AnalystPort) -> None:
+    def __init__(self, role: AnalystRole, port: AnalystPort, signer: Signer | None = None) -> None:
         self.role = role
+        self.signer = signer
         self.port = port
         self.expected = 0
         self._early: dict[int, bytes] = {}
@@ -87,7 +93,7 @@ class AnalystNode:
     async def _say(self) -> None:
         for message in self.role.pending[self._sent :]:
             log.info("says %s", message.kind)
-            await self.port.send(encode(message))
+            await self.port.send(encode(message, self.signer, self.role.nonce))
             self._spoke = time.monotonic()
         self._sent = len(self.role.pending)
 
@@ -103,23 +109,36 @@ class AnalystNode:
             await self.port.send(encode(each))
 
 
-def read_plan(path: Path) -> Protocol:
-    """The protocol to speak, from the file the launcher wrote."""
+class Plan(NamedTuple):
+    """What the analyst is to ask: a protocol, and what its inputs mean."""
+
+    protocol: Protocol
+    domain: Mapping[str, Any]
+
+
+def write_plan(path: Path, protocol: Protocol, domain: Mapping[str, Any] | None = None) -> None:
+    """Write down what the analyst is to ask."""
+    meant = domain_of(protocol.inputs) if domain is None else domain
+    path.write_bytes(pack({"protocol": protocol.name, "parameters": protocol.parameters(), "domain": meant}))
+
+
+def read_plan(path: Path) -> Plan:
+    """What to ask, from the file the launcher wrote."""
     try:
         plan = unpack(path.read_bytes())
     except (OSError, RemoteProtocolError) as error:
         raise BadInput(f"the plan {path} cannot be read: {error}") from error
-    if not isinstance(plan, dict) or set(plan) != {"protocol", "parameters"}:
-        raise BadInput(f"the plan {path} does not name a protocol and its parameters")
-    return build(plan["protocol"], plan["parameters"])
+    if not isinstance(plan, dict) or set(plan) != {"protocol", "parameters", "domain"}:
+        raise BadInput(f"the plan {path} does not name a protocol, its parameters and its domain")
+    return Plan(build(plan["protocol"], plan["parameters"]), plan["domain"])
 
 
-async def serve_analyst(protocol: Protocol, run: str, link: BoardLink) -> int:
+async def serve_analyst(plan: Plan, run: str, link: BoardLink, signer: Signer | None = None) -> int:
     """Connect and ask until there is an answer."""
     port = link.under(connect_analyst(link.board(), link.security()), ANALYST_NAME)
-    role = AnalystRole(protocol, run)
+    role = AnalystRole(plan.protocol, run, plan.domain)
     try:
-        await AnalystNode(role, port).serve()
+        await AnalystNode(role, port, signer).serve()
     finally:
         port.close()
     return GOOD if role.state is Analyst.DONE else UNFINISHED
@@ -130,14 +149,15 @@ async def serve_analyst(protocol: Protocol, run: str, link: BoardLink) -> int:
 @link_options
 @click.option("--plan", type=click.Path(path_type=Path), required=True, help="Protocol and parameters.")
 @click.option("--opening-key", type=click.Path(path_type=Path), help="The key that replies are sealed for.")
-def main(run: str, link: BoardLink, plan: Path, opening_key: Path | None) -> None:
+@click.option("--signing-key", type=click.Path(path_type=Path), help="Sign what the analyst says (see `parley keys`).")
+def main(run: str, link: BoardLink, plan: Path, opening_key: Path | None, signing_key: Path | None) -> None:
     """Run the analyst: ask in rounds, fold the replies, say the estimate."""
 
     async def work() -> int:
-        protocol = read_plan(plan)
+        asked = read_plan(plan)
         if opening_key is not None:
-            protocol = unsealed(protocol, load_secret(opening_key))
-        return await serve_analyst(protocol, run, link)
+            asked = asked._replace(protocol=unsealed(asked.protocol, load_secret(opening_key)))
+        return await serve_analyst(asked, run, link, None if signing_key is None else read_signer(signing_key))
 
     run_to_exit(work())
 

@@ -3,10 +3,12 @@
 import asyncio
 import itertools
 import logging
+import secrets
 import signal
 import time
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import click
@@ -14,12 +16,16 @@ import click
 from emulator.addresses import BoardAddresses, descriptors_for, pace_for, raise_file_limit
 from emulator.board import ANALYST_NAME, BOARD_NAME, Board, BoardRole, Terms
 from emulator.codec import decode, encode, envelope, unbundle
-from emulator.errors import LocalProtocolError, RemoteProtocolError
+from emulator.errors import BadInput, LocalProtocolError, RemoteProtocolError
+from emulator.merkle import Tree
 from emulator.messages import (
     BROADCASTS,
     NAME,
+    NONCE_BYTES,
     Abort,
+    Close,
     Event,
+    Inquiry,
     Message,
     Ready,
     Refusal,
@@ -29,9 +35,12 @@ from emulator.messages import (
     Resume,
 )
 from emulator.security import Security, read_relays
+from emulator.signing import Signer
 from emulator.transcript import TranscriptReader, TranscriptWriter
-from emulator.transport import BROADCAST, BoardPort, Received
+from emulator.transport import BROADCAST, BoardPort, Received, topic_for
+from emulator.trust import read_signer, read_trust
 from nodes.common import GOOD, UNFINISHED, board_security, run_to_exit, topic_of, write_addresses
+from nodes.receipts import Receipts
 from nodes.reopen import bind, open_record
 
 FAREWELL_SECONDS = 2.0
@@ -55,8 +64,12 @@ class BoardNode:
         writer: TranscriptWriter | None,
         record: Path,
         relays: Mapping[str, str] | None = None,
+        signer: Signer | None = None,
     ) -> None:
         self.role = role
+        self.signer = signer
+        self._tree = Tree() if writer is None else writer.tree
+        self._receipts = Receipts(role.terms.run)
         self.relays = dict(relays or {})
         self.port = port
         self.writer = writer
@@ -76,6 +89,9 @@ class BoardNode:
         for record in self._reader:
             self.role.record(record.message, now - max(0.0, today - record.time))
             self._remember(record.sequence, record.sender, record.frame, record.message)
+            self._receipts.note(record.sequence, record.time_ns, record.message, record.frame)
+            if self.writer is None:
+                self._tree.append(record.leaf)
 
     def stop(self, reason: str) -> None:
         """End the run at the next step: the record is closed as aborted, whole."""
@@ -107,6 +123,9 @@ class BoardNode:
             if isinstance(message, Resume):
                 await self._redeliver(message)
                 return
+            if isinstance(message, Inquiry):
+                self._show(message.node, message.round)
+                return
             if isinstance(message, Ready):
                 await self._let_subscribe()
             if isinstance(message, Event) and self._events[sender] >= MOST_EVENTS:
@@ -121,9 +140,11 @@ class BoardNode:
 
     async def put(self, said: list[tuple[str, Message]], frames: dict[int, bytes] | None = None) -> None:
         """Write down, then deliver. A received frame is recorded as it came: each message has one encoding."""
-        for sender, message in said:
-            frame = (frames or {}).get(id(message)) or encode(message)
-            sequence = self._opened().append(sender, frame, time.time_ns())
+        for sender, each in said:
+            message, now = self._with_head(each), time.time_ns()
+            frame = (frames or {}).get(id(message)) or encode(message, self.signer, self.role.nonce)
+            sequence = self._opened().append(sender, frame, now)
+            self._receipts.note(sequence, now, message, frame)
             sealed = envelope(sequence, sender, frame)
             if isinstance(message, Reminder) and "announce" in self._recent:
                 self.port.publish(BROADCAST, self._recent["announce"])
@@ -132,6 +153,21 @@ class BoardNode:
             self._remember(sequence, sender, frame, message)
             if isinstance(message, BROADCASTS):
                 log.info("%s %s", message.kind, getattr(message, "round", ""))
+            if isinstance(message, Close):
+                for node in self.role.seats:
+                    self._show(node, message.round)
+
+    def _with_head(self, message: Message) -> Message:
+        """A close says under its signature what is on record so far."""
+        if not isinstance(message, Close) or self.signer is None:
+            return message
+        return replace(message, size=len(self._tree), root=self._tree.root())
+
+    def _show(self, node: str, number: int) -> None:
+        """Show a node its frames of a closed round on record."""
+        receipt = self._receipts.make(node, number, self._tree) if node in self.role.seats else None
+        if receipt is not None:
+            self.port.publish(topic_for(node), envelope(0, BOARD_NAME, encode(receipt)))
 
     def _remember(self, sequence: int, sender: str, frame: bytes, message: Message) -> None:
         """What may have to be said again, and how often somebody has complained."""
@@ -143,7 +179,8 @@ class BoardNode:
 
     def _sender(self, received: Received, message: Message) -> str:
         """Who speaks: with keys the authenticated name, which must be the one claimed; without, the claim."""
-        claimed = message.node if isinstance(message, Ready | Replies | Refusal | Event) else ANALYST_NAME
+        named = Ready | Replies | Refusal | Event | Inquiry
+        claimed = message.node if isinstance(message, named) else ANALYST_NAME
         if received.sender is not None and received.sender not in (claimed, self.relays.get(claimed)):
             raise RemoteProtocolError(f"board: {received.sender} sent a {message.kind} in the name of {claimed:.80}")
         if not NAME.fullmatch(claimed):
@@ -201,7 +238,8 @@ class BoardNode:
             "completed" if isinstance(ending, Result) else ending.outcome if isinstance(ending, Abort) else "failed"
         )
         if self.writer is not None:
-            self.writer.close(outcome, ending.reason if isinstance(ending, Abort) else "")
+            reason = ending.reason if isinstance(ending, Abort) else ""
+            self.writer.close(outcome, reason, self.signer, self.role.nonce)
         until, due = time.monotonic() + FAREWELL_SECONDS, 0.0
         while time.monotonic() < until and (self.port.subscribers or not self._heard_out):
             for kind in ("result", "abort"):
@@ -220,6 +258,8 @@ class BoardNode:
         if isinstance(message, Resume):
             self._heard_out = message.sequence >= self._length
             await self._redeliver(message)
+        elif isinstance(message, Inquiry):
+            self._show(message.node, message.round)
 
     def _opened(self) -> TranscriptWriter:
         if self.writer is None:
@@ -235,6 +275,11 @@ def apart(received: Received) -> list[Received]:
         return [received]
 
 
+def fresh_nonce() -> bytes:
+    """A nonce from the operating system."""
+    return secrets.token_bytes(NONCE_BYTES)
+
+
 def peers(nodes: int, relays: Mapping[str, str]) -> int:
     """How many connect to the board: every relay, and every user node that is behind none."""
     return nodes - len(relays) + len(set(relays.values()))
@@ -247,14 +292,18 @@ async def serve_board(
     addresses: Path | None,
     security: Security | None = None,
     relays: Mapping[str, str] | None = None,
+    *,
+    signer: Signer | None = None,
+    keys: Mapping[str, bytes] | None = None,
+    draw_nonce: Callable[[], bytes] = fresh_nonce,
 ) -> int:
-    """Bind, say where, serve to the end."""
+    """Bind, say where, serve to the end. `keys`: the signing key that is listed for each user node."""
     connected = peers(terms.nodes, relays or {})
     raise_file_limit(descriptors_for(connected))
     port = await bind(wanted, security, again=transcript.exists(), pace=pace_for(connected))
     try:
-        role = BoardRole(terms)
-        node = BoardNode(role, port, open_record(transcript, terms.run), transcript, relays)
+        role = BoardRole(terms, draw_nonce, keys)
+        node = BoardNode(role, port, open_record(transcript, terms.run), transcript, relays, signer)
         node.restore(time.monotonic())
         if addresses is not None:
             write_addresses(addresses, port.addresses)
@@ -264,6 +313,17 @@ async def serve_board(
     finally:
         port.close()
     return GOOD if isinstance(role.ending, Result) else UNFINISHED
+
+
+def read_nonce(text: str) -> bytes:
+    """A nonce as it was typed."""
+    try:
+        nonce = bytes.fromhex(text)
+    except ValueError:
+        nonce = b""
+    if len(nonce) != NONCE_BYTES:
+        raise BadInput(f"--nonce {text[:80]!r} is not {NONCE_BYTES} bytes in hexadecimal")
+    return nonce
 
 
 @click.command(name="board")
@@ -286,6 +346,9 @@ async def serve_board(
 @click.option("--keys", type=click.Path(path_type=Path), help="The board's own pair of keys (see `parley keys`).")
 @click.option("--allowed", type=click.Path(path_type=Path), help="Public keys that are let in, by name.")
 @click.option("--relays", type=click.Path(path_type=Path), help="Which relay may speak for which node.")
+@click.option("--signing-key", type=click.Path(path_type=Path), help="Sign what the board says (see `parley keys`).")
+@click.option("--trust", type=click.Path(path_type=Path), help="Seat only nodes whose signing keys are listed here.")
+@click.option("--nonce", help="The nonce of the run, for an experiment that is to be repeated.  [default: drawn]")
 def main(
     run: str,
     users: int,
@@ -302,6 +365,9 @@ def main(
     keys: Path | None,
     allowed: Path | None,
     relays: Path | None,
+    signing_key: Path | None,
+    trust: Path | None,
+    nonce: str | None,
 ) -> None:
     """Run the board: number every message, write it down, deliver it."""
 
@@ -317,7 +383,18 @@ def main(
         )
         wanted = BoardAddresses(post=post, feed=feed, desk=desk)
         spoken_for = None if relays is None else read_relays(relays)
-        return await serve_board(terms, wanted, transcript, addresses, board_security(keys, allowed), spoken_for)
+        given = None if nonce is None else read_nonce(nonce)
+        return await serve_board(
+            terms,
+            wanted,
+            transcript,
+            addresses,
+            board_security(keys, allowed),
+            spoken_for,
+            signer=None if signing_key is None else read_signer(signing_key),
+            keys=None if trust is None else read_trust(trust),
+            draw_nonce=fresh_nonce if given is None else lambda: given,
+        )
 
     run_to_exit(work())
 

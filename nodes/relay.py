@@ -14,10 +14,10 @@ import click
 from emulator.addresses import BoardAddresses, descriptors_for, pace_for, raise_file_limit
 from emulator.errors import LocalProtocolError, RemoteProtocolError
 from emulator.messages import Result
-from emulator.relay import RelayRole, merged
+from emulator.relay import Passed, RelayRole, merged
 from emulator.security import Security
 from emulator.sockets import connect_node
-from emulator.transport import BROADCAST, BoardPort, NodePort
+from emulator.transport import BROADCAST, PERSONAL, BoardPort, NodePort, topic_for
 from nodes.common import (
     GOOD,
     LONGEST_SILENCE,
@@ -67,7 +67,7 @@ class RelayNode:
                     log.warning("dropped a frame: %s", error)
                     continue
                 frames += passed.up
-                self._publish(passed.down)
+                self._publish(passed)
             # All that came while the last batch was on its way goes up together.
             for each in merged(frames):
                 await self.outer.send(each)
@@ -82,18 +82,18 @@ class RelayNode:
                 raise LocalProtocolError(f"{self.role.name}: the board has been silent for {self.longest_silence:g} s")
             for sealed in batch:
                 try:
-                    self._publish(self.role.hear_board(sealed, time.monotonic()).down)
+                    self._publish(self.role.hear_board(sealed, time.monotonic()))
                 except RemoteProtocolError as error:
                     log.warning("dropped a broadcast: %s", error)
 
-    def _publish(self, sealed: tuple[bytes, ...]) -> None:
-        for each in sealed:
-            self.inner.publish(BROADCAST, each)
+    def _publish(self, passed: Passed) -> None:
+        for each in passed.down:
+            self.inner.publish(topic_for(passed.only) if passed.only else BROADCAST, each)
 
     async def _farewell(self) -> None:
         until = time.monotonic() + FAREWELL_SECONDS
         while self.inner.subscribers and time.monotonic() < until:
-            self._publish(self.role.farewell)
+            self._publish(Passed(down=self.role.farewell))
             await self.inner.receive(timeout=0.05)
 
 
@@ -111,7 +111,7 @@ async def serve_relay(
     there = read_addresses(written) if written is not None and again else wanted
     inner = await bind(there, security, again=again, pace=pace_for(nodes))
     try:
-        outer = link.under(connect_node(link.board(), link.security()), name)
+        outer = link.under(connect_node(link.board(), link.security(), own=PERSONAL), name)
         try:
             if written is not None:
                 write_addresses(written, inner.addresses)

@@ -65,7 +65,7 @@ class Player:
         frame = self._said.pop(0)
         self.compared += 1
         self._echoed.add(frame)
-        return None if frame == record.frame else compare_messages(record.message, decode(frame))
+        return compare_messages(record.message, decode(frame))
 
     async def _listen(self, waiting_for: str) -> None:
         """Hear the analyst: its words are kept once, its requests for records it missed are met."""
@@ -117,7 +117,8 @@ async def _outcome(playing: "asyncio.Future[Difference | None]", ended: "asyncio
 async def _analyst(setup: Setup, board: BoardAddresses, folder: Path) -> AsyncIterator[asyncio.subprocess.Process]:
     """A fresh analyst process that finds the board's port; gone when the context is left."""
     plan, addresses = folder / "plan.parley", folder / "addresses.json"
-    plan.write_bytes(pack({"protocol": setup.protocol, "parameters": setup.parameters}))
+    content = {"protocol": setup.protocol, "parameters": setup.parameters, "domain": setup.domain}
+    plan.write_bytes(pack(content))
     addresses.write_text(json.dumps({"post": board.post, "feed": board.feed, "desk": board.desk}))
     root = str(Path(__file__).resolve().parent.parent)
     path = os.pathsep.join(filter(None, (root, os.environ.get("PYTHONPATH"))))

@@ -11,35 +11,39 @@ from pathlib import Path
 import click
 import numpy as np
 
-from emulator.codec import decode, encode, open_envelope
+from emulator.codec import decode, is_whole, open_envelope
+from emulator.cohort import Cohort, CohortRole, Distrust, Evidence
 from emulator.errors import BadInput, LocalProtocolError, RemoteProtocolError
-from emulator.messages import Announce, Message, Ready, Refusal, Reminder, Setup
-from emulator.protocol import Inputs, Trust
-from emulator.roles import Cohort, CohortRole, Commit
+from emulator.messages import Announce, Message, Refusal, Reminder, Result, Setup
+from emulator.protocol import Inputs
 from emulator.sockets import connect_node
-from emulator.transport import NodePort
+from emulator.transport import NodePort, topic_for
 from emulator.witness import Witness
 from nodes.common import GOOD, LONGEST_SILENCE, UNFINISHED, BoardLink, link_options, run_to_exit
-from nodes.journal import Journal, keep_key
 from nodes.memory import give_back
+from nodes.state import Identity, State, save_evidence
 from protocols.registry import build
 
 SILENCE_SECONDS = 0.5
 LONGEST_PATIENCE = 8.0
+# How often a node asks again for a receipt, and how long it waits for the last one when the run is over.
+ASK_SECONDS = 0.25
+LEAVE_SECONDS = 5.0
 # A day: what libzmq is told in milliseconds must fit into its integers.
 MOST_PATIENCE = 86_400.0
 log = logging.getLogger("user")
 
 
 class UserNode:
-    """A role, a port and a journal."""
+    """A role, a port and a state on disk."""
 
-    def __init__(self, role: CohortRole, port: NodePort, journal: Journal, patience: float = SILENCE_SECONDS) -> None:
+    def __init__(self, role: CohortRole, port: NodePort, state: State, patience: float = SILENCE_SECONDS) -> None:
         self.role = role
         self.patience = patience
         self.port = port
-        self.journal = journal
+        self.state = state
         self._spoke = 0.0
+        self._refused: set[str] = set()
 
     @property
     def longest_silence(self) -> float:
@@ -53,9 +57,10 @@ class UserNode:
         """Say ready until heard, answer until the run is over; give up when the board has fallen silent."""
         await self._say_ready()
         heard, patience = time.monotonic(), self.patience
-        due = heard + patience
+        due, asked = heard + patience, heard
         while not self.over:
-            batch = await self.port.receive(timeout=max(0.0, due - time.monotonic()))
+            wait = due if self.role.inquiry() is None else min(due, asked + ASK_SECONDS)
+            batch = await self.port.receive(timeout=max(0.0, wait - time.monotonic()))
             if batch:
                 news, heard = await self._take(batch), time.monotonic()
                 give_back()
@@ -64,23 +69,37 @@ class UserNode:
                 elif self.role.state is Cohort.WAITING:
                     # A run goes on whose setup we have not heard.
                     due = min(due, heard + SILENCE_SECONDS)
-            elif time.monotonic() - heard > self.longest_silence:
-                raise LocalProtocolError(
-                    f"node {self.role.node}: the board has been silent for {self.longest_silence:g} s"
-                )
+            elif time.monotonic() - heard > self._most_silence():
+                raise LocalProtocolError(self._why_silent())
+            inquiry = self.role.inquiry()
+            if inquiry is not None and time.monotonic() - asked >= ASK_SECONDS:
+                await self.port.send(self.role.frame(inquiry))
+                asked = time.monotonic()
             if time.monotonic() >= due and not self.over:
                 # Thousands of nodes may wait for one slow round: ask less and less often whether it goes on.
                 await self._say_ready()
                 patience = min(2 * patience, max(LONGEST_PATIENCE, self.patience))
                 due = time.monotonic() + patience
 
+    def _most_silence(self) -> float:
+        """A board that has said the result leaves soon; until then it may be busy with others."""
+        return LEAVE_SECONDS if self.role.state is Cohort.LEAVING else self.longest_silence
+
+    def _why_silent(self) -> str:
+        if self.role.state is Cohort.LEAVING:
+            return f"node {self.role.node}: the board left without showing that the last reply is on record"
+        return f"node {self.role.node}: the board has been silent for {self.longest_silence:g} s"
+
     async def _take(self, batch: list[bytes]) -> bool:
         """Hear a batch; of reminders only the last, and only if it can know of what was sent before.
 
         Whether it brought anything new: what is merely repeated is for others.
         """
-        before = self.role.state, len(self.role.commitments)
-        messages = [message for message in map(self._open, batch) if message is not None]
+        before = self.role.state, self.role.round
+        messages = []
+        for sealed in batch:
+            message = await self._open(sealed)
+            messages += [message] if message is not None else []
         reminders = [each for each in messages if isinstance(each, Reminder)]
         for message in messages:
             if isinstance(message, Reminder) and (
@@ -88,37 +107,59 @@ class UserNode:
             ):
                 continue
             await self._hear(message)
-        return before != (self.role.state, len(self.role.commitments))
+        return before != (self.role.state, self.role.round)
 
-    def _open(self, sealed: bytes) -> Message | None:
+    async def _open(self, sealed: bytes) -> Message | None:
+        """The message in an envelope, if it was said by whom it must come from. What is not a message is refused."""
         try:
-            return decode(open_envelope(sealed)[2])
+            frame = open_envelope(sealed)[2]
         except RemoteProtocolError as error:
             log.warning("dropped a broadcast: %s", error)
             return None
+        try:
+            message = decode(frame)
+        except RemoteProtocolError as error:
+            log.warning("refused: %s", error)
+            if is_whole(frame):
+                await self._refuse(self.role.run, self.role.round + 1, f"a broadcast that is not a message: {error}")
+            return None
+        nonce = message.nonce if isinstance(message, Setup) else self.role.nonce
+        if not self.role.consent.is_authentic(message, frame, nonce):
+            log.warning("dropped a %s that is not signed by whom it must come from", message.kind)
+            return None
+        return message
 
     async def _hear(self, message: Message) -> None:
         try:
             for said in self.role.hear(message):
-                if isinstance(said, Commit):
-                    self.journal.write(said)
-                else:
-                    await self.port.send(encode(said))
+                if isinstance(said, Evidence):
+                    self._keep(said)
+                elif isinstance(said, Message):
+                    await self.port.send(self.role.frame(said))
                     self._spoke = time.monotonic()
+                else:
+                    self.state.write(said)
         except (RemoteProtocolError, BadInput) as error:
             log.warning("refused: %s", error)
             if isinstance(message, Setup | Announce):
-                await self._refuse(message, str(error))
+                await self._refuse(message.run, message.round if isinstance(message, Announce) else 0, str(error))
+        except Distrust as error:
+            self._keep(error.evidence)
+            raise
 
-    async def _refuse(self, message: Setup | Announce, reason: str) -> None:
-        number = message.round if isinstance(message, Announce) else 0
-        refusal = Refusal(run=message.run, round=number, node=self.role.node, reason=reason[:500])
-        await self.port.send(encode(refusal))
+    def _keep(self, evidence: Evidence) -> None:
+        path = save_evidence(self.state.path.parent, evidence)
+        log.warning("%s; kept in %s", evidence.reason, path.name)
+
+    async def _refuse(self, run: str, number: int, reason: str) -> None:
+        """Say so on record; the same complaint once."""
+        if run and (str(number) + reason) not in self._refused:
+            self._refused.add(str(number) + reason)
+            refusal = Refusal(run=run, round=number, node=self.role.node, reason=reason[:500])
+            await self.port.send(self.role.frame(refusal))
 
     async def _say_ready(self) -> None:
-        role = self.role
-        ready = Ready(node=role.node, first=role.first, users=len(role.inputs), pid=os.getpid())
-        await self.port.send(encode(ready))
+        await self.port.send(self.role.frame(self.role.ready(os.getpid())))
 
 
 def pace_of(patience: float) -> float:
@@ -127,40 +168,38 @@ def pace_of(patience: float) -> float:
 
 
 async def serve_user(
-    *,
-    node: str,
-    first: int,
-    inputs: Inputs,
-    key: bytes,
-    cap: float,
-    journal: Path,
-    connect: Callable[[], NodePort],
-    trusts: Trust = "nobody",
-    delta_cap: float = 0.0,
-    durable: bool = True,
-    patience: float = SILENCE_SECONDS,
+    state: State, inputs: Inputs, connect: Callable[[str], NodePort], patience: float = SILENCE_SECONDS
 ) -> int:
-    """Connect and take part to the end."""
-    memory = Journal(journal, durable=durable)
+    """Connect and take part to the end. `connect` is told the node's name."""
+    identity = state.identity
+    check_inputs(inputs, identity)
+    if not identity.consent.is_pattern and state.memory.finished:
+        log.info("the run %s of this state is over; nothing is said", identity.consent.run)
+        return GOOD
     role = CohortRole(
-        node=node,
-        first=first,
+        node=identity.node,
+        first=identity.first,
         inputs=inputs,
-        key=key,
-        cap=cap,
+        key=identity.coin_key,
+        consent=identity.consent,
         build=build,
-        run=memory.run,
-        commitments=memory.commitments,
-        trusts=trusts,
-        delta_cap=delta_cap,
+        memory=state.memory,
+        signer=identity.signer,
     )
-    port = connect()
+    port = connect(identity.node)
     try:
-        await UserNode(role, port, memory, patience).serve()
+        await UserNode(role, port, state, patience).serve()
     finally:
         port.close()
-        memory.close()
-    return GOOD if role.state is Cohort.DONE else UNFINISHED
+    return GOOD if isinstance(role.ending, Result) else UNFINISHED
+
+
+def check_inputs(inputs: Inputs, identity: Identity) -> None:
+    """The inputs are of these users and of the domain they agreed to; asked before anybody is contacted."""
+    if len(inputs) != identity.users:
+        raise BadInput(f"{len(inputs)} inputs were given, the state is of {identity.users} users")
+    if inputs.min() < 0 or inputs.max() >= identity.consent.inputs:
+        raise BadInput(f"an input is outside 0..{identity.consent.inputs - 1}, the domain these users agreed to")
 
 
 @lru_cache(maxsize=1)
@@ -182,22 +221,11 @@ def read_inputs(path: Path) -> Inputs:
 
 @click.command(name="user")
 @link_options
-@click.option("--node", required=True, help="Name of this node.")
-@click.option("--first", type=int, default=0, show_default=True, help="Number of this node's first user.")
-@click.option("--users", type=int, help="How many users of the witness are this node's.")
-@click.option("--witness", type=click.Path(path_type=Path), help="Inputs and coin key of an emulation.")
-@click.option("--inputs", type=click.Path(path_type=Path), help="This node's own inputs (.npy of whole numbers).")
-@click.option("--state", type=click.Path(path_type=Path), help="Folder for coin key and journal; one a run.")
-@click.option("--journal", type=click.Path(path_type=Path), help="Journal of answered rounds [default: in --state].")
-@click.option("--cap", type=float, required=True, help="The most epsilon these users give away.")
-@click.option("--delta-cap", type=float, default=0.0, show_default=True, help="The most delta they accept.")
 @click.option(
-    "--trust",
-    type=click.Choice(["nobody", "shuffler"]),
-    default="nobody",
-    show_default=True,
-    help="Whom they trust: without a shuffler, the cap bounds what their own replies give away.",
+    "--state", type=click.Path(path_type=Path), required=True, help="Folder of this node's state (`parley node init`)."
 )
+@click.option("--inputs", type=click.Path(path_type=Path), help="This node's own inputs (.npy of whole numbers).")
+@click.option("--witness", type=click.Path(path_type=Path), help="In an emulation: the file with everybody's inputs.")
 @click.option(
     "--patience",
     type=click.FloatRange(min=0.05),
@@ -205,58 +233,45 @@ def read_inputs(path: Path) -> Inputs:
     show_default=True,
     help="Seconds of silence after which it says again that it is there; more in a crowd.",
 )
-def main(
-    link: BoardLink,
-    node: str,
-    first: int,
-    users: int | None,
-    witness: Path | None,
-    inputs: Path | None,
-    state: Path | None,
-    journal: Path | None,
-    cap: float,
-    delta_cap: float,
-    trust: Trust,
-    patience: float,
-) -> None:
-    """Run a user node: defend its users, answer each round once."""
+def main(link: BoardLink, state: Path, inputs: Path | None, witness: Path | None, patience: float) -> None:
+    """Run a user node: defend its users, answer each round once.
 
-    def connect() -> NodePort:
-        port = connect_node(link.board(), link.security(), blocking=link.calm, pace=pace_of(patience))
-        return link.under(port, node)
+    Who it is, what its users agreed to and what it has answered before is in its state. Make one with `parley node
+    init`.
+    """
 
     async def work() -> int:
-        for flag, value in (("--cap", cap), ("--delta-cap", delta_cap), ("--patience", patience)):
-            if not (math.isfinite(value) and value >= 0):
-                raise BadInput(f"{flag} {value} is no limit; give a finite number that is not negative")
-        if patience > MOST_PATIENCE:
+        if not math.isfinite(patience) or patience > MOST_PATIENCE:
             raise BadInput(f"--patience {patience:g} is longer than a day; give at most {MOST_PATIENCE:g} seconds")
-        if witness is not None and users is not None and journal is not None:
-            secret = read_witness(witness)
-            mine, key, diary = secret.inputs[first : first + users].copy(), secret.key, journal
-            read_witness.cache_clear()
-        elif inputs is not None and state is not None:
-            mine, key, diary = read_inputs(inputs), keep_key(state), journal or state / "journal.jsonl"
-        else:
-            raise BadInput(
-                "a user node needs --inputs and --state, or in an emulation --witness, --users and --journal"
-            )
-        return await serve_user(
-            node=node,
-            first=first,
-            inputs=mine,
-            key=key,
-            cap=cap,
-            journal=diary,
-            connect=connect,
-            trusts=trust,
-            delta_cap=delta_cap,
-            # An emulation ends with its machine; a person's node must remember even if the power fails.
-            durable=witness is None,
-            patience=patience,
-        )
+        if (inputs is None) == (witness is None):
+            raise BadInput("a user node needs --inputs or, in an emulation, --witness; give one of them")
+        # An emulation ends with its machine; a person's node must remember even if the power fails.
+        with State(state, durable=witness is None) as opened:
+            mine = _inputs_of(opened.identity, inputs, witness)
+            return await serve_user(opened, mine, lambda node: _connect(link, opened.identity, patience), patience)
 
     run_to_exit(work(), blocking=link.calm)
+
+
+def _inputs_of(identity: Identity, inputs: Path | None, witness: Path | None) -> Inputs:
+    if inputs is not None:
+        return read_inputs(inputs)
+    assert witness is not None
+    mine = read_witness(witness).inputs[identity.first : identity.first + identity.users].copy()
+    read_witness.cache_clear()
+    return mine
+
+
+def _connect(link: BoardLink, identity: Identity, patience: float) -> NodePort:
+    """The port of this node; users who trust a shuffler speak to its key and to no other."""
+    consent, security = identity.consent, link.security()
+    server = "" if security is None else security.server
+    if consent.trusts == "shuffler" and consent.shuffler_link and server != consent.shuffler_link:
+        raise BadInput("these users agreed to speak to the shuffler alone; give --keys and its key as --board-key")
+    port = connect_node(
+        link.board(), security, blocking=link.calm, own=topic_for(identity.node), pace=pace_of(patience)
+    )
+    return link.under(port, identity.node)
 
 
 if __name__ == "__main__":

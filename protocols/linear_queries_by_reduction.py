@@ -19,7 +19,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from emulator.coins import coins
+from emulator.coins import addressed
 from emulator.errors import BadInput
 from emulator.protocol import Broadcast, Claim, Estimate, Inputs, Protocol, Round, Tally
 from emulator.randomizer import Coins, Columns, Floats, Shape
@@ -134,7 +134,7 @@ class Reduction(Protocol):
         total: Tally | None = None
         for start in range(0, heard.replies, BATCH):
             size = min(BATCH, heard.replies - start)
-            replies = step.respond({}, np.full(size, each), coins(key, each, start, size, step.coins))
+            replies = step.respond({}, np.full(size, each), addressed(key, each, start, size, step.coins))
             tally = step.tally({}, replies)
             total = tally if total is None else total + tally
         assert total is not None

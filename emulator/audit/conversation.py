@@ -28,6 +28,11 @@ class Conversation:
     announces: tuple[Announce, ...]
     ending: Result | Abort | None
 
+    @property
+    def format(self) -> int:
+        """The version of the record."""
+        return self.reader.version
+
     def messages(self) -> Iterator[tuple[Record, Message]]:
         """Every record with its message."""
         for record in self.reader:

@@ -7,7 +7,7 @@ epsilon from below. The bound can show that a claim is false; it cannot show tha
 
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,11 +19,12 @@ from emulator.audit.ledger import Ledger
 from emulator.audit.privacy import MOST_INPUTS
 from emulator.audit.statistics import ALPHA
 from emulator.audit.verdict import Progress, Verdict, failed, passed, quiet, unknown
+from emulator.cohort import CohortRole
+from emulator.consent import consent_to, domain_of
 from emulator.errors import ParleyError
-from emulator.messages import Announce, Message, Reminder, Replies, Setup
+from emulator.messages import NONCE_BYTES, Announce, Message, Reminder, Replies, Setup
 from emulator.protocol import Inputs, Protocol
 from emulator.randomizer import Columns, Floats
-from emulator.roles import CohortRole
 
 NODE = "trial"
 PILOT = 512
@@ -31,23 +32,20 @@ TRIED = 96
 BLOCK = 4096
 THRESHOLDS = 64
 
-Seat = Callable[[Protocol, int, Inputs, bytes], CohortRole]
+Seat = Callable[[Protocol, Setup, int, Inputs, bytes], CohortRole]
 """A role for users first, first + 1, ... with these inputs and this coin key."""
 
 
-def honest_seat(protocol: Protocol, first: int, inputs: Inputs, key: bytes) -> CohortRole:
+def honest_seat(protocol: Protocol, setup: Setup, first: int, inputs: Inputs, key: bytes) -> CohortRole:
     """The role that user nodes run."""
-    claim = protocol.claim
     return CohortRole(
         node=NODE,
         first=first,
         inputs=inputs,
         key=key,
-        cap=claim.epsilon,
+        consent=consent_to(protocol, setup.run, setup.domain),
         build=lambda name, parameters: protocol,
         chunk=BLOCK,
-        trusts=claim.trusts,
-        delta_cap=claim.delta,
     )
 
 
@@ -74,7 +72,9 @@ class Experiment:
     """One user's whole conversation, many times over, under any input."""
 
     def __init__(self, conversation: Conversation, setup: Setup, protocol: Protocol, key: bytes, seat: Seat) -> None:
-        self.setup = setup
+        # Old setups have no nonce; users of today want one, and the coins of an experiment are fresh anyway.
+        asked = setup if setup.nonce else replace(setup, nonce=bytes(NONCE_BYTES), domain=domain_of(protocol.inputs))
+        self.setup = asked
         self.protocol = protocol
         self.announces = {each.round: each for each in reversed(conversation.announces)}
         self.key = key
@@ -102,7 +102,7 @@ class Experiment:
         return ledger, features
 
     def _say(self, first: int, inputs: Inputs) -> Iterator[tuple[Announce, Replies]]:
-        role = self.seat(self.protocol, first, inputs, self.key)
+        role = self.seat(self.protocol, self.setup, first, inputs, self.key)
         list(role.hear(self.setup))
         for number in sorted(self.announces):
             announce = self.announces[number]

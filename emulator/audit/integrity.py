@@ -10,6 +10,7 @@ from typing import Any
 
 from emulator.audit.verdict import Progress, Verdict, failed, passed, quiet
 from emulator.board import ANALYST_NAME, BOARD_NAME, Board, BoardRole, Terms
+from emulator.codec import FORMAT
 from emulator.errors import RemoteProtocolError, TranscriptError
 from emulator.messages import (
     Abort,
@@ -45,12 +46,12 @@ class WrongRecord(TranscriptError):
 class Rewriter:
     """A board that is told what it wrote: whatever it would not have written is named."""
 
-    def __init__(self, run: str) -> None:
+    def __init__(self, run: str, format: int = FORMAT) -> None:
         # The record does not say how many users the board was told of; what it does say must be consistent.
         self.role = BoardRole(Terms(run=run, users=MOST_USERS, nodes=MOST_USERS, quorum=1e-300))
         self.run = run
+        self.format = format
         self._due: Close | None = None
-        self._users: int | None = None
         self._chunks: Counter[str] = Counter()
 
     def take(self, sender: str, message: Message) -> None:
@@ -88,16 +89,15 @@ class Rewriter:
         self.role.record(message, 0.0)
 
     def _close(self, close: Close) -> None:
-        """A round's count is that of its replies; with those missing it makes the same number of users every time."""
-        heard = round(sum(seat.share for seat in self.role.seats.values()))
+        """A round's count is that of its replies, and with those missing that of the users who were asked."""
         if (close.round, close.replies) != (self.role.round, self.role.replies):
             raise RemoteProtocolError(
                 f"a close of round {close.round} with {close.replies} replies; "
                 f"the record has {self.role.replies} in round {self.role.round}"
             )
-        if self._users is not None and heard + close.missing != self._users:
-            raise RemoteProtocolError(f"a close that makes {heard + close.missing} users of {self._users}")
-        self._users = heard + close.missing
+        asked = 0 if self.role.announce is None else self.role.announce.speakers
+        if self.format > 1 and close.missing != max(0, asked - close.replies):
+            raise RemoteProtocolError(f"a close with {close.missing} replies missing of {asked} users who were asked")
         if self._due is None:
             self.role.record(close, 0.0)
         self._due = None
@@ -151,7 +151,7 @@ def check_integrity(source: Path | TranscriptReader, progress: Progress = quiet)
 
 def _read(reader: TranscriptReader, progress: Progress) -> tuple[Counter[str], float]:
     """Every message in its place; how many of each kind, and the seconds from the first to the last."""
-    board, kinds, times = Rewriter(reader.run), Counter[str](), list[int]()
+    board, kinds, times = Rewriter(reader.run, reader.version), Counter[str](), list[int]()
     size = reader.path.stat().st_size
     for record in reader:
         try:

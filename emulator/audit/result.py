@@ -32,7 +32,7 @@ def check_result(conversation: Conversation) -> Verdict:
     recorded = ending.estimate if isinstance(ending, Result) else None
     if setup is None or protocol is None:
         return unknown(conversation.problem, estimate=recorded)
-    role = AnalystRole(protocol, setup.run)
+    role = AnalystRole(protocol, setup.run, setup.domain, format=conversation.format)
     with np.errstate(all="ignore"), one_thread():
         for record, message in conversation.messages():
             try:

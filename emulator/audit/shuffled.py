@@ -17,10 +17,10 @@ from emulator.audit.conversation import Conversation, fits
 from emulator.audit.privacy import MOST_INPUTS, ROUNDING
 from emulator.audit.statistics import Family
 from emulator.audit.verdict import Progress, Verdict, failed, passed, quiet, unknown
-from emulator.coins import coins
-from emulator.messages import Setup
+from emulator.cohort import draw_replies, recorded_coins
+from emulator.messages import Announce, Setup
 from emulator.mixing import Mixing, read_mixing
-from emulator.protocol import Broadcast, Protocol, Round
+from emulator.protocol import Protocol, Round
 from emulator.randomizer import Array, Columns
 from emulator.shuffler import SHUFFLER_NAME
 from emulator.witness import Witness
@@ -143,23 +143,22 @@ def bags(conversation: Conversation, protocol: Protocol, witness: Witness) -> It
     """For each round what is on record, and what witness and coins give for all users."""
     assert conversation.setup is not None
     mixing, seed = read_mixing(conversation.setup), secrets.randbits(64)
-    for number, public in conversation.broadcasts().items():
+    for announce in conversation.announces:
+        number = announce.round
         recorded, replayed = Bag(seed), Bag(seed)
         for _, replies, _, _ in answers(conversation, protocol):
             if replies.round == number:
                 recorded.add(replies.columns, mixing)
-        for columns in _replies(protocol.rounds[number - 1], number, public, witness):
+        for columns in _replies(conversation.setup, protocol.rounds[number - 1], announce, witness):
             replayed.add(columns, mixing)
         yield number, recorded, replayed
 
 
-def _replies(step: Round, number: int, public: Broadcast, witness: Witness) -> Iterator[Columns]:
+def _replies(setup: Setup, step: Round, announce: Announce, witness: Witness) -> Iterator[Columns]:
+    flip = recorded_coins(setup, announce, witness.key)
     for start in range(0, len(witness.inputs), BLOCK):
         inputs = witness.inputs[start : start + BLOCK]
-        users = np.arange(start, start + len(inputs))
-        speaking = step.speaks(users)
-        flips = coins(witness.key, number, start, len(inputs), step.coins)
-        yield step.respond(public, inputs[speaking], flips[speaking])
+        yield draw_replies(step, announce.broadcast, inputs, start, flip)[1]
 
 
 def unmatched(recorded: Bag, replayed: Bag) -> int | None:

@@ -7,6 +7,7 @@ import click
 NODES = {
     "board": "Number every message, write it down, deliver it.",
     "analyst": "Ask in rounds, fold the replies, say the estimate.",
+    "init": "Make the state of a user node: its keys, and what its users agree to.",
     "user": "Host users, defend them, answer each round once.",
     "relay": "Pass the frames of many user nodes on to the board, and broadcasts to them.",
     "shuffler": "Gather replies, forget who sent them, post them mixed.",
@@ -33,4 +34,4 @@ class Nodes(click.Group):
 
 @click.command(cls=Nodes)
 def node() -> None:
-    """Start a board, an analyst, a user node, a relay or a shuffler by hand."""
+    """Start a board, an analyst, a user node, a relay or a shuffler by hand; make a user node's state."""

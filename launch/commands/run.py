@@ -47,6 +47,7 @@ from protocols.sealed import sealed
 @click.option("--restarts", default=3, show_default=True, help="How often a node that was killed is started again.")
 @click.option("--keys", type=click.Path(path_type=Path), help="Encrypt every link with the keys of this folder.")
 @click.option("--secure", is_flag=True, help="Encrypt every link with fresh keys.")
+@click.option("--unsigned", is_flag=True, help="Sign nothing: the record then does not prove who said what.")
 @click.option("--seal", is_flag=True, help="Seal replies for the analyst, so that the shuffler sees boxes only.")
 @click.option("--watch", is_flag=True, help="Serve a live page on this machine while the run goes on.")
 @click.option("--json", "as_json", is_flag=True, help="Print the result record.")
@@ -67,6 +68,7 @@ def run(
     restarts: int,
     keys: Path | None,
     secure: bool,
+    unsigned: bool,
     seal: bool,
     watch: bool,
     as_json: bool,
@@ -94,6 +96,9 @@ def run(
             keys=None if keys is None else keys.absolute(),
             secure=secure or (keys is None and place.exposed),
             opening_key=opening_key,
+            domain=problem.domain,
+            repeatable=flags.seed is not None,
+            signed=not unsigned,
         )
         folder = choose_folder(out, name or f"{problem.workload.name}-{layout.protocol.name}"[:40])
         if flags.seed is not None:

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from emulator.consent import Column
 from emulator.errors import BadInput
 from emulator.protocol import Inputs
 from emulator.randomizer import Floats
@@ -45,6 +46,11 @@ class Domain(ABC):
     @abstractmethod
     def columns(self) -> tuple[str, ...]:
         """The names of the columns it reads."""
+
+    @property
+    @abstractmethod
+    def declared(self) -> tuple[Column, ...]:
+        """What users are told, and agree to, about each column."""
 
     @abstractmethod
     def encode(self, columns: Mapping[str, NDArray[Any]]) -> Encoded:
@@ -89,6 +95,10 @@ class Interval(Domain):
     @property
     def columns(self) -> tuple[str, ...]:
         return (self.name,)
+
+    @property
+    def declared(self) -> tuple[Column, ...]:
+        return (Column(name=self.name, levels=self.levels, low=self.low, high=self.high),)
 
     @property
     def width(self) -> float:
@@ -146,6 +156,10 @@ class Categories(Domain):
     def columns(self) -> tuple[str, ...]:
         return (self.name,)
 
+    @property
+    def declared(self) -> tuple[Column, ...]:
+        return (Column(name=self.name, levels=self.size, categories=tuple(self.labels())),)
+
     def encode(self, columns: Mapping[str, NDArray[Any]]) -> Encoded:
         texts = [as_text(value) for value in pick(columns, self.name).tolist()]
         refuse_missing(self.name, [row for row, text in enumerate(texts, 1) if text is None])
@@ -185,6 +199,10 @@ class Pair(Domain):
     @property
     def columns(self) -> tuple[str, ...]:
         return self.first.columns + self.second.columns
+
+    @property
+    def declared(self) -> tuple[Column, ...]:
+        return self.first.declared + self.second.declared
 
     def encode(self, columns: Mapping[str, NDArray[Any]]) -> Encoded:
         first, second = self.first.encode(columns), self.second.encode(columns)

@@ -1,0 +1,483 @@
+"""A user node as a state machine: it answers for a cohort of users, defends each of them alone and trusts nobody.
+
+Theory of operation. A node compares a setup with its consent, and from then on answers each round of that run once:
+
+    Setup -> Seated on disk -> Announce 1 -> Answered on disk -> Replies -> Receipt 1 -> Announce 2 -> ...
+
+What it yields as a `Commit` must be on disk before anything that follows it is sent. Coins are bound to the question,
+so that drawing a reply again gives the same bytes. Before it answers a round it wants to see, for every round before,
+either that its own frames are on record or that the board names it as missing under its signature (`Receipt`).
+
+Inputs are read in one place, `_replies`, after everything has been decided: what is visible of a node besides the
+content of its replies is the same for every input.
+"""
+
+import hashlib
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from enum import Enum, auto
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from emulator.codec import decode, encode, said_by
+from emulator.coins import addressed, coins
+from emulator.consent import Consent
+from emulator.errors import LocalProtocolError, RemoteProtocolError
+from emulator.merkle import HASH_BYTES, is_consistent, is_included
+from emulator.messages import (
+    Abort,
+    Announce,
+    Close,
+    Event,
+    Inquiry,
+    Message,
+    Pledge,
+    Ready,
+    Receipt,
+    Refusal,
+    Reminder,
+    Replies,
+    Result,
+    Roster,
+    Setup,
+    Users,
+)
+from emulator.protocol import Broadcast, Inputs, Protocol, Round, check_arrays
+from emulator.question import question_of, setup_digest, terms_of
+from emulator.randomizer import Coins, Columns
+from emulator.records import leaf_of
+from emulator.roles import Builder
+from emulator.signing import Signer
+
+CHUNK = 4096
+
+
+class Cohort(Enum):
+    """Where a user node stands."""
+
+    WAITING = auto()
+    SEATED = auto()
+    LEAVING = auto()
+    DONE = auto()
+
+
+COHORT: Mapping[tuple[Cohort, type[Message]], Cohort] = {
+    (Cohort.WAITING, Setup): Cohort.SEATED,
+    **{(Cohort.WAITING, early): Cohort.WAITING for early in (Roster, Announce, Reminder, Close, Receipt, Result)},
+    **{(Cohort.SEATED, word): Cohort.SEATED for word in (Roster, Setup, Announce, Reminder, Close, Receipt)},
+    (Cohort.SEATED, Result): Cohort.LEAVING,
+    **{(Cohort.LEAVING, late): Cohort.LEAVING for late in (Roster, Setup, Announce, Reminder, Close, Receipt, Result)},
+    **{(state, Abort): Cohort.DONE for state in Cohort},
+    **{(state, Pledge): state for state in Cohort},
+    **{(state, aside): state for state in Cohort for aside in (Event, Refusal)},
+    **{(Cohort.DONE, late): Cohort.DONE for late in (Roster, Setup, Announce, Reminder, Close, Receipt, Result)},
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Seated:
+    """On disk before any round is answered: the one setup this node takes part in."""
+
+    run: str
+    digest: bytes
+    nonce: bytes
+
+
+@dataclass(frozen=True, kw_only=True)
+class Answered:
+    """On disk before the reply leaves: this round's question, its broadcast, and the head of the record seen so far.
+
+    With the broadcast a node that was killed can say again what it answered, and check that it is on record.
+    """
+
+    round: int
+    question: bytes
+    announce: bytes
+    size: int = 0
+    root: bytes = b""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Finished:
+    """On disk before the node leaves: nothing of this run is ever answered again."""
+
+    run: str
+
+
+Commit = Seated | Answered | Finished
+
+
+@dataclass
+class Memory:
+    """What a node knows from an earlier life."""
+
+    seated: Seated | None = None
+    answered: dict[int, Answered] = field(default_factory=dict)
+    finished: set[str] = field(default_factory=set)
+
+    def note(self, commit: Commit) -> None:
+        """Take in what was put on disk."""
+        if isinstance(commit, Seated):
+            self.seated, self.answered = commit, {}
+        elif isinstance(commit, Answered):
+            self.answered[commit.round] = commit
+        else:
+            self.finished.add(commit.run)
+            self.seated, self.answered = None, {}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Evidence:
+    """What a node keeps for others to see: the board's signed close, and the frames this node had sent by then."""
+
+    run: str
+    node: str
+    round: int
+    reason: str
+    close: bytes
+    frames: tuple[bytes, ...]
+
+
+class Distrust(LocalProtocolError):
+    """The node has seen that somebody lies. It stops, and keeps the frames that show it."""
+
+    def __init__(self, evidence: Evidence) -> None:
+        super().__init__(f"node {evidence.node}: round {evidence.round}: {evidence.reason}")
+        self.evidence = evidence
+
+
+Said = Message | Commit | Evidence
+
+
+class CohortRole:
+    """Hears messages, yields what to write down and say."""
+
+    def __init__(
+        self,
+        *,
+        node: str,
+        first: int,
+        inputs: Inputs,
+        key: bytes,
+        consent: Consent,
+        build: Builder,
+        memory: Memory | None = None,
+        signer: Signer | None = None,
+        chunk: int = CHUNK,
+    ) -> None:
+        self.node = node
+        self.first = first
+        self.inputs = inputs
+        self.consent = consent
+        self.memory = memory or Memory()
+        self.state = Cohort.WAITING
+        self.protocol: Protocol | None = None
+        self.ending: Result | Abort | None = None
+        self.signer = signer
+        self._key = key
+        self._build = build
+        self._chunk = chunk
+        self._terms = b""
+        self._pledged = b""
+        self._open: Announce | None = None
+        self._held: Announce | None = None
+        self._sent: dict[int, dict[int, bytes]] = {}
+        # A round is answered only after all before it were accounted for.
+        last = self.memory.answered.get(self.round)
+        self._proven = max(0, self.round - 1)
+        self._head = (0, b"") if last is None else (last.size, last.root)
+
+    @property
+    def chunks(self) -> int:
+        """Frames in which the cohort answers."""
+        return max(1, -(-len(self.inputs) // self._chunk))
+
+    @property
+    def run(self) -> str:
+        """The run it takes part in, or the one it waits for; empty while it waits for any of a pattern."""
+        if self.memory.seated is not None:
+            return self.memory.seated.run
+        return "" if self.consent.is_pattern else self.consent.run
+
+    @property
+    def nonce(self) -> bytes:
+        """The nonce of the run; empty before the setup."""
+        return b"" if self.memory.seated is None else self.memory.seated.nonce
+
+    def ready(self, pid: int) -> Ready:
+        """How it says that it is there."""
+        key = b"" if self.signer is None else self.signer.public
+        return Ready(node=self.node, first=self.first, users=len(self.inputs), pid=pid, run=self.run, key=key)
+
+    @property
+    def round(self) -> int:
+        """The last round that was answered."""
+        return max(self.memory.answered, default=0)
+
+    def hear(self, message: Message) -> Iterator[Said]:
+        """Take in one authentic message; yield what to write down and say. Raise RemoteProtocolError to refuse."""
+        following = COHORT.get((self.state, type(message)))
+        if following is None:
+            raise RemoteProtocolError(f"node {self.node} in {self.state.name}: a {message.kind} is not expected")
+        said: Iterator[Said] = iter(())
+        if self.state is not Cohort.DONE:
+            if isinstance(message, Setup):
+                said = self._sit(message)
+            elif isinstance(message, Pledge):
+                self._pledged = message.setup
+            elif isinstance(message, Announce) and self.state is Cohort.SEATED:
+                said = self._asked(message)
+            elif isinstance(message, Reminder) and self.state is not Cohort.WAITING:
+                said = self._again(message)
+            elif isinstance(message, Receipt) and self.state is not Cohort.WAITING:
+                return self._believe(message)
+            elif isinstance(message, Result | Abort) and following is not self.state:
+                return self._end(message)
+        self.state = following
+        return said
+
+    def inquiry(self) -> Inquiry | None:
+        """What to ask the board for: the receipt of the first round it has not shown yet."""
+        waiting = self._held is not None or self.state is Cohort.LEAVING
+        if not waiting or not self.consent.wants_receipts:
+            return None
+        return Inquiry(run=self.run, round=self._proven + 1, node=self.node)
+
+    def frame(self, message: Message) -> bytes:
+        """A message of this node as it goes out, signed; of replies the digest is kept until they are on record."""
+        frame = encode(message, self.signer, self.nonce)
+        if isinstance(message, Replies):
+            self._sent.setdefault(message.round, {})[message.chunk] = hashlib.sha256(frame).digest()
+        return frame
+
+    def _refuse(self, reason: str) -> RemoteProtocolError:
+        return RemoteProtocolError(f"node {self.node}: {reason}")
+
+    def _sit(self, setup: Setup) -> Iterator[Said]:
+        """Accept the terms of a run once; hear them again only if not a byte has changed."""
+        digest, seated = setup_digest(setup), self.memory.seated
+        if self.protocol is not None or seated is not None:
+            if seated is None or digest != seated.digest:
+                raise self._refuse(f"a second, different setup for run {setup.run}")
+            if self.protocol is not None:
+                return iter(())
+        if setup.run in self.memory.finished:
+            raise self._refuse(f"the run {setup.run} is over, and nothing of it is answered again")
+        self._check(self.consent.check_setup, setup)
+        protocol = self._build(setup.protocol, setup.parameters)
+        if setup.version != protocol.version:
+            raise self._refuse(f"{setup.protocol} of version {setup.version}; this node speaks {protocol.version}")
+        self._check(self.consent.check_claim, setup, protocol.claim, protocol.inputs)
+        behind = protocol.claim.trusts == "shuffler" and self.consent.trusts == "shuffler"
+        if behind and self.consent.shuffler and self._pledged != digest:
+            raise self._refuse("the shuffler these users trust has not said that it serves this run")
+        self.protocol, self._terms = protocol, terms_of(setup)
+        fresh = Seated(run=setup.run, digest=digest, nonce=setup.nonce)
+        return iter(()) if seated is not None else self._write(fresh)
+
+    def _check(self, check: Callable[..., None], *given: Any) -> None:
+        try:
+            check(*given)
+        except RemoteProtocolError as error:
+            raise self._refuse(str(error)) from None
+
+    def _write(self, commit: Commit) -> Iterator[Said]:
+        self.memory.note(commit)
+        return iter((commit,))
+
+    def _asked(self, announce: Announce) -> Iterator[Said]:
+        """Check the broadcast, fix the answer, answer. The second time the same broadcast comes, say nothing."""
+        protocol = self._seated()
+        if announce.run != self.run:
+            raise self._refuse(f"a broadcast of run {announce.run} in run {self.run}")
+        if not 1 <= announce.round <= len(protocol.rounds):
+            raise self._refuse(f"round {announce.round} of {len(protocol.rounds)}")
+        step = protocol.rounds[announce.round - 1]
+        check_arrays(f"broadcast of round {announce.round}", announce.broadcast, step.broadcast)
+        question = question_of(self._terms, announce)
+        known = self.memory.answered.get(announce.round)
+        if known is None and announce.round <= self.round:
+            raise self._refuse(f"round {announce.round} comes out of order")
+        if known is not None and known.question != question:
+            raise self._refuse(f"a second, different broadcast for round {announce.round}")
+        if known is not None and self._open is not None and self._open.round == announce.round:
+            return iter(())
+        # A broadcast made to overflow is a matter for `admit` to judge, not for a warning.
+        with np.errstate(all="ignore"):
+            step.admit(announce.broadcast)
+        if known is None and not self._may_answer(announce):
+            return self._hold(announce)
+        return self._answer(announce, question, fresh=known is None)
+
+    def _may_answer(self, announce: Announce) -> bool:
+        """Whether every round before is accounted for; without receipts no round may be left out."""
+        if self.consent.wants_receipts:
+            return self._proven >= announce.round - 1
+        if announce.round != self.round + 1:
+            raise self._refuse(f"round {announce.round} comes after round {self.round}; none may be left out")
+        return True
+
+    def _hold(self, announce: Announce) -> Iterator[Said]:
+        """Answer when the receipts have come; ask for the first that is missing."""
+        fresh, self._held = self._held is None or self._held.round != announce.round, announce
+        inquiry = self.inquiry()
+        return iter([inquiry] if fresh and inquiry is not None else [])
+
+    def _answer(self, announce: Announce, question: bytes, *, fresh: bool) -> Iterator[Said]:
+        self._open, self._held = announce, None
+        if fresh:
+            size, root = self._head
+            frame = encode(announce)
+            yield from self._write(
+                Answered(round=announce.round, question=question, announce=frame, size=size, root=root)
+            )
+        yield from self._replies(announce, question, range(self.chunks))
+
+    def _again(self, reminder: Reminder) -> Iterator[Said]:
+        """The same bytes once more: coins are addressed, so the reply is drawn again, not anew."""
+        if reminder.run != self.run or self.node not in reminder.missing or self._open is None:
+            return iter(())
+        if reminder.round != self._open.round:
+            return iter(())
+        wanted = [each for each in reminder.missing[self.node] if each < self.chunks] or range(self.chunks)
+        return self._replies(self._open, question_of(self._terms, self._open), wanted)
+
+    def _replies(self, announce: Announce, question: bytes, wanted: "range | list[int]") -> Iterator[Message]:
+        step = self._seated().rounds[announce.round - 1]
+        for chunk in wanted:
+            start, stop = chunk * self._chunk, min((chunk + 1) * self._chunk, len(self.inputs))
+            users, columns = draw_replies(
+                step,
+                announce.broadcast,
+                self.inputs[start:stop],
+                self.first + start,
+                partial(coins, self._key, question),
+            )
+            yield Replies(
+                run=announce.run,
+                round=announce.round,
+                node=self.node,
+                chunk=chunk,
+                chunks=self.chunks,
+                users=users,
+                columns=columns,
+                question=question,
+            )
+
+    def _believe(self, receipt: Receipt) -> Iterator[Said]:
+        """The board shows our frames of a closed round on record, or that it declared them missing."""
+        number = self._proven + 1
+        if receipt.run != self.run or receipt.node != self.node or receipt.round != number:
+            return
+        close = decode(receipt.close)
+        if not (isinstance(close, Close) and (close.run, close.round) == (self.run, number)):
+            raise self._refuse(f"a receipt for round {number} without the close of that round")
+        if not said_by(self.consent.board, receipt.close, close, self.nonce):
+            raise self._refuse(f"a receipt for round {number} whose close the board did not sign")
+        self._check_extends(receipt, close)
+        known, absent = number in self.memory.answered, self.node in close.absent
+        if not known and (receipt.chunks or not absent):
+            raise Distrust(self._evidence(receipt, "the board has a reply of this node that it does not remember"))
+        if known and not absent and not self._all_included(receipt, close):
+            raise Distrust(self._evidence(receipt, "its reply is not on record, and the close does not name it"))
+        if known and absent:
+            yield self._evidence(receipt, "it answered, and the board declared its reply missing")
+        self._proven, self._head = number, (close.size, close.root)
+        self._sent.pop(number, None)
+        if self._held is not None:
+            announce, self._held = self._held, None
+            yield from self._asked(announce)
+        elif self.state is Cohort.LEAVING and self._proven >= self.round:
+            yield from self._leave()
+
+    def _check_extends(self, receipt: Receipt, close: Close) -> None:
+        """The tree of this close extends the one of the close before, as far as this node has seen it."""
+        size, root = self._head
+        path = _digests(receipt.consistency)
+        if size and not (receipt.before == size and is_consistent(size, root, close.size, close.root, path)):
+            raise Distrust(self._evidence(receipt, "the head of the record does not extend the one before"))
+
+    def _all_included(self, receipt: Receipt, close: Close) -> bool:
+        """Whether each of our chunks leads to the signed root."""
+        if set(receipt.chunks) != set(range(self.chunks)):
+            return False
+        sent = self._sent.get(receipt.round, {})
+        if len(sent) < self.chunks:
+            # Sent in an earlier life: the same bytes again.
+            for _ in self._frames(receipt.round):
+                pass
+            sent = self._sent[receipt.round]
+        return all(
+            is_included(
+                leaf_of(sequence, time, self.node, sent[chunk]), sequence, close.size, _digests(path), close.root
+            )
+            for chunk, sequence, time, path in zip(
+                receipt.chunks, receipt.sequences, receipt.times, receipt.paths, strict=True
+            )
+        )
+
+    def _frames(self, number: int) -> Iterator[bytes]:
+        """What this node sent in a round it has answered."""
+        answered = self.memory.answered.get(number)
+        announce = None if answered is None else decode(answered.announce)
+        if answered is not None and isinstance(announce, Announce):
+            for replies in self._replies(announce, answered.question, range(self.chunks)):
+                yield self.frame(replies)
+
+    def _evidence(self, receipt: Receipt, reason: str) -> Evidence:
+        return Evidence(
+            run=self.run,
+            node=self.node,
+            round=receipt.round,
+            reason=reason,
+            close=receipt.close,
+            frames=tuple(self._frames(receipt.round)),
+        )
+
+    def _end(self, ending: Result | Abort) -> Iterator[Said]:
+        """A result ends the run once the last reply is accounted for; an abort ends it at once."""
+        if self.run not in ("", ending.run):
+            return
+        self.ending = ending
+        if isinstance(ending, Result) and self.consent.wants_receipts and self._proven < self.round:
+            self.state = Cohort.LEAVING
+            inquiry = self.inquiry()
+            if inquiry is not None:
+                yield inquiry
+            return
+        yield from self._leave()
+
+    def _leave(self) -> Iterator[Said]:
+        if self.memory.seated is not None:
+            yield from self._write(Finished(run=self.memory.seated.run))
+        self.state = Cohort.DONE
+
+    def _seated(self) -> Protocol:
+        if self.protocol is None:
+            raise LocalProtocolError(f"node {self.node}: no setup was heard")
+        return self.protocol
+
+
+Flip = Callable[[int, int, int], Coins]
+"""The coins of users first, first + 1, ...: first user, number of users, bytes for each."""
+
+
+def draw_replies(step: Round, public: Broadcast, inputs: Inputs, first: int, flip: Flip) -> tuple[Users, Columns]:
+    """Who of the users first, first + 1, ... answers in this round, and what they say."""
+    users = np.arange(first, first + len(inputs), dtype=np.int64)
+    speaking = step.speaks(users)
+    flips = flip(first, len(inputs), step.coins)
+    return users[speaking], step.respond(public, inputs[speaking], flips[speaking])
+
+
+def recorded_coins(setup: Setup, announce: Announce, key: bytes) -> Flip:
+    """The coins that users flipped when they answered a broadcast that is on record, in whichever format."""
+    if not setup.nonce:
+        return partial(addressed, key, announce.round)
+    return partial(coins, key, question_of(terms_of(setup), announce))
+
+
+def _digests(path: bytes) -> tuple[bytes, ...]:
+    return tuple(path[start : start + HASH_BYTES] for start in range(0, len(path), HASH_BYTES))

@@ -1,0 +1,61 @@
+"""The file calls a node's state is made of, as one object: whoever tests a node puts a failing disk in its place."""
+
+import fcntl
+import os
+from pathlib import Path
+
+
+class Disk:
+    """The real disk. Every method is one system call that may fail with OSError."""
+
+    def make_folder(self, path: Path) -> None:
+        path.mkdir(mode=0o700, parents=True, exist_ok=True)
+
+    def open(self, path: Path, flags: int) -> int:
+        return os.open(path, flags | os.O_CLOEXEC, 0o600)
+
+    def lock(self, descriptor: int) -> None:
+        """Take the file for this process alone; BlockingIOError where another has it."""
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+    def read(self, descriptor: int, size: int) -> bytes:
+        return os.read(descriptor, size)
+
+    def write(self, descriptor: int, content: bytes, offset: int) -> int:
+        return os.pwrite(descriptor, content, offset)
+
+    def truncate(self, descriptor: int, size: int) -> None:
+        os.ftruncate(descriptor, size)
+
+    def sync(self, descriptor: int) -> None:
+        os.fsync(descriptor)
+
+    def link(self, source: Path, target: Path) -> None:
+        """Give a file a second name; FileExistsError where the name is taken."""
+        os.link(source, target)
+
+    def unlink(self, path: Path) -> None:
+        path.unlink()
+
+    def sync_folder(self, path: Path) -> None:
+        descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+    def close(self, descriptor: int) -> None:
+        os.close(descriptor)
+
+
+REAL = Disk()
+
+
+def write_whole(disk: Disk, descriptor: int, content: bytes, offset: int) -> None:
+    """All of it: a disk that takes a part is asked to take the rest, and OSError tells when it does not."""
+    written = 0
+    while written < len(content):
+        taken = disk.write(descriptor, content[written:], offset + written)
+        if taken <= 0:
+            raise OSError(5, "the disk takes no more")
+        written += taken

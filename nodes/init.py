@@ -1,0 +1,145 @@
+"""`parley node init`: the state of a user node, made before the node has contact with anybody.
+
+What the user agrees to is said here and nowhere else: which run, about which values, for how much, trusting whom.
+"""
+
+import re
+import secrets
+from pathlib import Path
+
+import click
+
+from emulator.coins import fresh_key
+from emulator.consent import Column, Consent, domain_of
+from emulator.errors import BadInput
+from emulator.protocol import Trust
+from emulator.security import read_allowed
+from emulator.signing import SECRET_BYTES, Signer
+from emulator.trust import read_signer, read_trust
+from nodes.common import BAD_INPUT
+from nodes.state import Identity, State
+
+_RANGE = re.compile(r"(?P<name>[^=]+)=(?P<low>[^:/]+):(?P<high>[^:/]+)/(?P<levels>[0-9]{1,7})")
+
+
+def read_column(text: str) -> Column:
+    """A column as it is typed: `age=18:90/16` for 16 bins of a range, `answer=no,maybe,yes` for categories."""
+    match = _RANGE.fullmatch(text)
+    try:
+        if match is not None:
+            levels = int(match["levels"])
+            return Column(name=match["name"], levels=levels, low=float(match["low"]), high=float(match["high"]))
+        name, separator, values = text.partition("=")
+        if separator and "," in values:
+            categories = tuple(values.split(","))
+            return Column(name=name, levels=len(categories), categories=categories)
+    except ValueError:
+        pass
+    raise BadInput(f"--column {text!r} must look like age=18:90/16 (a range in 16 bins) or answer=no,maybe,yes")
+
+
+@click.command(name="init")
+@click.argument("state", type=click.Path(path_type=Path))
+@click.option("--run", required=True, help="Name of the run its users agree to, or a pattern such as 'survey-*'.")
+@click.option("--node", required=True, help="Name of this node.")
+@click.option("--first", type=int, default=0, show_default=True, help="Number of this node's first user.")
+@click.option("--users", type=int, default=1, show_default=True, help="How many users it hosts.")
+@click.option("--inputs", "count", type=int, metavar="K", help="Their values are the whole numbers 0 .. K-1.")
+@click.option("--column", "columns", multiple=True, help="Or a column: age=18:90/16, or answer=no,maybe,yes.")
+@click.option("--cap", type=float, required=True, help="The most epsilon these users give away.")
+@click.option("--delta-cap", type=float, default=0.0, show_default=True, help="The most delta they accept.")
+@click.option(
+    "--trust-shuffler", is_flag=True, help="They trust the shuffler; otherwise they trust nobody but this node."
+)
+@click.option("--trust", type=click.Path(path_type=Path), help="The signing keys of analyst, board and shuffler.")
+@click.option("--shuffler-key", type=click.Path(path_type=Path), help="The shuffler's public key for encrypted links.")
+@click.option("--signing-key", type=click.Path(path_type=Path), help="What this node signs with.  [default: a new key]")
+def main(
+    state: Path,
+    run: str,
+    node: str,
+    first: int,
+    users: int,
+    count: int | None,
+    columns: tuple[str, ...],
+    cap: float,
+    delta_cap: float,
+    trust_shuffler: bool,
+    trust: Path | None,
+    shuffler_key: Path | None,
+    signing_key: Path | None,
+) -> None:
+    """Make the STATE of a user node: its keys, and what its users agree to.
+
+    Nothing of it can be changed afterwards. Prints the line with the node's public signing key, which belongs into
+    the list of keys (trust.toml) that the board and the auditors use.
+
+    Example: parley node init alice --run survey --node node-0 --inputs 64 --cap 1 --trust trust.toml
+    """
+    try:
+        signer = Signer(secrets.token_bytes(SECRET_BYTES)) if signing_key is None else read_signer(signing_key)
+        consent = make_consent(
+            run=run,
+            count=count,
+            columns=columns,
+            cap=cap,
+            delta=delta_cap,
+            trusts="shuffler" if trust_shuffler else "nobody",
+            trust=trust,
+            shuffler_key=shuffler_key,
+        )
+        identity = Identity(
+            node=node, first=first, users=users, consent=consent, coin_key=fresh_key(), signing_key=signer.secret
+        )
+        State.create(state, identity)
+    except BadInput as error:
+        click.echo(f"parley: {error}", err=True)
+        raise click.exceptions.Exit(BAD_INPUT) from None
+    click.echo(f'"{node}" = "{signer.public.hex()}"')
+
+
+def make_consent(
+    *,
+    run: str,
+    count: int | None,
+    columns: tuple[str, ...],
+    cap: float,
+    delta: float,
+    trusts: Trust,
+    trust: Path | None,
+    shuffler_key: Path | None,
+) -> Consent:
+    """What the options say the users agree to, or BadInput naming what does not fit together."""
+    if (count is None) == (not columns):
+        raise BadInput("say what the values are: --inputs K, or --column for each column")
+    declared = [read_column(each) for each in columns]
+    size = 1
+    for column in declared:
+        size *= column.levels
+    known = {} if trust is None else read_trust(trust)
+    for name in ("analyst", "board", *(["shuffler"] if trusts == "shuffler" else [])):
+        if trust is not None and name not in known:
+            raise BadInput(f"{trust} does not list the {name}'s signing key; add it")
+    if trusts == "shuffler" and (trust is None or shuffler_key is None):
+        raise BadInput("users who trust a shuffler must know it: give --trust and --shuffler-key")
+    link = ""
+    if shuffler_key is not None:
+        listed = {name: key for key, name in read_allowed(shuffler_key).items()}
+        if set(listed) != {"shuffler"}:
+            raise BadInput(f"{shuffler_key} does not hold the shuffler's public key alone; see `parley keys`")
+        link = listed["shuffler"]
+    return Consent(
+        run=run,
+        domain=domain_of(size if count is None else count, declared),
+        cap=cap,
+        delta=delta,
+        trusts=trusts,
+        analyst=known.get("analyst", b""),
+        board=known.get("board", b""),
+        shuffler=known.get("shuffler", b"") if trusts == "shuffler" else b"",
+        shuffler_link=link,
+    )
+
+
+if __name__ == "__main__":
+    main()
