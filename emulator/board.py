@@ -220,6 +220,8 @@ class BoardRole:
     def _seat(self, sender: str, ready: Ready) -> list[tuple[str, Message]]:
         if ready.node in (ANALYST_NAME, BOARD_NAME, LAUNCHER_NAME):
             raise RemoteProtocolError(f"board: a user node that calls itself {ready.node}")
+        if self._keys is not None and self._keys.get(ready.node) != ready.key:
+            raise RemoteProtocolError(f"board: node {ready.node} does not sign with the key that is listed for it")
         known = self.seats.get(ready.node)
         if known and (known.first, known.users) != (ready.first, ready.users):
             raise RemoteProtocolError(f"board: node {ready.node} came back with other users")
@@ -234,8 +236,6 @@ class BoardRole:
             raise RemoteProtocolError(f"board: node {ready.node} comes after the roster was closed")
         if ready.run not in ("", self.terms.run):
             raise RemoteProtocolError(f"board: node {ready.node} waits for run {ready.run}, this is {self.terms.run}")
-        if self._keys is not None and self._keys.get(ready.node) != ready.key:
-            raise RemoteProtocolError(f"board: node {ready.node} does not sign with the key that is listed for it")
         if ready.first + ready.users > self.terms.users or ready.users < 1:
             raise RemoteProtocolError(f"board: node {ready.node} claims users beyond {self.terms.users}")
         place = bisect(self._hosted, (ready.first, ready.first + ready.users, ready.node))

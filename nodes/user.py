@@ -44,6 +44,7 @@ class UserNode:
         self.state = state
         self._spoke = 0.0
         self._refused: set[str] = set()
+        self._authentic: dict[str, bytes] = {}
 
     @property
     def longest_silence(self) -> float:
@@ -96,38 +97,42 @@ class UserNode:
         Whether it brought anything new: what is merely repeated is for others.
         """
         before = self.role.state, self.role.round
-        messages = []
-        for sealed in batch:
-            message = await self._open(sealed)
-            messages += [message] if message is not None else []
-        reminders = [each for each in messages if isinstance(each, Reminder)]
-        for message in messages:
+        heard = [each for sealed in batch if (each := await self._open(sealed)) is not None]
+        reminders = [message for message, _ in heard if isinstance(message, Reminder)]
+        for message, frame in heard:
             if isinstance(message, Reminder) and (
                 message is not reminders[-1] or time.monotonic() - self._spoke < SILENCE_SECONDS / 2
             ):
                 continue
-            await self._hear(message)
+            # One after the other: the nonce that an announcement is signed for is known from the setup before it.
+            if self._is_authentic(message, frame):
+                await self._hear(message)
         return before != (self.role.state, self.role.round)
 
-    async def _open(self, sealed: bytes) -> Message | None:
-        """The message in an envelope, if it was said by whom it must come from. What is not a message is refused."""
+    async def _open(self, sealed: bytes) -> tuple[Message, bytes] | None:
+        """The message in an envelope, and its frame. What came whole and is not a message is refused."""
         try:
             frame = open_envelope(sealed)[2]
         except RemoteProtocolError as error:
             log.warning("dropped a broadcast: %s", error)
             return None
         try:
-            message = decode(frame)
+            return decode(frame), frame
         except RemoteProtocolError as error:
             log.warning("refused: %s", error)
             if is_whole(frame):
                 await self._refuse(self.role.run, self.role.round + 1, f"a broadcast that is not a message: {error}")
             return None
-        nonce = message.nonce if isinstance(message, Setup) else self.role.nonce
-        if not self.role.consent.is_authentic(message, frame, nonce):
+
+    def _is_authentic(self, message: Message, frame: bytes) -> bool:
+        """Whether it was said by whom it must come from; what is merely repeated was found so before."""
+        if self._authentic.get(message.kind) == frame:
+            return True
+        if not self.role.consent.is_authentic(message, frame, self.role.nonce):
             log.warning("dropped a %s that is not signed by whom it must come from", message.kind)
-            return None
-        return message
+            return False
+        self._authentic[message.kind] = frame
+        return True
 
     async def _hear(self, message: Message) -> None:
         try:
