@@ -10,6 +10,7 @@ from emulator.codec import encode
 from emulator.errors import BadInput, LocalProtocolError, ParleyError, TranscriptError
 from emulator.messages import Abort, Announce, Close, Event, Message, Outcome, Ready, Replies, Result
 from emulator.transcript import TranscriptReader, TranscriptWriter
+from launch.printable import printable
 from launch.progress import Standing
 
 TAKEOVER_SECONDS = 5.0
@@ -59,7 +60,7 @@ class Follower:
     def check_completed(self) -> None:
         """Raise unless the analyst has said its last word."""
         if isinstance(self.ending, Abort):
-            raise LocalProtocolError(f"the run ended without a result: {self.ending.reason}")
+            raise LocalProtocolError(f"the run ended without a result: {printable(self.ending.reason)}")
         if self.ending is None:
             raise LocalProtocolError("the run ended without a result: the board stopped before the analyst was done")
 

@@ -10,6 +10,8 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, TaskID, TextColumn, TimeElapsedColumn
 from rich.progress import Progress as Bars
 
+from launch.printable import printable_lines
+
 
 @dataclass(frozen=True, kw_only=True)
 class Standing:
@@ -43,7 +45,7 @@ class Progress(ABC):
 
     @abstractmethod
     def note(self, text: str) -> None:
-        """Something worth a line happened."""
+        """Something worth a line happened. It may quote a node's log: only our own line breaks are kept."""
 
 
 class Silent(Progress):
@@ -56,7 +58,7 @@ class Silent(Progress):
         return None
 
     def note(self, text: str) -> None:
-        print(text, file=self.stream, flush=True)
+        print(printable_lines(text), file=self.stream, flush=True)
 
 
 class Lines(Silent):
@@ -100,12 +102,13 @@ class Terminal(Progress):
 
     def show(self, standing: Standing) -> None:
         self._advance(0, "start-up", standing.joined, standing.nodes)
-        for number in range(1, standing.round + 1):
+        # No more bars than rounds were declared, whatever number the record names.
+        for number in range(1, min(standing.round, standing.declared) + 1):
             done = standing.replies if number == standing.round else standing.users
             self._advance(number, f"round {number} of {standing.declared}", done, standing.users)
 
     def note(self, text: str) -> None:
-        self._bars.console.print(text, markup=False, highlight=False)
+        self._bars.console.print(printable_lines(text), markup=False, highlight=False, emoji=False)
 
     def _advance(self, number: int, label: str, done: int, total: int) -> None:
         if number not in self._tasks:

@@ -1,12 +1,13 @@
 """`parley diff`: two runs reply by reply."""
 
-import json
 from pathlib import Path
 from typing import Any
 
 import click
 
 from emulator.diff import compare_runs
+from launch.commands.show import unclosed
+from launch.printable import printable, printable_errors, printable_json
 from launch.recorded import find_run, json_option
 from launch.settings import CHECK_FAILED, GOOD, debug_option
 
@@ -16,15 +17,21 @@ from launch.settings import CHECK_FAILED, GOOD, debug_option
 @click.argument("b", type=click.Path(path_type=Path))
 @json_option
 @debug_option
+@printable_errors()
 def diff(a: Path, b: Path, as_json: bool) -> int:
     """Compare the runs A and B: setup, every broadcast, every reply, the result.
 
     Each is the folder of a run, its name in runs/, or a transcript. How replies were cut into frames, and in which
-    order they came, does not count.
+    order they came, does not count. Of a record that was cut off, the whole records are compared, and the exit code
+    is 1.
     """
-    outcome = compare_runs(find_run(a).listen(), find_run(b).listen()).record()
-    click.echo(json.dumps(outcome, indent=2) if as_json else describe(outcome))
-    return GOOD if outcome["identical"] else CHECK_FAILED
+    one, other = find_run(a).listen(), find_run(b).listen()
+    outcome = compare_runs(one, other).record()
+    click.echo(printable_json(outcome, indent=2) if as_json else describe(outcome))
+    damage = [found for each in (one, other) if (found := unclosed(each.reader))]
+    for each in damage:
+        click.echo(f"parley: {printable(each)}; only what is whole was compared", err=True)
+    return GOOD if outcome["identical"] and not damage else CHECK_FAILED
 
 
 def describe(outcome: dict[str, Any]) -> str:
@@ -39,4 +46,6 @@ def describe(outcome: dict[str, Any]) -> str:
         return f"identical: {counts}"
     who = "the analyst" if first["user"] is None else f"user {first['user']}"
     where = who if first["round"] is None else f"round {first['round']}, {who}"
-    return f"DIFFERENT: {counts}\nfirst at {where}\n  A  {json.dumps(first['a'])}\n  B  {json.dumps(first['b'])}"
+    return (
+        f"DIFFERENT: {counts}\nfirst at {where}\n  A  {printable_json(first['a'])}\n  B  {printable_json(first['b'])}"
+    )

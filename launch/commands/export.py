@@ -1,17 +1,19 @@
 """`parley export`: the replies of a run as JSON Lines or Parquet."""
 
-import json
 import sys
 from pathlib import Path
 from typing import Literal
 
 import click
 
-from emulator.audit.conversation import Conversation
-from emulator.errors import BadInput
-from launch.export import write_json_lines, write_parquet
+from emulator.audit.conversation import KEPT_BYTES
+from emulator.errors import BadInput, TranscriptError
+from emulator.transcript import TranscriptReader
+from launch.commands.show import Listing
+from launch.export import Source, write_json_lines, write_parquet
+from launch.printable import printable, printable_errors, printable_json
 from launch.recorded import find_run, run_argument
-from launch.settings import debug_option
+from launch.settings import CHECK_FAILED, GOOD, debug_option
 
 Format = Literal["jsonl", "parquet"]
 
@@ -22,35 +24,49 @@ Format = Literal["jsonl", "parquet"]
 @click.option("--out", type=click.Path(path_type=Path), help="File to write; - is standard output.  [default: -]")
 @click.option("--json", "as_json", is_flag=True, help="Print what was written as a record of JSON; needs --out.")
 @debug_option
-def export(run: Path, format_name: Format | None, out: Path | None, as_json: bool) -> None:
+@printable_errors()
+def export(run: Path, format_name: Format | None, out: Path | None, as_json: bool) -> int:
     """Write the replies of RUN as a table, one row a reply.
 
-    RUN is the folder of a run, its name in runs/, or a transcript; without it, the latest run.
+    RUN is the folder of a run, its name in runs/, or a transcript; without it, the latest run. Columns: record,
+    time_ns, node, round, user and those of the replies. A column of the replies that has one of these names, or
+    begins with `reply.`, gets `reply.` before its name.
+
+    Exit code 1 if the record is truncated or altered; the replies before that place are written.
     """
     to_terminal = out is None or str(out) == "-"
     chosen: Format = format_name or ("parquet" if out is not None and out.suffix == ".parquet" else "jsonl")
     if to_terminal and (chosen == "parquet" or as_json):
         raise BadInput("give --out FILE: neither Parquet nor --json goes with rows on standard output")
-    conversation = find_run(run).listen()
+    try:
+        whole = Listing(TranscriptReader(find_run(run).transcript, keep=KEPT_BYTES))
+    except TranscriptError as error:
+        click.echo(f"parley: {printable(str(error))}; there is nothing to export", err=True)
+        return CHECK_FAILED
     if out is None or to_terminal:
-        write_json_lines(conversation, sys.stdout)
-        return
-    rows = _write(conversation, chosen, out)
-    record = {"file": str(out), "format": chosen, "rows": rows}
-    click.echo(json.dumps(record, indent=2) if as_json else f"{rows} replies written to {out}")
+        rows = write_json_lines(whole, sys.stdout)
+    else:
+        rows = _write(whole, chosen, out)
+        record = {"file": str(out), "format": chosen, "rows": rows, "damage": whole.damage}
+        said = printable_json(record, indent=2) if as_json else printable(f"{rows} replies written to {out}")
+        click.echo(said)
+    if whole.damage is None:
+        return GOOD
+    click.echo(f"{whole.last_words()}; only the {rows} replies before that place were exported", err=True)
+    return CHECK_FAILED
 
 
-def _write(conversation: Conversation, chosen: Format, out: Path) -> int:
+def _write(source: Source, chosen: Format, out: Path) -> int:
     """Write to a new file, whole or not at all."""
     if out.exists():
         raise BadInput(f"{out} exists already; give a file that does not")
     fresh = out.with_name(f".{out.name}.new")
     try:
         if chosen == "parquet":
-            rows = write_parquet(conversation, fresh)
+            rows = write_parquet(source, fresh)
         else:
             with open(fresh, "w", encoding="utf-8") as file:
-                rows = write_json_lines(conversation, file)
+                rows = write_json_lines(source, file)
         fresh.replace(out)
     except OSError as error:
         raise BadInput(f"{out} cannot be written: {error.strerror or error}") from error

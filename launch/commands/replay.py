@@ -1,7 +1,6 @@
 """`parley replay`: run the recorded conversation again and show the first difference."""
 
 import asyncio
-import json
 from pathlib import Path
 
 import click
@@ -9,6 +8,8 @@ import click
 from emulator.audit.conversation import Conversation
 from emulator.errors import BadInput
 from emulator.replay import Replay, Role, replay_analyst, replay_users
+from launch.commands.show import unclosed
+from launch.printable import printable, printable_errors, printable_json
 from launch.recorded import Recorded, find_run, json_option, run_argument, witness_option
 from launch.settings import CHECK_FAILED, GOOD, debug_option
 from nodes.replay import Timing, replay_live
@@ -28,17 +29,23 @@ from nodes.replay import Timing, replay_live
 @witness_option
 @json_option
 @debug_option
+@printable_errors()
 def replay(run: Path, role: Role, live: bool, timing: Timing, witness: Path | None, as_json: bool) -> int:
     """Replay RUN: the analyst's words from the record, the users' replies from the witness, byte for byte.
 
-    RUN is the folder of a run, its name in runs/, or a transcript; without it, the latest run.
+    RUN is the folder of a run, its name in runs/, or a transcript; without it, the latest run. Of a record that was
+    cut off, the whole records are replayed, and the exit code is 1.
     """
     if timing == "recorded" and not live:
         raise BadInput("--timing recorded is for --live; without sockets there is nothing to wait for")
     recorded = find_run(run, witness)
-    outcome = _replay(recorded.listen(), recorded, role, live, timing)
-    click.echo(json.dumps(outcome.record(), indent=2) if as_json else describe(outcome))
-    return GOOD if outcome.identical else CHECK_FAILED
+    conversation = recorded.listen()
+    outcome = _replay(conversation, recorded, role, live, timing)
+    click.echo(printable_json(outcome.record(), indent=2) if as_json else describe(outcome))
+    damage = unclosed(conversation.reader)
+    if damage:
+        click.echo(f"parley: {printable(damage)}; only what is whole was replayed", err=True)
+    return GOOD if outcome.identical and not damage else CHECK_FAILED
 
 
 def _replay(conversation: Conversation, recorded: Recorded, role: Role, live: bool, timing: Timing) -> Replay:
@@ -58,4 +65,5 @@ def describe(outcome: Replay) -> str:
     found = outcome.difference
     who = "the analyst" if found.user is None else f"user {found.user}"
     where = f"round {found.round}, {who}" if found.round is not None else who
-    return f"DIFFERENT: {where}\n  recorded  {json.dumps(found.recorded)}\n  replayed  {json.dumps(found.replayed)}"
+    recorded, replayed = printable_json(found.recorded), printable_json(found.replayed)
+    return f"DIFFERENT: {where}\n  recorded  {recorded}\n  replayed  {replayed}"

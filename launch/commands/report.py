@@ -1,11 +1,11 @@
 """`parley report`: the page about a run, made anew from its record."""
 
-import json
 from pathlib import Path
 
 import click
 
 from emulator.errors import BadInput, TranscriptError
+from launch.printable import printable, printable_errors, printable_json
 from launch.recorded import find_run, json_option, run_argument, witness_option
 from launch.report.model import SAMPLE, make_model
 from launch.report.page import write_page
@@ -27,6 +27,7 @@ from launch.settings import debug_option
 )
 @json_option
 @debug_option
+@printable_errors()
 def report(run: Path, witness: Path | None, out: Path | None, public: bool, sample: int, as_json: bool) -> None:
     """Make the page about RUN: answer, conversation, privacy loss, errors, faults, messages. One file, no network.
 
@@ -44,4 +45,4 @@ def report(run: Path, witness: Path | None, out: Path | None, public: bool, samp
     page = out or recorded.transcript.with_name("report.html")
     write_page(page, model)
     record = {"file": str(page), "outcome": model["outcome"], "emulation": model["emulation"]}
-    click.echo(json.dumps(record, indent=2) if as_json else f"report written to {page}")
+    click.echo(printable_json(record, indent=2) if as_json else printable(f"report written to {page}"))

@@ -1,7 +1,7 @@
 """`parley show`: the records of a transcript, and where it is truncated or altered."""
 
-import json
 from collections.abc import Iterator
+from dataclasses import fields
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -9,11 +9,16 @@ from typing import Any
 import click
 
 from emulator.errors import BadInput, TranscriptError
-from emulator.messages import KINDS, Message, Ready, Replies
+from emulator.messages import KINDS, Announce, Message, Ready, Reminder, Replies
 from emulator.transcript import Record, TranscriptReader
+from launch.printable import printable, printable_errors, printable_json
 from launch.recorded import find_run, json_option, run_argument
+from launch.report.words import named
 from launch.settings import CHECK_FAILED, GOOD, debug_option
 
+# Of a message with one of these fields the first says enough; of any other kind all fields are shown, briefly.
+TELLING = ("estimate", "reason", "detail", "protocol", "replies", "nodes")
+ELSEWHERE = ("run", "round")
 HEADINGS = f"{'record':>8}  {'time':<15}  {'sender':<16}  {'kind':<9}  {'round':>5}  {'bytes':>9}  what"
 
 
@@ -24,6 +29,7 @@ HEADINGS = f"{'record':>8}  {'time':<15}  {'sender':<16}  {'kind':<9}  {'round':
 @click.option("--kind", metavar="KIND", help=f"Only messages of this kind: {', '.join(KINDS)}.")
 @json_option
 @debug_option
+@printable_errors()
 def show(run: Path, number: int | None, user: int | None, kind: str | None, as_json: bool) -> int:
     """Show the records of RUN: the folder of a run, its name, or a transcript; by default the latest run.
 
@@ -34,13 +40,13 @@ def show(run: Path, number: int | None, user: int | None, kind: str | None, as_j
     try:
         reader = TranscriptReader(find_run(run).transcript)
     except TranscriptError as error:
-        click.echo(f"parley: {error}", err=True)
+        click.echo(f"parley: {printable(str(error))}", err=True)
         return CHECK_FAILED
     listing = Listing(reader)
     rows = (row(record) for record in listing if chosen(record.message, number, user, kind))
     if as_json:
         records = list(rows)
-        click.echo(json.dumps({"run": reader.run, "records": records, **listing.ending()}, indent=2))
+        click.echo(printable_json({"run": reader.run, "records": records, **listing.ending()}, indent=2))
         if listing.damage:
             click.echo(listing.last_words(), err=True)
     else:
@@ -52,7 +58,10 @@ def show(run: Path, number: int | None, user: int | None, kind: str | None, as_j
 
 
 class Listing:
-    """The records up to the end or to the first damage, which it then can name."""
+    """The records up to the end or to the first damage, which it then can name.
+
+    Damage that one reading finds is never forgotten, even if the record has grown whole by the next.
+    """
 
     def __init__(self, reader: TranscriptReader) -> None:
         self.reader = reader
@@ -60,6 +69,7 @@ class Listing:
         self._seen = 0
 
     def __iter__(self) -> Iterator[Record]:
+        self._seen = 0
         try:
             for record in self.reader:
                 # Decoded here, so that a frame that makes no sense is damage at this very record.
@@ -67,13 +77,15 @@ class Listing:
                 yield record
                 self._seen = record.sequence + 1
         except TranscriptError as error:
-            self.damage = str(error)
-            return
-        if self.reader.closing is None:
-            self.damage = (
-                f"{self.reader.path} is truncated: it ends at byte {self.reader.truncated_at}, after {self._seen} "
-                "whole records and without a closing record"
-            )
+            self.damage = self.damage or str(error)
+        else:
+            self.damage = self.damage or unclosed(self.reader, f"after {self._seen} whole records and ")
+
+    def replies(self) -> Iterator[tuple[Record, Replies]]:
+        """The replies among them."""
+        for record in self:
+            if isinstance(record.message, Replies):
+                yield record, record.message
 
     def ending(self) -> dict[str, Any]:
         closing = self.reader.closing
@@ -83,8 +95,16 @@ class Listing:
     def last_words(self) -> str:
         closing = self.reader.closing
         if self.damage is not None or closing is None:
-            return f"parley: {self.damage}"
-        return f"{closing.outcome} after {closing.records} records" + (f": {closing.reason}" if closing.reason else "")
+            return printable(f"parley: {self.damage}")
+        why = f": {closing.reason}" if closing.reason else ""
+        return printable(f"{closing.outcome} after {closing.records} records{why}")
+
+
+def unclosed(reader: TranscriptReader, after: str = "") -> str | None:
+    """That a record which was read to its end has no closing record; None if it has one."""
+    if reader.closing is not None:
+        return None
+    return f"{reader.path} is truncated: it ends at byte {reader.truncated_at}, {after}without a closing record"
 
 
 def chosen(message: Message, number: int | None, user: int | None, kind: str | None) -> bool:
@@ -123,19 +143,22 @@ def what(message: Message) -> str:
         return f"user {first}" if first == last else f"{len(message.users)} users, {first} to {last}"
     if isinstance(message, Ready):
         return f"process {message.pid}, users {message.first} to {message.first + message.users - 1}"
-    for name in ("estimate", "reason", "detail", "protocol", "replies", "nodes"):
-        if hasattr(message, name):
-            return f"{name} {getattr(message, name)}"
-    if hasattr(message, "missing"):
+    if isinstance(message, Reminder):
         return f"{len(message.missing)} nodes missing"
-    return ", ".join(f"{name} {array.shape}" for name, array in getattr(message, "broadcast", {}).items())
+    if isinstance(message, Announce):
+        return ", ".join(f"{name} {array.shape}" for name, array in message.broadcast.items())
+    content = {each.name: getattr(message, each.name) for each in fields(message) if each.name not in ELSEWHERE}
+    for name in TELLING:
+        if name in content:
+            return f"{name} {content[name]}"
+    return ", ".join(named(content))
 
 
 def line(shown: dict[str, Any]) -> str:
     """A row of the table."""
     moment = datetime.fromtimestamp(shown["time"], UTC).strftime("%H:%M:%S.%f")
     number = "" if shown["round"] is None else shown["round"]
-    return (
+    return printable(
         f"{shown['sequence']:>8}  {moment:<15}  {shown['sender']:<16}  {shown['kind']:<9}  "
         f"{number:>5}  {shown['bytes']:>9}  {shown['what']}"
     )

@@ -58,7 +58,12 @@ def make_model(transcript: Path, *, witness: Witness | None = None, sample: int 
 
     TranscriptError only if there is no record at all.
     """
-    reader = TranscriptReader(transcript, keep=KEPT_BYTES)
+    # Whoever wrote the record chose its numbers; those that overflow are judged, not warned of.
+    with np.errstate(all="ignore"):
+        return _make_model(TranscriptReader(transcript, keep=KEPT_BYTES), witness, sample)
+
+
+def _make_model(reader: TranscriptReader, witness: Witness | None, sample: int | None) -> dict[str, Any]:
     reading = read(reader)
     if witness is not None and witness.run != reader.run:
         witness = None

@@ -6,6 +6,7 @@ import html
 import json
 import math
 import os
+from functools import cache
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -85,6 +86,7 @@ def read_model(path: Path) -> dict[str, Any]:
     return model
 
 
+@cache
 def _asset(name: str) -> str:
     return files("launch.report").joinpath("assets", name).read_text(encoding="utf-8")
 

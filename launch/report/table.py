@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from emulator.messages import Event, Message, Ready, Replies
-from launch.report.words import headline
+from launch.report.words import cut, headline
 
 FIRST, LAST = 1500, 500
 # User numbers that are listed one by one, so that the filter by user is exact.
@@ -38,7 +38,7 @@ class Table:
             **self._users(message),
         }
         if isinstance(message, Event):
-            row["node"] = message.node
+            row["node"] = cut(message.node, 64)
         if len(self._first) < self._limit:
             self._first.append(row)
         else:

@@ -21,6 +21,7 @@ from emulator.messages import (
     Setup,
     Users,
 )
+from launch.printable import printable
 
 SHOWN = 4
 LONGEST = 160
@@ -28,7 +29,8 @@ MOST_LINES = 8
 
 
 def cut(text: str, longest: int = LONGEST) -> str:
-    """Text that fits; what was cut off is shown as cut off."""
+    """Text that fits and is all visible, so that no override turns a line around; a cut is shown as a cut."""
+    text = printable(text)
     return text if len(text) <= longest else text[: longest - 1] + "…"
 
 

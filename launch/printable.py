@@ -1,0 +1,51 @@
+"""Text that a peer or a file supplied, made safe to print: on one line, and without power over the terminal."""
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from emulator.errors import ParleyError
+
+DELETE = "\x7f"
+
+
+def printable(text: str) -> str:
+    """The text with everything invisible shown as an escape, such as `\\x1b`, `\\n` or `\\u202e`.
+
+    That is all that Unicode does not call printable: control characters, line breaks, bidirectional overrides and
+    other formatting, lone surrogates. Printable text stays as it is, so doing this twice changes nothing.
+    """
+    if text.isprintable():
+        return text
+    return "".join(each if each.isprintable() else each.encode("unicode_escape").decode("ascii") for each in text)
+
+
+def printable_lines(text: str) -> str:
+    """The same for text of several lines that we composed ourselves: its line feeds stay."""
+    return "\n".join(map(printable, text.split("\n")))
+
+
+def printable_json(value: Any, indent: int | None = None) -> str:
+    """JSON that is safe to print. The json module escapes everything that is not ASCII, and of ASCII all but DEL.
+
+    What JSON cannot hold, such as an array in the parameters of a setup, is described by a few words.
+    """
+    return json.dumps(value, indent=indent, default=_described).replace(DELETE, "\\u007f")
+
+
+def _described(value: Any) -> str:
+    """An array by its type and shape; anything else by its type."""
+    if hasattr(value, "dtype") and hasattr(value, "shape"):
+        return f"{value.dtype} {value.shape}"
+    return type(value).__name__
+
+
+@contextmanager
+def printable_errors() -> Iterator[None]:
+    """An error that leaves here can be printed, whatever text of a stranger it quotes. Decorates a command, too."""
+    try:
+        yield
+    except ParleyError as error:
+        error.args = (printable(str(error)),)
+        raise
