@@ -89,9 +89,13 @@ def _compare(name: str, one: Any, other: Any) -> tuple[str, Any, Any] | None:
             if found is not None:
                 return found
         return None
+    if isinstance(one, tuple) and isinstance(other, tuple) and len(one) == len(other):
+        pairs = enumerate(zip(one, other, strict=True))
+        return next((found for place, pair in pairs if (found := _compare(f"{name}[{place}]", *pair))), None)
     if isinstance(one, np.ndarray) and isinstance(other, np.ndarray):
         return _compare_arrays(name, one, other)
-    return None if type(one) is type(other) and bool(np.all(one == other)) else (name, _plain(one), _plain(other))
+    same = type(one) is type(other) and not isinstance(one, tuple) and one == other
+    return None if same else (name, _plain(one), _plain(other))
 
 
 def _compare_arrays(name: str, one: np.ndarray[Any, Any], other: np.ndarray[Any, Any]) -> tuple[str, Any, Any] | None:

@@ -10,6 +10,7 @@ from importlib import import_module
 import click
 
 from emulator.errors import BadInput, ParleyError
+from launch.printable import printable
 from launch.settings import BAD_INPUT, GOOD, INTERRUPTED, TERMINATED, UNFINISHED, Settings, Stopped, debug_option
 from launch.version import release
 
@@ -106,7 +107,7 @@ def sentence(error: BaseException) -> str:
     if isinstance(error, KeyboardInterrupt | click.Abort):
         return "interrupted"
     text = error.format_message() if isinstance(error, click.ClickException) else str(error)
-    return " ".join(text.split())
+    return printable(" ".join(text.split()))
 
 
 def run(arguments: list[str] | None = None) -> int:

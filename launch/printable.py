@@ -1,11 +1,7 @@
 """Text that a peer or a file supplied, made safe to print: on one line, and without power over the terminal."""
 
 import json
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
-
-from emulator.errors import ParleyError
 
 DELETE = "\x7f"
 
@@ -39,13 +35,3 @@ def _described(value: Any) -> str:
     if hasattr(value, "dtype") and hasattr(value, "shape"):
         return f"{value.dtype} {value.shape}"
     return type(value).__name__
-
-
-@contextmanager
-def printable_errors() -> Iterator[None]:
-    """An error that leaves here can be printed, whatever text of a stranger it quotes. Decorates a command, too."""
-    try:
-        yield
-    except ParleyError as error:
-        error.args = (printable(str(error)),)
-        raise

@@ -19,6 +19,7 @@ import click
 from emulator.errors import BadInput, ParleyError
 from emulator.witness import Witness
 from launch.folder import RunFolder
+from launch.printable import printable
 from launch.processes import SINGLE_THREADED
 from launch.report.model import make_model
 from launch.report.page import write_page
@@ -86,7 +87,7 @@ class Watcher:
         said = self._complaints.read().decode(errors="replace").strip()
         self._complaints.close()
         if said:
-            click.echo(f"parley: the live page failed: {said.splitlines()[-1]}", err=True)
+            click.echo(f"parley: the live page failed: {printable(said.splitlines()[-1])}", err=True)
 
 
 @contextmanager
@@ -126,6 +127,6 @@ def write_report(folder: RunFolder) -> Path | None:
         witness = Witness.load(folder.witness) if folder.witness.exists() else None
         write_page(report, make_model(folder.transcript, witness=witness))
     except ParleyError as error:
-        click.echo(f"parley: no report was written: {error}", err=True)
+        click.echo(f"parley: no report was written: {printable(str(error))}", err=True)
         return None
     return report

@@ -7,7 +7,7 @@ import click
 
 from emulator.diff import compare_runs
 from launch.commands.show import unclosed
-from launch.printable import printable, printable_errors, printable_json
+from launch.printable import printable, printable_json
 from launch.recorded import find_run, json_option
 from launch.settings import CHECK_FAILED, GOOD, debug_option
 
@@ -17,7 +17,6 @@ from launch.settings import CHECK_FAILED, GOOD, debug_option
 @click.argument("b", type=click.Path(path_type=Path))
 @json_option
 @debug_option
-@printable_errors()
 def diff(a: Path, b: Path, as_json: bool) -> int:
     """Compare the runs A and B: setup, every broadcast, every reply, the result.
 

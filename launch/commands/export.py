@@ -11,7 +11,7 @@ from emulator.errors import BadInput, TranscriptError
 from emulator.transcript import TranscriptReader
 from launch.commands.show import Listing
 from launch.export import Source, write_json_lines, write_parquet
-from launch.printable import printable, printable_errors, printable_json
+from launch.printable import printable, printable_json
 from launch.recorded import find_run, run_argument
 from launch.settings import CHECK_FAILED, GOOD, debug_option
 
@@ -24,7 +24,6 @@ Format = Literal["jsonl", "parquet"]
 @click.option("--out", type=click.Path(path_type=Path), help="File to write; - is standard output.  [default: -]")
 @click.option("--json", "as_json", is_flag=True, help="Print what was written as a record of JSON; needs --out.")
 @debug_option
-@printable_errors()
 def export(run: Path, format_name: Format | None, out: Path | None, as_json: bool) -> int:
     """Write the replies of RUN as a table, one row a reply.
 

@@ -9,7 +9,7 @@ from emulator.audit.conversation import Conversation
 from emulator.errors import BadInput
 from emulator.replay import Replay, Role, replay_analyst, replay_users
 from launch.commands.show import unclosed
-from launch.printable import printable, printable_errors, printable_json
+from launch.printable import printable, printable_json
 from launch.recorded import Recorded, find_run, json_option, run_argument, witness_option
 from launch.settings import CHECK_FAILED, GOOD, debug_option
 from nodes.replay import Timing, replay_live
@@ -29,7 +29,6 @@ from nodes.replay import Timing, replay_live
 @witness_option
 @json_option
 @debug_option
-@printable_errors()
 def replay(run: Path, role: Role, live: bool, timing: Timing, witness: Path | None, as_json: bool) -> int:
     """Replay RUN: the analyst's words from the record, the users' replies from the witness, byte for byte.
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import click
 
 from emulator.errors import BadInput, TranscriptError
-from launch.printable import printable, printable_errors, printable_json
+from launch.printable import printable, printable_json
 from launch.recorded import find_run, json_option, run_argument, witness_option
 from launch.report.model import SAMPLE, make_model
 from launch.report.page import write_page
@@ -27,7 +27,6 @@ from launch.settings import debug_option
 )
 @json_option
 @debug_option
-@printable_errors()
 def report(run: Path, witness: Path | None, out: Path | None, public: bool, sample: int, as_json: bool) -> None:
     """Make the page about RUN: answer, conversation, privacy loss, errors, faults, messages. One file, no network.
 

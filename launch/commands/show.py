@@ -11,7 +11,7 @@ import click
 from emulator.errors import BadInput, TranscriptError
 from emulator.messages import KINDS, Announce, Message, Ready, Reminder, Replies
 from emulator.transcript import Record, TranscriptReader
-from launch.printable import printable, printable_errors, printable_json
+from launch.printable import printable, printable_json
 from launch.recorded import find_run, json_option, run_argument
 from launch.report.words import named
 from launch.settings import CHECK_FAILED, GOOD, debug_option
@@ -29,7 +29,6 @@ HEADINGS = f"{'record':>8}  {'time':<15}  {'sender':<16}  {'kind':<9}  {'round':
 @click.option("--kind", metavar="KIND", help=f"Only messages of this kind: {', '.join(KINDS)}.")
 @json_option
 @debug_option
-@printable_errors()
 def show(run: Path, number: int | None, user: int | None, kind: str | None, as_json: bool) -> int:
     """Show the records of RUN: the folder of a run, its name, or a transcript; by default the latest run.
 

@@ -17,8 +17,9 @@ from emulator.codec import encode, pack, unpack
 from emulator.errors import BadInput, LocalProtocolError
 from emulator.messages import MESSAGES, Abort, Message, Replies, Setup
 from emulator.transcript import TranscriptReader, TranscriptWriter
+from launch.cli import sentence
 from launch.follow import Follower
-from launch.printable import printable, printable_errors, printable_json, printable_lines
+from launch.printable import printable, printable_json, printable_lines
 from launch.progress import Lines, Progress, Silent, Standing, Terminal
 from tests.emulator.audit.recordings import replace_first, rewrite
 from tests.launch.conftest import Parley, Said
@@ -57,10 +58,10 @@ def test_json_describes_what_it_cannot_hold() -> None:
     assert json.loads(printable_json({"a": (np.zeros((2, 3)), b"bytes")})) == {"a": ["float64 (2, 3)", "bytes"]}
 
 
-def test_errors() -> None:
-    with pytest.raises(BadInput) as caught, printable_errors():
-        raise BadInput(NASTY)
-    assert str(caught.value) == SHOWN
+def test_errors_of_every_command() -> None:
+    said = sentence(BadInput(NASTY))
+    assert hidden(said) == ""
+    assert r"\x1b[2J" in said
 
 
 def note_makers(stream: io.StringIO) -> list[Progress]:
