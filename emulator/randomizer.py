@@ -17,6 +17,9 @@ Coins = NDArray[np.uint8]
 Columns = Mapping[str, Array]
 Shape = Mapping[str, tuple[np.dtype[np.generic], tuple[int, ...]]]
 
+# Up to here all replies are listed where somebody wants to look at each.
+MOST_OUTCOMES = 4096
+
 
 class Randomizer(ABC):
     """A local randomizer with its exact likelihood. Parameters are frozen; what follows from them is a property."""
@@ -44,6 +47,10 @@ class Randomizer(ABC):
     @abstractmethod
     def log_likelihood(self, reply: Columns, inputs: Floats) -> Floats:
         """Exact log p(reply i | input j) as an n x k matrix; for densities, up to a term that depends on i alone."""
+
+    def every_reply(self) -> Columns | None:
+        """Every reply there is, each once, where there are at most MOST_OUTCOMES; None where not."""
+        return None
 
     @abstractmethod
     def decode(self, reply: Columns) -> Floats:
