@@ -21,6 +21,16 @@ Shape = Mapping[str, tuple[np.dtype[np.generic], tuple[int, ...]]]
 MOST_OUTCOMES = 4096
 
 
+def row_bytes(columns: Columns, rows: int) -> NDArray[np.uint8]:
+    """Each user's reply as its bytes: one row a user, columns in the order of their names."""
+    parts = [
+        np.ascontiguousarray(columns[name]).reshape(rows, -1).view(np.uint8).reshape(rows, -1)
+        for name in sorted(columns)
+        if columns[name].size
+    ]
+    return np.concatenate(parts, axis=1) if parts else np.zeros((rows, 0), np.uint8)
+
+
 class Randomizer(ABC):
     """A local randomizer with its exact likelihood. Parameters are frozen; what follows from them is a property."""
 

@@ -17,13 +17,12 @@ import pytest
 from scipy.stats import norm
 
 from emulator.arithmetic import one_thread
-from emulator.audit.ledger import row_bytes
 from emulator.codec import decode, encode
 from emulator.coins import coins, key_from_seed
 from emulator.errors import BadInput
 from emulator.messages import Announce, Replies, Setup
 from emulator.protocol import Broadcast, Estimate, Inputs, Protocol, Tally, check_arrays
-from emulator.randomizer import MOST_OUTCOMES, Columns, Floats
+from emulator.randomizer import MOST_OUTCOMES, Columns, Floats, row_bytes
 from emulator.simulate import conversation, simulate
 from protocols import registry
 from protocols.workloads.kendall import Kendall
