@@ -191,6 +191,16 @@ class Wallet:
         could: Mask = self._total() + units(epsilon) <= self._cap
         return could
 
+    @property
+    def last_epsilon(self) -> float | None:
+        """What was last reserved for an answer; None before the first run."""
+        for state in reversed(self._runs.values()):
+            asked = [question.granted.reserved for question in state.questions.values()]
+            reserved = max([*asked, state.accepted.epsilon])
+            if reserved:
+                return reserved / EPSILON_UNITS
+        return None
+
     def take(self, entry: Entry) -> None:
         """Let an entry count that was kept before."""
         if isinstance(entry, Accepted):

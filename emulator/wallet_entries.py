@@ -1,7 +1,7 @@
 """What a wallet remembers: its terms, and an entry for each run, question and reply. Enough to build it again."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -21,14 +21,14 @@ MOST_INPUTS = 1 << 20
 
 @dataclass(frozen=True, kw_only=True)
 class Terms:
-    """What a wallet was made for; never changed afterwards. In the mode "sum" the domain says nothing."""
+    """What a wallet was made for; never changed afterwards. In the mode "sum" inputs and domain say nothing."""
 
     users: int
     mode: Mode
     cap: float
     delta_cap: float = 0.0
-    inputs: int
-    domain: Mapping[str, Any]
+    inputs: int = 0
+    domain: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if not 1 <= self.users <= MOST_USERS:
@@ -39,8 +39,8 @@ class Terms:
             raise BadInput(f"the cap {self.cap} cannot be used; give a positive number up to {LARGEST_CAP:g}")
         if not 0 <= self.delta_cap < 1:
             raise BadInput(f"the cap {self.delta_cap} of delta cannot be used; give a number from 0 to below 1")
-        if self.inputs < 2:
-            raise BadInput(f"a domain of {self.inputs} inputs has nothing to hide; give at least 2")
+        if self.mode == "constant" and not 2 <= self.inputs <= MOST_INPUTS:
+            raise BadInput(f"a wallet cannot be about {self.inputs} inputs; give a number from 2 to {MOST_INPUTS}")
 
 
 @dataclass(frozen=True, kw_only=True)
