@@ -109,7 +109,10 @@ class Wallet:
             return self._runs[run].accepted.mask.copy()
         epsilon = units(claim.epsilon_for(trusts)) if flat else 0
         delta = math.ceil(Fraction(repr(float(claim.delta))) * DELTA_UNITS)
-        mask = (self._total() + epsilon <= self._cap) & (self._delta + delta <= self._delta_cap)
+        mask = np.ones(self.terms.users, np.bool_)
+        # Where nothing is charged yet, each round decides for itself.
+        if epsilon or delta:
+            mask = (self._total() + epsilon <= self._cap) & (self._delta + delta <= self._delta_cap)
         self._enter(
             Accepted(
                 run=run,
@@ -120,8 +123,7 @@ class Wallet:
                 flat=flat,
                 epsilon=epsilon,
                 delta=delta,
-                # Where nothing is charged yet, each round decides for itself.
-                mask=mask if flat or delta else np.ones_like(mask),
+                mask=mask,
             )
         )
         return self._runs[run].accepted.mask.copy()

@@ -13,7 +13,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from emulator.coins import key_from_seed
 from emulator.errors import BadInput, LocalProtocolError
+from emulator.messages import Announce, Replies
+from emulator.simulate import conversation
 from emulator.wallet import Wallet
 from emulator.wallet_entries import Mask, Terms, View
 from nodes.disk import Disk
@@ -21,6 +24,7 @@ from nodes.wallet import StoredWallet
 from protocols.frequency import FrequencyGrr
 from protocols.registry import build, design
 from protocols.workloads.gini import GiniDiversity
+from protocols.workloads.kendall import Kendall
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 USERS = 5
@@ -392,3 +396,28 @@ def test_a_killed_process_leaves_all_it_confirmed(tmp_path: Path) -> None:
     # The replies of three runs cancel each other; a reservation of the last run may be left.
     assert math.isclose(float(again.spent().loss.max()), float(again.spent().loss.min()), abs_tol=1e-12)
     assert again.spent().loss.max() <= 0.02 + 1e-9
+
+
+@pytest.mark.parametrize("name", ["three-round", "two-round-tuned", "two-round-black-box"])
+def test_protocols_of_several_rounds_cost_what_their_replies_say(tmp_path: Path, name: str) -> None:
+    """Three runs through a wallet on disk, opened anew for each: losses are those of the recorded likelihoods."""
+    users, inputs = 60, np.arange(60) % 9
+    folder = made(tmp_path, Terms(users=users, mode="constant", cap=3.0, inputs=9))
+    protocol, log = design(name, Kendall(levels=(3, 3)), epsilon=1.0, users=users), np.zeros((users, 9))
+    for number in range(3):
+        wallet = opened(folder, users=users)
+        wallet.accept(f"run-{number}", protocol)
+        for _, message in conversation(protocol, inputs, key_from_seed(number), nodes=2):
+            if isinstance(message, Announce):
+                broadcast, numbered = message.broadcast, message.round
+                step = protocol.rounds[numbered - 1]
+                asked = step.speaks(np.arange(users))
+                assert np.array_equal(wallet.grant(f"run-{number}", numbered, broadcast, asked), asked)
+            if isinstance(message, Replies):
+                wallet.said(f"run-{number}", numbered, message.users, message.columns)
+                log[message.users] += step.log_likelihood(broadcast, message.columns)
+        wallet.close()
+    spent = StoredWallet.look(folder).spent().loss
+    assert spent == pytest.approx(np.ptp(log, axis=1), abs=1e-9)
+    # Replies contradict each other: three runs of epsilon 1 cost less than 3.
+    assert 0 < np.median(spent) < 2.5
