@@ -441,3 +441,20 @@ def test_views_that_do_not_fit() -> None:
         with pytest.raises(BadInput):
             wallet.accept("run", grr(2, 0.5), view=view)
     assert wallet.accept("run", grr(4, 0.5), view=View(domain=DOMAIN)).all()
+
+
+def test_who_is_left_is_not_a_random_sample() -> None:
+    """One bit about five values in a row: users at the ends repeat themselves and drop out earlier (docs/wallet.md)."""
+    users, runs, one = 10_000, 20, np.linspace(3776, 6224, 5).round().astype(int)
+    protocol = Tables((Table([10_000 - one, one], 0.5),))
+    inputs, generator = np.arange(users) % 5, np.random.default_rng(8)
+    wallet = Wallet(terms(users, 5, 2.0), build)
+    for number in range(runs):
+        wallet.accept(f"run-{number}", protocol)
+        mask = wallet.grant(f"run-{number}", 1, {})
+        sent = (generator.integers(0, 10_000, users) < one[inputs]).astype(np.uint8)
+        wallet.said(f"run-{number}", 1, np.flatnonzero(mask), {"sent": sent[mask]})
+    ends, middle = mask[np.isin(inputs, (0, 4))], mask[inputs == 2]
+    error = math.sqrt(ends.mean() * (1 - ends.mean()) / len(ends) + middle.mean() * (1 - middle.mean()) / len(middle))
+    gap = float(middle.mean() - ends.mean())
+    assert gap > 4.9 * error, f"{users} users, {runs} runs: gap {gap}, threshold {4.9 * error}"
