@@ -19,7 +19,7 @@ from benchmarks.page import table, write_block
 from emulator.coins import coins, key_from_seed
 from emulator.protocol import Protocol
 from emulator.wallet import Wallet
-from emulator.wallet_entries import Terms
+from emulator.wallet_entries import Terms, View
 from protocols.registry import build, design
 from protocols.workloads.kendall import Kendall
 
@@ -36,7 +36,7 @@ def answered(protocol: Protocol, cap: float, users: int, most: int) -> list[floa
     step, count = protocol.rounds[0], np.zeros(users, np.int64)
     asked = np.ones(users, np.bool_)
     for number in range(most):
-        wallet.accept(f"run-{number}", protocol)
+        wallet.accept(f"run-{number}", protocol, view=View())
         # Once refused, a user who says nothing more is refused for good: there is no need to ask again.
         asked = wallet.grant(f"run-{number}", 1, protocol.opening(), asked)
         if not asked.any():

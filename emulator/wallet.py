@@ -97,9 +97,10 @@ class Wallet:
     def accept(self, run: str, protocol: Protocol, *, trusts: Trust = "nobody", view: View | None = None) -> Mask:
         """Who can take part in a run. Where claims are added up, the whole claim is reserved; the same run costs once.
 
-        Claims are added up in the mode "sum", and behind a shuffler, where a reply alone says too much.
+        Claims are added up in the mode "sum" and behind a shuffler, where a reply alone says too much. Elsewhere `view`
+        says what the run's inputs are to the wallet's: to take another column for the same one would hide a loss.
         """
-        view = self._checked(protocol, view or View())
+        view = self._checked(protocol, view)
         claim, flat = protocol.claim, self.terms.mode == "sum" or protocol.claim.trusts != "nobody"
         described = _described(protocol.name, protocol.parameters(), trusts, view)
         self._protocols.setdefault(described, protocol)
@@ -261,10 +262,12 @@ class Wallet:
     def _step(self, state: _Run, number: int) -> Round:
         return self._protocol(state).rounds[number - 1]
 
-    def _checked(self, protocol: Protocol, view: View) -> View:
+    def _checked(self, protocol: Protocol, view: View | None) -> View:
         """A view in its one form; BadInput where it does not fit the protocol's inputs."""
-        if self.terms.mode == "sum":
+        if self.terms.mode == "sum" or protocol.claim.trusts != "nobody":
             return View()
+        if view is None:
+            raise LocalProtocolError(f"the wallet was not told what the inputs of {protocol.name} are; give a View")
         if view.domain is not None and pack(dict(view.domain)) == pack(dict(self.terms.domain)):
             view = View(coarsening=view.coarsening)
         if view.domain is not None and view.coarsening is not None:

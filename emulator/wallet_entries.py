@@ -45,7 +45,7 @@ class Terms:
 
 @dataclass(frozen=True, kw_only=True)
 class View:
-    """A run whose inputs are not the wallet's: a coarsening of them (fine input -> coarse input), or another domain."""
+    """What a run's inputs are: the wallet's own, a coarsening of them (fine -> coarse input), or another domain."""
 
     domain: Mapping[str, Any] | None = None
     coarsening: Integers | None = None

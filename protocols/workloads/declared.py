@@ -5,14 +5,24 @@ from typing import Any
 
 import numpy as np
 
+from emulator.codec import pack
 from emulator.errors import BadInput
 from emulator.randomizer import Integers
+from emulator.wallet_entries import View
 from protocols.workloads.domain import Categories, Domain, Interval, Pair, as_text
 
 
 def declared(domain: Domain) -> dict[str, Any]:
     """A domain as plain data; equal for equal domains."""
     return {"columns": tuple(_column(each) for each in _parts(domain))}
+
+
+def view_of(wallet: Mapping[str, Any], run: Mapping[str, Any]) -> View:
+    """What a run over one domain is to a wallet about another: the same, a coarsening, or something else."""
+    if pack(dict(wallet)) == pack(dict(run)):
+        return View()
+    found = coarsening(wallet, run)
+    return View(domain=dict(run)) if found is None else View(coarsening=found)
 
 
 def coarsening(fine: Mapping[str, Any], coarse: Mapping[str, Any]) -> Integers | None:

@@ -43,7 +43,7 @@ def category(numbers: Any) -> Columns:
 
 def ask(wallet: Wallet, run: str, protocol: Protocol, replies: Any, view: View | None = None) -> Mask:
     """A run of one round in which user i replies with category replies[i] if it may."""
-    wallet.accept(run, protocol, view=view)
+    wallet.accept(run, protocol, view=view or View())
     mask = wallet.grant(run, 1, {})
     wallet.said(run, 1, np.flatnonzero(mask), category(np.asarray(replies)[mask]))
     return mask
@@ -197,7 +197,7 @@ def test_claims_add_up_as_they_are_written() -> None:
         assert wallet.accept(f"run-{number}", grr(4, 0.1)).all()
     assert wallet.spent().loss.tolist() == [2.0] * 3
     assert wallet.spent().left.tolist() == [0.0] * 3
-    assert not wallet.accept("another", grr(4, 2.0**-20)).any()
+    assert not wallet.accept("another", grr(4, 2.0**-20), view=View()).any()
     assert not wallet.grant("another", 1, {}).any()
 
 
@@ -218,7 +218,7 @@ def test_deltas_add_up_behind_a_shuffler() -> None:
 def test_without_trust_in_the_shuffler_the_local_epsilon_counts() -> None:
     shuffled = design("shuffled", GiniDiversity(levels=4), epsilon=0.5, users=1000, delta=1e-6)
     wallet = Wallet(terms(1, 4, 10.0, delta_cap=1e-5), build)
-    assert wallet.accept("one", shuffled).all()
+    assert wallet.accept("one", shuffled, view=View()).all()
     assert wallet.spent().loss[0] == pytest.approx(shuffled.claim.local_epsilon)
 
 
@@ -250,7 +250,7 @@ def test_a_coarsening_adds_on_the_fine_domain() -> None:
 def test_a_reservation_counts_at_its_worst_until_the_reply_is_known() -> None:
     wallet = Wallet(terms(2, 3, 2.0), build)
     ask(wallet, "before", grr(3, 0.5), [0, 0])
-    wallet.accept("now", grr(3, 0.5))
+    wallet.accept("now", grr(3, 0.5), view=View())
     assert wallet.grant("now", 1, {}).all()
     assert wallet.spent().loss == pytest.approx([1.0, 1.0], abs=1e-12)
     wallet.said("now", 1, np.array([1]), category([1]))
@@ -270,7 +270,7 @@ def test_nobody_says_two_things_to_one_question() -> None:
     with pytest.raises(LocalProtocolError, match="second, different reply"):
         wallet.said("run", 1, np.array([0, 2]), category([0, 0]))
     with pytest.raises(RemoteProtocolError, match="other terms"):
-        wallet.accept("run", grr(3, 1.0))
+        wallet.accept("run", grr(3, 1.0), view=View())
     with pytest.raises(RemoteProtocolError, match="second, different question"):
         wallet.grant("run", 1, {"surprise": np.zeros(1)})
     with pytest.raises(RemoteProtocolError, match="out of order"):
@@ -281,7 +281,7 @@ def test_nobody_says_two_things_to_one_question() -> None:
 
 def test_only_those_answer_who_may_and_only_what_can_be() -> None:
     wallet = Wallet(terms(2, 3, 0.5), build)
-    wallet.accept("run", grr(3, 0.5))
+    wallet.accept("run", grr(3, 0.5), view=View())
     with pytest.raises(LocalProtocolError, match="before the wallet has granted"):
         wallet.said("run", 1, np.array([0]), category([0]))
     assert wallet.grant("run", 1, {}, np.array([True, False])).tolist() == [True, False]
@@ -298,10 +298,10 @@ def test_who_cannot_afford_a_round_is_silent_for_the_rest_of_the_run() -> None:
     dear, cheap = Table([[3, 1], [1, 3]], math.log(3)), Table([[5, 4], [4, 5]], 0.25)
     protocol = Tables((cheap, dear, cheap))
     wallet = Wallet(terms(2, 2, 1.7), lambda name, parameters: protocol)
-    wallet.accept("first", Tables((dear,)))
+    wallet.accept("first", Tables((dear,)), view=View())
     wallet.grant("first", 1, {}, np.array([True, False]))
     wallet.said("first", 1, np.array([0]), {"sent": np.zeros(1, np.uint8)})
-    wallet.accept("second", protocol)
+    wallet.accept("second", protocol, view=View())
     assert wallet.grant("second", 1, {}).tolist() == [True, True]
     assert wallet.grant("second", 2, {}).tolist() == [False, True]
     assert wallet.grant("second", 3, {}).tolist() == [False, True]
@@ -311,7 +311,7 @@ def test_who_cannot_afford_a_round_is_silent_for_the_rest_of_the_run() -> None:
 def test_a_round_that_gives_away_more_than_it_says_is_refused() -> None:
     for weights in ([[3, 1], [1, 3]], [[1, 0], [1, 2]]):
         wallet = Wallet(terms(1, 2, 100.0), build)
-        wallet.accept("run", Tables((Table(weights, 1.0),)))
+        wallet.accept("run", Tables((Table(weights, 1.0),)), view=View())
         with pytest.raises(RemoteProtocolError, match="more than its 1"):
             wallet.grant("run", 1, {})
 
@@ -321,7 +321,7 @@ def test_rounding_can_only_refuse() -> None:
     exact = math.log(3)
     for cap, may in ((exact * (1 - ROUNDING / 8), False), (exact * (1 + 64 * ROUNDING), True)):
         wallet = Wallet(terms(1, 2, cap), build)
-        wallet.accept("run", Tables((Table([[3, 1], [1, 3]], 1.2),)))
+        wallet.accept("run", Tables((Table([[3, 1], [1, 3]], 1.2),)), view=View())
         assert wallet.grant("run", 1, {}).tolist() == [may]
 
 
@@ -337,7 +337,7 @@ def test_no_sequence_of_questions_exceeds_the_cap(tables: list[list[list[int]]],
     products = [[Fraction(1)] * 3 for _ in range(users)]
     for number, table in enumerate(tables):
         step = Table(table, 2.0)
-        wallet.accept(f"run-{number}", Tables((step,)))
+        wallet.accept(f"run-{number}", Tables((step,)), view=View())
         mask = wallet.grant(f"run-{number}", 1, {})
         sent = generator.integers(0, len(table), users)
         wallet.said(f"run-{number}", 1, np.flatnonzero(mask), {"sent": sent[mask].astype(np.uint8)})
@@ -358,7 +358,7 @@ def test_replies_that_cannot_be_listed_cost_their_epsilon_beforehand_and_their_l
     wallet, log = Wallet(terms(users, 8, 1.0), build), np.zeros((users, 8))
     answered = np.zeros(users, int)
     for number in range(12):
-        wallet.accept(f"run-{number}", protocol)
+        wallet.accept(f"run-{number}", protocol, view=View())
         mask = wallet.grant(f"run-{number}", 1, {})
         assert np.array_equal(mask, np.ptp(log, axis=1) + 0.3 <= 1.0)
         flips = coins(key_from_seed(number), 1, 0, users, protocol.rounds[0].coins)
@@ -405,7 +405,7 @@ def test_what_is_not_kept_does_not_count() -> None:
 
     wallet = Wallet(terms(1, 3, 1.0, mode="sum"), build, full)
     with pytest.raises(LocalProtocolError, match="no space"):
-        wallet.accept("run", grr(3, 0.5))
+        wallet.accept("run", grr(3, 0.5), view=View())
     assert wallet.runs == ()
     assert wallet.spent().loss[0] == 0
 
@@ -439,8 +439,12 @@ def test_views_that_do_not_fit() -> None:
         View(domain={"kind": "other"}, coarsening=np.array([0, 1, 0, 1])),
     ):
         with pytest.raises(BadInput):
-            wallet.accept("run", grr(2, 0.5), view=view)
+            wallet.accept("run", grr(2, 0.5), view=view or View())
+    # Four inputs of another column must not be taken for these four.
+    with pytest.raises(LocalProtocolError, match="was not told"):
+        wallet.accept("run", grr(4, 0.5))
     assert wallet.accept("run", grr(4, 0.5), view=View(domain=DOMAIN)).all()
+    assert wallet.accept("run", grr(4, 0.5), view=View()).all()
 
 
 def test_who_is_left_is_not_a_random_sample() -> None:
@@ -450,7 +454,7 @@ def test_who_is_left_is_not_a_random_sample() -> None:
     inputs, generator = np.arange(users) % 5, np.random.default_rng(8)
     wallet = Wallet(terms(users, 5, 2.0), build)
     for number in range(runs):
-        wallet.accept(f"run-{number}", protocol)
+        wallet.accept(f"run-{number}", protocol, view=View())
         mask = wallet.grant(f"run-{number}", 1, {})
         sent = (generator.integers(0, 10_000, users) < one[inputs]).astype(np.uint8)
         wallet.said(f"run-{number}", 1, np.flatnonzero(mask), {"sent": sent[mask]})

@@ -25,7 +25,7 @@ def test_a_wallet_of_claims(parley: Parley) -> None:
     assert parley("wallet", "create", "purse", "--users", 4, "--cap", 2, "--delta-cap", "1e-6").code == 0
     wallet = StoredWallet.open(Path("purse"), users=4)
     for number in range(15):
-        assert wallet.accept(f"run-{number}", grr(3, 0.1)).all()
+        assert wallet.accept(f"run-{number}", grr(3, 0.1), view=View()).all()
     # It can be shown while a run uses it.
     said = parley("wallet", "show", "purse", "--json")
     assert said.code == 0, said.err

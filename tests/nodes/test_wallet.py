@@ -94,7 +94,7 @@ def opened(folder: Path, **changes: Any) -> StoredWallet:
 
 
 def ask(wallet: Wallet, run: str, protocol: FrequencyGrr, replies: Any, view: View | None = None) -> Mask:
-    wallet.accept(run, protocol, view=view)
+    wallet.accept(run, protocol, view=view or View())
     mask = wallet.grant(run, 1, {})
     where = np.flatnonzero(mask)
     for part in (where[::2], where[1::2]):
@@ -143,7 +143,7 @@ def test_a_protocol_is_written_down_once(tmp_path: Path) -> None:
     sizes = []
     for run in ("one", "two"):
         wallet = opened(folder)
-        wallet.accept(run, protocol)
+        wallet.accept(run, protocol, view=View())
         wallet.close()
         sizes.append((folder / "log").stat().st_size)
     assert sizes[1] - sizes[0] < 300
@@ -153,14 +153,14 @@ def test_a_protocol_is_written_down_once(tmp_path: Path) -> None:
 def test_a_reply_is_on_disk_before_it_can_be_sent_and_a_question_before_it_is_answered(tmp_path: Path) -> None:
     folder = made(tmp_path)
     wallet = opened(folder)
-    wallet.accept("run", grr())
+    wallet.accept("run", grr(), view=View())
     assert losses(folder) == [0.0] * USERS
     wallet.grant("run", 1, {})
     assert losses(folder) == [0.5] * USERS
     # The node dies here: the next one finds the reservation, answers the same question, and the reply replaces it.
     wallet.close()
     again = opened(folder)
-    again.accept("now", grr(epsilon=1.0))
+    again.accept("now", grr(epsilon=1.0), view=View())
     assert again.grant("now", 1, {}).all()
     assert losses(folder) == [1.5] * USERS
     assert not again.could_answer(0.1).any()
@@ -192,7 +192,7 @@ def test_a_wallet_in_use_is_refused_but_can_be_looked_at(tmp_path: Path) -> None
         opened(folder)
     assert losses(folder) == [0.0] * USERS
     with pytest.raises(BadInput, match="to be looked at"):
-        StoredWallet.look(folder).accept("run", grr())
+        StoredWallet.look(folder).accept("run", grr(), view=View())
     wallet.close()
     opened(folder).close()
 
@@ -273,7 +273,7 @@ def test_a_disk_that_takes_a_few_bytes_at_a_time(tmp_path: Path) -> None:
 def steps(wallet: StoredWallet) -> list[Callable[[], object]]:
     replies = category([0, 1, 2, 0, 1])
     return [
-        lambda: wallet.accept("run", grr()),
+        lambda: wallet.accept("run", grr(), view=View()),
         lambda: wallet.grant("run", 1, {}),
         lambda: wallet.said("run", 1, np.arange(USERS), replies),
     ]
@@ -320,9 +320,9 @@ def test_after_a_full_disk_one_may_try_again_but_not_after_a_failed_fsync(tmp_pa
     size = (folder / "log").stat().st_size
     wallet = opened(folder, disk=Faulty(1, errno.ENOSPC))
     with pytest.raises(BadInput, match="No space left"):
-        wallet.accept("run", grr())
+        wallet.accept("run", grr(), view=View())
     assert (folder / "log").stat().st_size == size
-    assert wallet.accept("run", grr()).all()
+    assert wallet.accept("run", grr(), view=View()).all()
     wallet.close()
     wallet = opened(folder, disk=Faulty(2, errno.EIO))
     for _ in range(2):
@@ -347,7 +347,7 @@ def test_a_disk_that_cannot_take_back_is_not_written_to_again(tmp_path: Path) ->
     wallet = opened(folder, disk=Dead())
     for _ in range(2):
         with pytest.raises(BadInput, match="cannot be written: gone"):
-            wallet.accept("run", grr())
+            wallet.accept("run", grr(), view=View())
     wallet.close()
     again = opened(folder)
     assert again.runs == ()
@@ -369,12 +369,13 @@ PROGRAM = """
 import sys
 import numpy as np
 from pathlib import Path
+from emulator.wallet_entries import View
 from nodes.wallet import StoredWallet
 from tests.nodes.test_wallet import grr, category
 wallet = StoredWallet.open(Path(sys.argv[1]), users=5)
 for number in range(10**6):
     run = f"run-{number}"
-    wallet.accept(run, grr(epsilon=0.01))
+    wallet.accept(run, grr(epsilon=0.01), view=View())
     may = wallet.grant(run, 1, {})
     wallet.said(run, 1, np.flatnonzero(may), category([number % 3] * int(may.sum())))
     print(number, flush=True)
@@ -406,7 +407,7 @@ def test_protocols_of_several_rounds_cost_what_their_replies_say(tmp_path: Path,
     protocol, log = design(name, Kendall(levels=(3, 3)), epsilon=1.0, users=users), np.zeros((users, 9))
     for number in range(3):
         wallet = opened(folder, users=users)
-        wallet.accept(f"run-{number}", protocol)
+        wallet.accept(f"run-{number}", protocol, view=View())
         for _, message in conversation(protocol, inputs, key_from_seed(number), nodes=2):
             if isinstance(message, Announce):
                 broadcast, numbered = message.broadcast, message.round

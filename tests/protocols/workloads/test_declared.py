@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from protocols.workloads.declared import coarsening, declared
+from protocols.workloads.declared import coarsening, declared, view_of
 from protocols.workloads.domain import Categories, Interval, Pair
 
 AGE, SEX = Interval("age", 18, 90, 8), Categories("sex", ("f", "m", 3.0))
@@ -45,6 +45,20 @@ def test_a_coarse_input_follows_from_the_fine_one(coarse: Interval | Categories 
 def test_other_domains_have_no_map(other: Interval | Categories | Pair) -> None:
     assert coarsening(declared(Pair(AGE, SEX)), declared(other)) is None
     assert coarsening({}, declared(other)) is None
+
+
+def test_a_view_is_the_closest_there_is() -> None:
+    fine = declared(Pair(AGE, SEX))
+    same = view_of(fine, declared(Pair(AGE, SEX)))
+    assert (same.domain, same.coarsening) == (None, None)
+    coarse = view_of(fine, declared(SEX))
+    assert coarse.domain is None
+    assert np.array_equal(coarse.coarsening, np.arange(24) % 3)
+    other = Interval("age", 0, 90, 4)
+    assert view_of(fine, declared(other)).domain == declared(other)
+    # Values without columns are the same values; named ones are others.
+    assert view_of({}, {}).domain is None
+    assert view_of({}, declared(other)).domain == declared(other)
 
 
 @settings(max_examples=200, deadline=None)
