@@ -180,12 +180,13 @@ class Wallet:
 
     def spent(self) -> Spent:
         """An upper bound of what each user has given away, unanswered reservations at their worst."""
+        total = self._total()
         # A reservation was granted because even its worst reply stays within the cap.
-        total = np.minimum(self._total(), self._cap)
+        total = np.where(self._pending > 0, np.minimum(total, self._cap), total)
         return Spent(
             loss=total / EPSILON_UNITS,
             delta=self._delta / DELTA_UNITS,
-            left=(self._cap - total) / EPSILON_UNITS,
+            left=np.maximum(self._cap - total, 0) / EPSILON_UNITS,
             delta_left=(self._delta_cap - self._delta) / DELTA_UNITS,
         )
 

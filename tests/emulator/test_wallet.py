@@ -261,6 +261,17 @@ def test_a_reservation_counts_at_its_worst_until_the_reply_is_known() -> None:
     assert wallet.spent().loss == pytest.approx([1.0, 0.5], abs=1e-12)
 
 
+def test_a_reservation_is_never_worse_than_the_cap() -> None:
+    """Granted because no reply on offer exceeds the cap, though spread and epsilon together would."""
+    wallet = Wallet(terms(1, 3, 1.0), build)
+    for number, reply in enumerate((0, 1, 0)):
+        ask(wallet, f"run-{number}", grr(3, 0.5), [reply])
+    wallet.accept("now", grr(2, 0.5), view=View(coarsening=np.array([0, 1, 0])))
+    assert wallet.grant("now", 1, {}).all()
+    assert wallet.spent().loss.tolist() == [1.0]
+    assert wallet.spent().left.tolist() == [0.0]
+
+
 def test_nobody_says_two_things_to_one_question() -> None:
     wallet = Wallet(terms(3, 3, 2.0), build)
     ask(wallet, "run", grr(3, 0.5), [0, 1, 2])
