@@ -8,11 +8,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from emulator.audit.conversation import Conversation
-from emulator.audit.ledger import row_bytes
 from emulator.audit.people import People
 from emulator.audit.verdict import Progress, quiet
 from emulator.differences import Difference, compare_messages, layout, reply_of
 from emulator.messages import Message, Replies, Users
+from emulator.randomizer import row_bytes
 
 MOST_BYTES = 128 * 2**20
 Layout = dict[str, tuple[str, tuple[int, ...]]]

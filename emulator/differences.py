@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from emulator.audit.ledger import row_bytes
 from emulator.codec import encode
 from emulator.messages import Message, Replies
+from emulator.randomizer import row_bytes
 
 MISSING = None
 

@@ -108,6 +108,15 @@ class Round(ABC):
     def log_likelihood(self, public: Broadcast, replies: Columns) -> Floats:
         """Exact log p(reply i | input x) for all k inputs x: an n x k matrix."""
 
+    @property
+    def epsilon(self) -> float | None:
+        """The most that one reply gives away; None where the round does not say, and the claim stands for it."""
+        return None
+
+    def outcomes(self, public: Broadcast) -> Columns | None:
+        """Every reply that a user can send, each once, where there are at most MOST_OUTCOMES; None where not."""
+        return None
+
     @abstractmethod
     def tally(self, public: Broadcast, replies: Columns) -> Tally:
         """The sums the analyst keeps of these replies; it keeps no reply."""

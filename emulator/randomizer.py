@@ -17,6 +17,19 @@ Coins = NDArray[np.uint8]
 Columns = Mapping[str, Array]
 Shape = Mapping[str, tuple[np.dtype[np.generic], tuple[int, ...]]]
 
+# Up to here all replies are listed where somebody wants to look at each.
+MOST_OUTCOMES = 4096
+
+
+def row_bytes(columns: Columns, rows: int) -> NDArray[np.uint8]:
+    """Each user's reply as its bytes: one row a user, columns in the order of their names."""
+    parts = [
+        np.ascontiguousarray(columns[name]).reshape(rows, -1).view(np.uint8).reshape(rows, -1)
+        for name in sorted(columns)
+        if columns[name].size
+    ]
+    return np.concatenate(parts, axis=1) if parts else np.zeros((rows, 0), np.uint8)
+
 
 class Randomizer(ABC):
     """A local randomizer with its exact likelihood. Parameters are frozen; what follows from them is a property."""
@@ -44,6 +57,10 @@ class Randomizer(ABC):
     @abstractmethod
     def log_likelihood(self, reply: Columns, inputs: Floats) -> Floats:
         """Exact log p(reply i | input j) as an n x k matrix; for densities, up to a term that depends on i alone."""
+
+    def every_reply(self) -> Columns | None:
+        """Every reply there is, each once, where there are at most MOST_OUTCOMES; None where not."""
+        return None
 
     @abstractmethod
     def decode(self, reply: Columns) -> Floats:

@@ -2,6 +2,7 @@
 
 import fcntl
 import os
+import shutil
 from pathlib import Path
 
 
@@ -9,7 +10,7 @@ class Disk:
     """The real disk. Every method is one system call that may fail with OSError."""
 
     def make_folder(self, path: Path) -> None:
-        path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        path.mkdir(mode=0o700)
 
     def open(self, path: Path, flags: int) -> int:
         return os.open(path, flags | os.O_CLOEXEC, 0o600)
@@ -21,7 +22,13 @@ class Disk:
     def read(self, descriptor: int, size: int) -> bytes:
         return os.read(descriptor, size)
 
-    def write(self, descriptor: int, content: bytes, offset: int) -> int:
+    def read_at(self, descriptor: int, size: int, offset: int) -> bytes:
+        return os.pread(descriptor, size, offset)
+
+    def size(self, descriptor: int) -> int:
+        return os.fstat(descriptor).st_size
+
+    def write(self, descriptor: int, content: bytes | memoryview, offset: int) -> int:
         return os.pwrite(descriptor, content, offset)
 
     def truncate(self, descriptor: int, size: int) -> None:
@@ -33,6 +40,12 @@ class Disk:
     def link(self, source: Path, target: Path) -> None:
         """Give a file a second name; FileExistsError where the name is taken."""
         os.link(source, target)
+
+    def rename(self, source: Path, target: Path) -> None:
+        source.rename(target)
+
+    def remove_folder(self, path: Path) -> None:
+        shutil.rmtree(path)
 
     def unlink(self, path: Path) -> None:
         path.unlink()

@@ -96,7 +96,8 @@ class State:
             }
         )
         try:
-            disk.make_folder(folder)
+            if not folder.is_dir():
+                disk.make_folder(folder)
             descriptor = disk.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
             try:
                 write_whole(disk, descriptor, MAGIC + _entry(_start(), payload)[0], 0)

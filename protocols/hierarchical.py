@@ -172,6 +172,10 @@ class Level(Round):
     def coins(self) -> int:
         return WORD_BYTES + self.protocol.levels[0].oracle.coins
 
+    @property
+    def epsilon(self) -> float:
+        return self.protocol.epsilon
+
     def respond(self, public: Broadcast, inputs: Inputs, coins: Coins) -> Columns:
         word = words(coins[:, :WORD_BYTES], 1)[:, 0] >> HALF_WORD
         chosen = ((word * np.uint64(self.protocol.depth)) >> HALF_WORD).astype(np.uint8)

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from emulator.coins import addressed
 from emulator.errors import BadInput
 from emulator.protocol import Broadcast, Claim, Estimate, Inputs, Protocol, Round, Tally
-from emulator.randomizer import Coins, Columns, Floats, Shape
+from emulator.randomizer import MOST_OUTCOMES, Coins, Columns, Floats, Shape
 from protocols.frequency import FrequencyGrr
 from protocols.non_interactive import NonInteractive, estimate
 from protocols.one_round import OneRound
@@ -205,6 +205,23 @@ class SideBySide(Round):
     def log_likelihood(self, public: Broadcast, replies: Columns) -> Floats:
         both = [step.log_likelihood({}, _own(side, replies)) for side, step in self.steps.items()]
         return np.asarray(both[0] + both[1])
+
+    @property
+    def epsilon(self) -> float | None:
+        both = [step.epsilon for step in self.steps.values()]
+        return None if None in both else sum(each for each in both if each is not None)
+
+    def outcomes(self, public: Broadcast) -> Columns | None:
+        first, second = (step.outcomes({}) for step in self.steps.values())
+        if first is None or second is None:
+            return None
+        many = [len(next(iter(each.values()))) for each in (first, second)]
+        if many[0] * many[1] > MOST_OUTCOMES:
+            return None
+        return {
+            **{f"first.{name}": np.repeat(column, many[1], axis=0) for name, column in first.items()},
+            **{f"second.{name}": np.concatenate([column] * many[0]) for name, column in second.items()},
+        }
 
     def tally(self, public: Broadcast, replies: Columns) -> Tally:
         sums = {

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from emulator.protocol import Broadcast, Inputs, Round, Tally
-from emulator.randomizer import Coins, Columns, Floats, Randomizer, Shape
+from emulator.randomizer import MOST_OUTCOMES, Array, Coins, Columns, Floats, Randomizer, Shape
 
 # Numbers of a block of users' vectors: 4 MiB.
 BLOCK_NUMBERS = 1 << 19
@@ -92,6 +92,23 @@ class ComposedRound(Round):
         ]
         total: Floats = np.sum(terms, axis=0)
         return total
+
+    def outcomes(self, public: Broadcast) -> Columns | None:
+        """Every combination of the parts' replies."""
+        listed: dict[str, Array] = {}
+        size = 1
+        for part in self.parts_for(public):
+            own = part.randomizer.every_reply()
+            if own is None:
+                return None
+            many = len(next(iter(own.values())))
+            if size * many > MOST_OUTCOMES:
+                return None
+            listed = {name: np.repeat(column, many, axis=0) for name, column in listed.items()}
+            for name, column in own.items():
+                listed[f"{part.name}.{name}"] = np.concatenate([column] * size)
+            size *= many
+        return listed
 
     def tally(self, public: Broadcast, replies: Columns) -> Tally:
         sums = {

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from emulator.audit.answers import Answers
 from emulator.messages import Users
 from emulator.protocol import Round
-from emulator.randomizer import Columns, Floats
+from emulator.randomizer import Floats, row_bytes
 
 # Rows of likelihoods made at once: temporary arrays stay at a few times 16 MiB whatever a frame holds.
 _MOST_NUMBERS = 2**21
@@ -97,16 +97,6 @@ class Ledger:
             if len(self.offences) == NAMED:
                 return
             self.offences.append(Offence(user=int(user), round=answers.round, record=int(record), what=what))
-
-
-def row_bytes(columns: Columns, rows: int) -> NDArray[np.uint8]:
-    """Each user's reply as its bytes: one row a user, columns in the order of their names."""
-    parts = [
-        np.ascontiguousarray(columns[name]).reshape(rows, -1).view(np.uint8).reshape(rows, -1)
-        for name in sorted(columns)
-        if columns[name].size
-    ]
-    return np.concatenate(parts, axis=1) if parts else np.zeros((rows, 0), np.uint8)
 
 
 def reply_bytes(step: Round) -> int:

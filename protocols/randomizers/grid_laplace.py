@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from emulator.errors import BadInput
-from emulator.randomizer import Coins, Columns, Floats, Integers, Randomizer, Shape
+from emulator.randomizer import MOST_OUTCOMES, Coins, Columns, Floats, Integers, Randomizer, Shape
 from protocols.randomizers.exact import WORD_BYTES, Words, check_epsilon, check_interval, words
 from protocols.randomizers.laplace_table import LaplaceTable, laplace_table
 from protocols.randomizers.scalars import PLACES, clip
@@ -171,6 +171,11 @@ class GridLaplace(Randomizer):
         mixed = (1.0 - up) * self.probabilities(steps, below) + up * self.probabilities(steps, below + 1)
         result: Floats = np.log(mixed)
         return result
+
+    def every_reply(self) -> Columns | None:
+        """The outcomes, where the grid is coarse or epsilon large."""
+        first, last = self.outcomes
+        return {"step": np.arange(first, last + 1, dtype=np.int32)} if last - first < MOST_OUTCOMES else None
 
     def decode(self, reply: Columns) -> Floats:
         """The outcome itself."""

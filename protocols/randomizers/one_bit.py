@@ -87,6 +87,10 @@ class OneBit(Randomizer):
         table: Floats = np.log(np.stack([zeros, ones]).astype(np.float64) * 2.0**-64)
         return table[reply["bit"].astype(np.int64)]
 
+    def every_reply(self) -> Columns:
+        """Both bits."""
+        return {"bit": np.arange(2, dtype=np.uint8)}
+
     @property
     def offset(self) -> float:
         """The middle of the range: decode = offset + unit * (2 bit - 1)."""

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from emulator.errors import BadInput
-from emulator.randomizer import Coins, Columns, Floats, Integers, Shape
+from emulator.randomizer import MOST_OUTCOMES, Coins, Columns, Floats, Integers, Shape
 from protocols.randomizers.exact import check_count, check_epsilon, exponential_lower, guarded
 from protocols.randomizers.frequency import FrequencyOracle, check_categories
 
@@ -92,6 +92,13 @@ class OptimisedUnaryEncoding(FrequencyOracle):
         ones = self.support(reply).sum(axis=1)
         common: Floats = ones * math.log(share) + (self.categories - ones) * math.log1p(-share)
         return common
+
+    def every_reply(self) -> Columns | None:
+        """Every pattern of bits, where categories are few."""
+        if 1 << self.categories > MOST_OUTCOMES:
+            return None
+        patterns = np.arange(1 << self.categories, dtype="<u2")
+        return {"bits": patterns.view(np.uint8).reshape(-1, 2)[:, : -(-self.categories // 8)].copy()}
 
     def support(self, reply: Columns) -> Integers:
         """The bits themselves."""

@@ -6,7 +6,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from emulator.randomizer import Coins, Columns, Floats, Integers, Shape
+from emulator.randomizer import MOST_OUTCOMES, Coins, Columns, Floats, Integers, Shape
 from protocols.randomizers.exact import WHOLE, WORD_BYTES, check_count, check_epsilon, words
 from protocols.randomizers.frequency import MOST_CATEGORIES, FrequencyOracle, check_categories
 from protocols.randomizers.two_level import TwoLevel
@@ -74,6 +74,12 @@ class RandomizedResponse(FrequencyOracle):
         same = (sent == check_categories(inputs, self.categories)).astype(np.int64)
         result: Floats = self.choice.log_table[same, (sent == 0).astype(np.int64)]
         return result
+
+    def every_reply(self) -> Columns | None:
+        """The categories."""
+        if self.categories > MOST_OUTCOMES:
+            return None
+        return {"category": np.arange(self.categories, dtype=np.uint32)}
 
     def support(self, reply: Columns) -> Integers:
         """The category sent."""

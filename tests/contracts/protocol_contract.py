@@ -22,7 +22,7 @@ from emulator.coins import coins, key_from_seed
 from emulator.errors import BadInput
 from emulator.messages import Announce, Replies, Setup
 from emulator.protocol import Broadcast, Estimate, Inputs, Protocol, Tally, check_arrays
-from emulator.randomizer import Columns, Floats
+from emulator.randomizer import MOST_OUTCOMES, Columns, Floats, row_bytes
 from emulator.simulate import conversation, simulate
 from protocols import registry
 from protocols.workloads.kendall import Kendall
@@ -186,6 +186,29 @@ class ProtocolContract:
             assert abs(ratios[:, worst].mean() - 1) <= bound[worst], (
                 f"round {number}, input {worst}, n {len(spoke)}: {ratios[:, worst].mean()} +- {bound[worst]}"
             )
+
+    def log_common(self, public: Broadcast, outcomes: Columns) -> Floats | float:
+        """What the likelihood of each reply leaves out because it is the same for every input."""
+        return 0.0
+
+    def test_listed_replies_are_all_there_are(self) -> None:
+        """Each is possible and there once; under every input their probabilities add up to 1."""
+        for number, broadcast, _, columns in self.rounds_played(60):
+            step = self.made.rounds[number - 1]
+            outcomes = step.outcomes(broadcast)
+            if outcomes is None:
+                continue
+            many = len(next(iter(outcomes.values())))
+            assert many <= MOST_OUTCOMES
+            check_arrays("outcomes", outcomes, step.reply, many)
+            assert step.check(broadcast, outcomes).all()
+            listed = [row.tobytes() for row in row_bytes(outcomes, many)]
+            assert len(set(listed)) == many
+            assert {row.tobytes() for row in row_bytes(columns, len(next(iter(columns.values()))))} <= set(listed)
+            log = step.log_likelihood(broadcast, outcomes) + np.reshape(self.log_common(broadcast, outcomes), (-1, 1))
+            assert np.exp(log).sum(axis=0) == pytest.approx(1.0, abs=1e-12)
+            assert step.epsilon is not None
+            assert float(np.ptp(log, axis=1).max()) <= step.epsilon
 
     def test_replies_depend_on_their_own_row_alone(self) -> None:
         step, opening = self.made.rounds[0], self.made.opening()

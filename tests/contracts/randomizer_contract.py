@@ -15,7 +15,7 @@ from scipy.stats import chi2, t
 
 from emulator.errors import BadInput
 from emulator.protocol import check_arrays
-from emulator.randomizer import Coins, Columns, Floats, Randomizer
+from emulator.randomizer import MOST_OUTCOMES, Coins, Columns, Floats, Randomizer
 from protocols.randomizers.exact import within
 
 ALPHA = 1e-6
@@ -95,6 +95,20 @@ class RandomizerContract(ABC):
             for space in self.outcomes(randomizer):
                 sums = np.exp(self.log_probability(randomizer, space, inputs)).sum(axis=0)
                 np.testing.assert_allclose(sums, 1.0, rtol=0, atol=1e-11)
+
+    def test_every_reply_is_listed_where_they_are_few(self) -> None:
+        for randomizer in self.randomizers():
+            listed = randomizer.every_reply()
+            if any(name == "seed" for name in randomizer.reply):
+                assert listed is None, randomizer
+                continue
+            spaces = list(self.outcomes(randomizer))
+            if len(spaces) > 1 or len(next(iter(spaces[0].values()))) > MOST_OUTCOMES:
+                assert listed is None, randomizer
+            elif listed is not None:
+                for name, column in spaces[0].items():
+                    np.testing.assert_array_equal(listed[name], column)
+                    assert listed[name].dtype == column.dtype
 
     def test_the_enumerated_loss_is_at_most_epsilon(self) -> None:
         for randomizer in self.randomizers():

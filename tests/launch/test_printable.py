@@ -15,7 +15,7 @@ from rich.console import Console
 
 from emulator.codec import encode, pack, unpack
 from emulator.errors import BadInput, LocalProtocolError
-from emulator.messages import MESSAGES, Abort, Message, Replies, Setup
+from emulator.messages import MESSAGES, Abort, Message, Ready, Replies, Setup
 from emulator.transcript import TranscriptReader, TranscriptWriter
 from launch.cli import sentence
 from launch.follow import Follower
@@ -97,6 +97,8 @@ def nasty_message(kind: type[Message]) -> Message:
         "plain": {NASTY: NASTY},
     }
     made = {name: values[sort] for name, sort in sorts(kind).items()}
+    if kind is Ready:
+        made["run"] = "r"
     return kind(**{**made, "chunks": 1} if "chunks" in made else made)
 
 

@@ -7,6 +7,8 @@ import numpy as np
 import pytest
 
 from emulator.coins import coins, key_from_seed
+from emulator.protocol import Broadcast
+from emulator.randomizer import Columns, Floats
 from protocols.frequency import Frequency, FrequencyGrr, FrequencyOue, FrequencySubset
 from protocols.workloads.auc import AreaUnderCurve
 from protocols.workloads.gini import GiniDiversity
@@ -23,8 +25,18 @@ class TestFrequencyGrr(ProtocolContract):
     protocol = "frequency-grr"
 
 
-class TestFrequencyOue(ProtocolContract):
+class OueContract(ProtocolContract):
+    """Its likelihood leaves out the bits of other categories."""
+
     protocol = "frequency-oue"
+
+    def log_common(self, public: Broadcast, outcomes: Columns) -> Floats:
+        protocol: Any = self.made
+        return np.asarray(protocol.oracle.log_common({"bits": outcomes["category.bits"]}))
+
+
+class TestFrequencyOue(OueContract):
+    pass
 
 
 class TestFrequencySubset(ProtocolContract):
@@ -37,8 +49,7 @@ class TestFrequencyGrrOfAKernel(ProtocolContract):
     data = "uniform"
 
 
-class TestFrequencyOueOfAKernel(ProtocolContract):
-    protocol = "frequency-oue"
+class TestFrequencyOueOfAKernel(OueContract):
     workload = KERNEL
     data = "uniform"
     epsilon = 2.0

@@ -1,0 +1,75 @@
+"""Declared domains as plain data, and when one is a coarsening of another: what a wallet remembers of its columns."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from emulator.codec import pack
+from emulator.errors import BadInput
+from emulator.randomizer import Integers
+from emulator.wallet_entries import View
+from protocols.workloads.domain import Categories, Domain, Interval, Pair, as_text
+
+
+def declared(domain: Domain) -> dict[str, Any]:
+    """A domain as plain data; equal for equal domains."""
+    return {"columns": tuple(_column(each) for each in _parts(domain))}
+
+
+def view_of(wallet: Mapping[str, Any], run: Mapping[str, Any]) -> View:
+    """What a run over one domain is to a wallet about another: the same, a coarsening, or something else."""
+    if pack(dict(wallet)) == pack(dict(run)):
+        return View()
+    found = coarsening(wallet, run)
+    return View(domain=dict(run)) if found is None else View(coarsening=found)
+
+
+def coarsening(fine: Mapping[str, Any], coarse: Mapping[str, Any]) -> Integers | None:
+    """For each input of the fine domain the input of the coarse one; None where it does not follow from it.
+
+    It follows where each coarse column is one of the fine columns with the same range and with bins that are whole
+    numbers of fine bins, edges equal to the last bit. Fine columns may be left out.
+    """
+    columns = {each["name"]: each for each in fine.get("columns", ())}
+    if not columns or not coarse.get("columns"):
+        return None
+    sizes = [_size(each) for each in columns.values()]
+    places = dict(zip(columns, np.indices(sizes).reshape(len(sizes), -1), strict=True))
+    index = np.zeros(int(np.prod(sizes)), np.int64)
+    for column in coarse["columns"]:
+        own = _map(columns.get(column["name"]), column)
+        if own is None:
+            return None
+        index = index * _size(column) + own[places[column["name"]]]
+    return index
+
+
+def _parts(domain: Domain) -> tuple[Domain, ...]:
+    return (*_parts(domain.first), *_parts(domain.second)) if isinstance(domain, Pair) else (domain,)
+
+
+def _column(domain: Domain) -> dict[str, Any]:
+    if isinstance(domain, Interval):
+        return {"name": domain.name, "low": domain.low, "high": domain.high, "levels": domain.levels}
+    if isinstance(domain, Categories):
+        return {"name": domain.name, "categories": tuple(str(as_text(value)) for value in domain.values)}
+    raise BadInput(f"a wallet cannot be about {type(domain).__name__}; use ranges and categories")
+
+
+def _size(column: Mapping[str, Any]) -> int:
+    return int(column["levels"]) if "levels" in column else len(column["categories"])
+
+
+def _map(fine: Mapping[str, Any] | None, coarse: Mapping[str, Any]) -> Integers | None:
+    """Fine bin or category -> coarse one."""
+    if fine is None or ("levels" in fine) != ("levels" in coarse):
+        return None
+    if "levels" not in fine:
+        return np.arange(_size(fine)) if dict(fine) == dict(coarse) else None
+    if _size(fine) % _size(coarse):
+        return None
+    ratio = _size(fine) // _size(coarse)
+    edges = [Interval(**each).edges for each in (fine, coarse)]
+    # A value beside an edge that is not quite the same would be counted in the wrong bin.
+    return np.arange(_size(fine)) // ratio if np.array_equal(edges[0][::ratio], edges[1]) else None
