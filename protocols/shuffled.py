@@ -16,6 +16,7 @@ from typing import Any, ClassVar, Self
 from emulator.errors import BadInput
 from emulator.mixing import Mixing
 from emulator.protocol import Claim, Round
+from emulator.sealing import gives_secret
 from protocols.amplification import check_delta, delta_bound, largest_local_epsilon, of_choice
 from protocols.approximation import read_signed
 from protocols.one_round_tuned import LARGEST_WEIGHT, OneRoundTuned
@@ -162,6 +163,8 @@ def _public_key(parameters: Mapping[str, Any]) -> str:
     key = parameters["seal"]
     if not isinstance(key, str) or not re.fullmatch(r"[0-9a-f]{64}", key):
         raise BadInput("protocol parameter seal should be a key of 64 hexadecimal digits")
+    if not gives_secret(bytes.fromhex(key)):
+        raise BadInput("protocol parameter seal is a point of small order: boxes for it would be open to everybody")
     return key
 
 
