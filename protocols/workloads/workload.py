@@ -20,6 +20,8 @@ from emulator.randomizer import Floats, Integers
 # Both limits are fixed numbers, not read off the machine: analyst and users must agree on what is too large.
 LARGEST_SIZE = 2**24
 LARGEST_DENSE_BYTES = 2**31
+# Variances hold fourth powers of factors, which are square roots of these: they must not overflow.
+LARGEST_ENTRY = 1e100
 
 Kind = Literal["kendall", "auc", "threshold", "identity", "margin", "kernel", "lipschitz"]
 
@@ -203,6 +205,8 @@ def finite_matrix(what: str, values: ArrayLike) -> Floats:
     if len(bad):
         row, column = (int(index) for index in bad[0])
         raise BadInput(f"{what} must be finite, got {matrix[row, column]} at row {row + 1}, column {column + 1}")
+    if matrix.size and not np.abs(matrix).max() <= LARGEST_ENTRY:
+        raise BadInput(f"{what} must not exceed {LARGEST_ENTRY:g}, got {np.abs(matrix).max():g}; rescale it")
     matrix.setflags(write=False)
     return matrix
 
