@@ -80,6 +80,11 @@ class MatrixMechanism(Protocol):
             best=count(parameters, "best", 1, CANDIDATES // 2),
         )
 
+    @classmethod
+    def inputs_of(cls, parameters: Mapping[str, Any]) -> int:
+        """k of a Setup's parameters, from the workload's alone."""
+        return read_queries(mapping(parameters, "workload")).size
+
     def parameters(self) -> Mapping[str, Any]:
         shared = {"workload": self.workload.parameters(), "epsilon": self.epsilon, "users": self.users}
         return {**shared, "best": self.best, **approximation_parameters(self.approximation)}

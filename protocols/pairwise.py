@@ -47,6 +47,11 @@ class Pairwise(Protocol):
     def from_parameters(cls, parameters: Mapping[str, Any]) -> Self:
         """The protocol a Setup describes; BadInput for anything that is not exactly such a description."""
 
+    @classmethod
+    def inputs_of(cls, parameters: Mapping[str, Any]) -> int:
+        """k of a Setup's parameters, from the workload's alone: no factor or table is made."""
+        return workload_from(mapping(parameters, "workload")).size
+
     def parameters(self) -> Mapping[str, Any]:
         return {"workload": self.workload.parameters(), "epsilon": self.epsilon, "users": self.users}
 

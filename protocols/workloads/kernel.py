@@ -13,6 +13,7 @@ from emulator.protocol import Inputs
 from emulator.randomizer import Floats
 from protocols.workloads.workload import (
     LARGEST_ENTRY,
+    Kind,
     Structure,
     Workload,
     check_dense,
@@ -49,9 +50,13 @@ class Kernel(Workload):
         return len(self.values)
 
     @property
+    def kind(self) -> Kind:
+        return "kernel"
+
+    @property
     def structure(self) -> Structure:
         shifted = self.values - self.shift
-        return Structure(kind="kernel", levels=(self.size,), matrix=shifted)
+        return Structure(kind=self.kind, levels=(self.size,), matrix=shifted)
 
     @property
     def infinity_norm(self) -> float:

@@ -69,6 +69,11 @@ class Workload(ABC):
         """The description of W - shift * J by which factors are found."""
 
     @property
+    def kind(self) -> Kind:
+        """The kind of `structure`; where that holds a matrix, without making it."""
+        return self.structure.kind
+
+    @property
     def shift(self) -> float:
         """c: since h'Jh = 1, the form of W is that of W - cJ plus c, and W - cJ is the one to factorise."""
         return 0.0

@@ -1,0 +1,27 @@
+"""The limits on what a setup may cost a user's node; `work.py` says how work is counted.
+
+| limit        | numbers   | of what                                                                  | about          |
+|--------------|-----------|--------------------------------------------------------------------------|----------------|
+| `MOST_REPLY` | 2^22      | one user's reply in one round: candidates x dimension, categories, coins | 20 ms          |
+| `MOST_SETUP` | 2^26      | what a node computes once: a dense matrix, all vectors, a diagonal       | 0.5 GiB, 1 s   |
+"""
+
+from emulator.errors import BadInput
+
+MOST_REPLY = 1 << 22
+MOST_SETUP = 1 << 26
+
+
+def check_vectors(inputs: int) -> None:
+    """Vectors of closed forms are about as long as there are inputs: refused before anything that long is made."""
+    if inputs > MOST_REPLY:
+        raise BadInput(f"vectors for {inputs} inputs are longer than the limit of {MOST_REPLY}; use fewer levels")
+
+
+def check_setup(what: str, rows: int, columns: int) -> None:
+    """Refuse a rows x columns computation that every node would have to do."""
+    if rows * columns > MOST_SETUP:
+        raise BadInput(
+            f"{what} takes {rows} x {columns} numbers, more than the limit of {MOST_SETUP} a node computes once; "
+            "use fewer levels"
+        )
