@@ -2,13 +2,15 @@
 
 | limit        | numbers   | of what                                                                  | about          |
 |--------------|-----------|--------------------------------------------------------------------------|----------------|
-| `MOST_REPLY` | 2^22      | one user's reply in one round: candidates x dimension, categories, coins | 20 ms          |
+| `MOST_REPLY` | 2^20      | one user's reply in one round: candidates x dimension, categories, coins | 5 ms           |
 | `MOST_SETUP` | 2^26      | what a node computes once: a dense matrix, all vectors, a diagonal       | 0.5 GiB, 1 s   |
 """
 
+from collections.abc import Sequence
+
 from emulator.errors import BadInput
 
-MOST_REPLY = 1 << 22
+MOST_REPLY = 1 << 20
 MOST_SETUP = 1 << 26
 
 
@@ -25,3 +27,8 @@ def check_setup(what: str, rows: int, columns: int) -> None:
             f"{what} takes {rows} x {columns} numbers, more than the limit of {MOST_SETUP} a node computes once; "
             "use fewer levels"
         )
+
+
+def affordable(sizes: Sequence[int], ambient: int) -> list[int]:
+    """Of increasing numbers of candidates, those that a codebook in this dimension may have; at least the first."""
+    return [size for size in sizes if size == sizes[0] or size // 2 * ambient <= MOST_REPLY]

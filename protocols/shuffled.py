@@ -19,6 +19,7 @@ from emulator.protocol import Claim, Round
 from emulator.sealing import gives_secret
 from protocols.amplification import check_delta, delta_bound, largest_local_epsilon, of_choice
 from protocols.approximation import read_signed
+from protocols.limits import affordable
 from protocols.one_round_tuned import LARGEST_WEIGHT, OneRoundTuned
 from protocols.pairwise import common
 from protocols.parameters import count, number
@@ -170,6 +171,6 @@ def _public_key(parameters: Mapping[str, Any]) -> str:
 
 def _codebook(base: Codebook) -> Codebook:
     """The fewest candidates whose variance is nearly the least, each size with its best t."""
-    tried = [replace(base, candidates=size, best=None) for size in SIZES]
+    tried = [replace(base, candidates=size, best=None) for size in affordable(SIZES, base.ambient)]
     least = min(each.variance for each in tried)
     return next(each for each in tried if each.variance <= WORTH * least)

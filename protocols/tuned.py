@@ -26,7 +26,7 @@ from protocols.encoding import ByCategory, ByVector, Encoding
 from protocols.factorization.model import signed
 from protocols.factorization.shift import best_shift
 from protocols.groups import LARGEST_SALT, check_shares
-from protocols.limits import check_setup
+from protocols.limits import affordable, check_setup
 from protocols.pairwise import Pairwise, common, interval
 from protocols.parameters import count
 from protocols.scalar_round import Scalars
@@ -112,7 +112,7 @@ class Tuned(Pairwise):
         encoding = self.encoding_of(0)
         assert isinstance(encoding, ByVector)
         plain = encoding.randomizer
-        tried = [replace(plain, candidates=size, best=None) for size in SIZES]
+        tried = [replace(plain, candidates=size, best=None) for size in affordable(SIZES, plain.ambient)]
         enough = next(each for each in tried if each.variance <= WORTH * tried[-1].variance)
         return replace(self, candidates=enough.candidates, best=enough.favoured)
 

@@ -13,7 +13,7 @@ from emulator.errors import BadInput, LocalProtocolError, RemoteProtocolError
 from emulator.protocol import Broadcast, Estimate, Protocol, Round, check_arrays
 from protocols import registry
 from protocols.factorization import closed_forms
-from protocols.limits import MOST_REPLY, MOST_SETUP
+from protocols.limits import MOST_REPLY, MOST_SETUP, affordable
 from protocols.work import work
 from protocols.workloads.auc import AreaUnderCurve
 from protocols.workloads.gini import GiniDiversity, GiniMeanDifference
@@ -269,10 +269,16 @@ def test_a_diagonal_of_too_many_vectors_is_refused() -> None:
 def test_candidates_times_dimension_are_bounded() -> None:
     protocol = made("shuffled", "gini")
     assert protocol is not None
-    parameters = {**protocol.parameters(), "workload": GiniMeanDifference(levels=2**16).parameters()}
+    parameters = {**protocol.parameters(), "workload": GiniMeanDifference(levels=2**14).parameters()}
     parameters = {name: value for name, value in parameters.items() if name not in ("rows", "factor", "signs")}
     large = {**parameters, "candidates": 256, "best": 1, "local_epsilon": 2.0}
     with pytest.raises(BadInput, match="more than the limit"):
         registry.build("shuffled", large)
     small = {**large, "candidates": 4}
-    assert registry.build("shuffled", small).inputs == 2**16
+    assert registry.build("shuffled", small).inputs == 2**14
+
+
+def test_a_design_takes_fewer_candidates_where_inputs_are_many() -> None:
+    assert affordable((4, 8, 16, 32, 64), 2**16) == [4, 8, 16, 32]
+    assert affordable((4, 8), 2**24) == [4]
+    assert affordable((4, 8, 16, 32, 64), 4097) == [4, 8, 16, 32, 64]
