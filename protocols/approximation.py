@@ -21,7 +21,7 @@ from protocols.factorization.rank import reduce_rank
 from protocols.factorization.sdp import LARGEST as LARGEST_PROGRAM
 from protocols.factorization.sdp import SolverFailed, zeta
 from protocols.factors import COMPUTED, factorize
-from protocols.limits import check_vectors
+from protocols.limits import check_many
 from protocols.selected import Selected
 from protocols.workloads.workload import LARGEST_ENTRY, Workload
 
@@ -115,7 +115,7 @@ def approximation_parameters(approximation: Approximation) -> dict[str, Floats]:
 def read_approximation(workload: Workload, parameters: Mapping[str, Any]) -> Approximation:
     """The factors a Setup describes. Norms and the error are measured, never believed."""
     if "left" not in parameters and "right" not in parameters and workload.kind not in COMPUTED:
-        check_vectors(workload.size)
+        check_many(workload.size)
         return exact(workload)
     target = shifted(workload)
     left, right = (given_factor(parameters.get(name), name, workload.size) for name in ("left", "right"))
@@ -164,7 +164,7 @@ def read_signed(workload: Workload, parameters: Mapping[str, Any]) -> Approximat
         return _given(workload, parameters)
     if "signs" in parameters:
         raise BadInput("signs without a factor make no sense")
-    check_vectors(workload.size)
+    check_many(workload.size)
     if "rows" not in parameters:
         return exact(workload)
     # First, for it refuses inputs that are too many for a matrix, which choosing rows needs too.

@@ -14,10 +14,10 @@ MOST_REPLY = 1 << 20
 MOST_SETUP = 1 << 26
 
 
-def check_vectors(inputs: int) -> None:
-    """Vectors of closed forms are about as long as there are inputs: refused before anything that long is made."""
+def check_many(inputs: int) -> None:
+    """Vectors and oracles are as long as there are inputs: refused before anything that long is made."""
     if inputs > MOST_REPLY:
-        raise BadInput(f"vectors for {inputs} inputs are longer than the limit of {MOST_REPLY}; use fewer levels")
+        raise BadInput(f"{inputs} inputs are more than the limit of {MOST_REPLY}; use fewer levels")
 
 
 def check_setup(what: str, rows: int, columns: int) -> None:

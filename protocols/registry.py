@@ -27,7 +27,7 @@ from protocols.two_round import TwoRound
 from protocols.two_round_black_box import TwoRoundBlackBox
 from protocols.two_round_tuned import TwoRoundTuned
 from protocols.work import check_work
-from protocols.workloads.workload import Workload
+from protocols.workloads.workload import Workload, check_entries
 
 
 class Registered(Interface):
@@ -97,6 +97,7 @@ def design(
 
     `delta` and `crowd` are for protocols that trust a shuffler; the others promise epsilon without them.
     """
+    check_entries(workload.name, workload.infinity_norm)
     if name == "auto":
         # The planner asks all protocols, so it can only be loaded once they are known.
         from protocols.planner import choose

@@ -210,10 +210,14 @@ def finite_matrix(what: str, values: ArrayLike) -> Floats:
     if len(bad):
         row, column = (int(index) for index in bad[0])
         raise BadInput(f"{what} must be finite, got {matrix[row, column]} at row {row + 1}, column {column + 1}")
-    if matrix.size and not np.abs(matrix).max() <= LARGEST_ENTRY:
-        raise BadInput(f"{what} must not exceed {LARGEST_ENTRY:g}, got {np.abs(matrix).max():g}; rescale it")
     matrix.setflags(write=False)
     return matrix
+
+
+def check_entries(name: str, largest: float) -> None:
+    """Entries that a protocol can estimate with: the largest one's powers must be numbers."""
+    if not largest <= LARGEST_ENTRY:
+        raise BadInput(f"entries of {name} reach {largest:g}, beyond {LARGEST_ENTRY:g}; rescale the statistic")
 
 
 def symmetric_matrix(what: str, values: ArrayLike) -> Floats:

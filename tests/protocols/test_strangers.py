@@ -10,7 +10,7 @@ import pytest
 from emulator.codec import pack
 from emulator.coins import coins, key_from_seed
 from emulator.errors import BadInput, LocalProtocolError, RemoteProtocolError
-from emulator.protocol import Broadcast, Estimate, Protocol, Round, check_arrays
+from emulator.protocol import Broadcast, Claim, Estimate, Protocol, Round, Tally, check_arrays
 from protocols import registry
 from protocols.factorization import closed_forms
 from protocols.limits import MOST_REPLY, MOST_SETUP, affordable
@@ -236,6 +236,8 @@ def test_too_much_work_is_refused_before_it_is_done(
     monkeypatch.setattr(closed_forms, "skew_circulant", heavy)
     monkeypatch.setattr(closed_forms, "symmetric", heavy)
     monkeypatch.setattr(Lipschitz, "matrix", heavy)
+    if workload["levels"] == 2**24:
+        monkeypatch.setattr(Lipschitz, "_values", heavy)
     monkeypatch.setattr(Untied, "matrix", heavy)
     for key in ("workload", "first", "second", "queries"):
         if key == "workload" and key in parameters:
@@ -282,3 +284,82 @@ def test_a_design_takes_fewer_candidates_where_inputs_are_many() -> None:
     assert affordable((4, 8, 16, 32, 64), 2**16) == [4, 8, 16, 32]
     assert affordable((4, 8), 2**24) == [4]
     assert affordable((4, 8, 16, 32, 64), 4097) == [4, 8, 16, 32, 64]
+
+
+class Outside(Protocol):
+    """A protocol from outside that knows nothing of `inputs_of`."""
+
+    name = "from-outside"
+    summary = "Randomized response under another name"
+    inner: Protocol
+
+    @classmethod
+    def design(cls, workload: Workload, *, epsilon: float, users: int) -> "Outside":
+        return cls._around(registry.design("frequency-grr", workload, epsilon=epsilon, users=users))
+
+    @classmethod
+    def from_parameters(cls, parameters: Mapping[str, Any]) -> "Outside":
+        return cls._around(registry.build("frequency-grr", parameters))
+
+    @classmethod
+    def _around(cls, inner: Protocol) -> "Outside":
+        made = cls()
+        made.inner = inner
+        return made
+
+    @property
+    def claim(self) -> Claim:
+        return self.inner.claim
+
+    @property
+    def rounds(self) -> tuple[Round, ...]:
+        return self.inner.rounds
+
+    @property
+    def inputs(self) -> int:
+        return self.inner.inputs
+
+    def parameters(self) -> Mapping[str, Any]:
+        return self.inner.parameters()
+
+    def opening(self) -> Broadcast:
+        return self.inner.opening()
+
+    def conclude(self, heard: tuple[tuple[Broadcast, Tally], ...]) -> Broadcast | Estimate:
+        return self.inner.conclude(heard)
+
+
+def test_a_protocol_from_outside_is_built_to_read_its_inputs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(registry._PROTOCOLS, Outside.name, Outside)
+    parameters = Outside.design(KERNEL, epsilon=1.0, users=USERS).parameters()
+    assert registry.inputs_of(Outside.name, parameters) == 3
+    with pytest.raises(BadInput):
+        registry.inputs_of(Outside.name, {})
+
+
+def test_a_protocol_that_lies_about_its_inputs_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Lying(Outside):
+        name = "lying"
+
+        @classmethod
+        def inputs_of(cls, parameters: Mapping[str, Any]) -> int:
+            return 2
+
+    monkeypatch.setitem(registry._PROTOCOLS, Lying.name, Lying)
+    parameters = Lying.design(KERNEL, epsilon=1.0, users=USERS).parameters()
+    with pytest.raises(BadInput, match="says otherwise"):
+        registry.build(Lying.name, parameters)
+
+
+@pytest.mark.parametrize("name", [name for name, problem in PROBLEMS if problem == "kernel"])
+def test_entries_whose_powers_overflow_are_refused(name: str) -> None:
+    large = Kernel(1e101 * np.eye(3))
+    with pytest.raises(BadInput, match="rescale"):
+        registry.design(name, large, epsilon=1.0, users=USERS)
+    protocol = made(name, "kernel")
+    assert protocol is not None
+    if "workload" in protocol.parameters():
+        with pytest.raises(BadInput, match="rescale"):
+            registry.build(name, {**protocol.parameters(), "workload": large.parameters()})
+    with pytest.raises(BadInput, match="shift"):
+        Kernel(np.eye(3), shift=1e101)
