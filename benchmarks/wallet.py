@@ -16,7 +16,7 @@ import click
 import numpy as np
 
 from benchmarks.page import table, write_block
-from emulator.coins import coins, key_from_seed
+from emulator.coins import addressed, key_from_seed
 from emulator.protocol import Protocol
 from emulator.wallet import Wallet
 from emulator.wallet_entries import Terms, View
@@ -41,7 +41,7 @@ def answered(protocol: Protocol, cap: float, users: int, most: int) -> list[floa
         asked = wallet.grant(f"run-{number}", 1, protocol.opening(), asked)
         if not asked.any():
             break
-        flips = coins(key_from_seed(number), 1, 0, users, step.coins)[asked]
+        flips = addressed(key_from_seed(number), 1, 0, users, step.coins)[asked]
         said = step.respond(protocol.opening(), inputs[asked], flips)
         wallet.said(f"run-{number}", 1, np.flatnonzero(asked), said)
         count += asked

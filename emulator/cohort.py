@@ -20,6 +20,7 @@ from functools import partial
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from emulator.codec import decode, encode, said_by
 from emulator.coins import addressed, coins
@@ -50,8 +51,11 @@ from emulator.randomizer import Coins, Columns
 from emulator.records import leaf_of
 from emulator.roles import Builder
 from emulator.signing import Signer
+from emulator.wallet import Wallet
+from emulator.wallet_entries import View
 
 CHUNK = 4096
+Measure = Callable[[str, Mapping[str, Any]], int]
 
 
 class Cohort(Enum):
@@ -165,8 +169,15 @@ class CohortRole:
         build: Builder,
         memory: Memory | None = None,
         signer: Signer | None = None,
+        wallet: Wallet | None = None,
+        view: Callable[[Setup], View] | None = None,
+        measure: Measure | None = None,
         chunk: int = CHUNK,
     ) -> None:
+        """`wallet`: what these users may give away over many runs; `view` says what a run's inputs are to it.
+
+        `measure` gives the number of inputs of a protocol before it is built, which may be a lot of work.
+        """
         self.node = node
         self.first = first
         self.inputs = inputs
@@ -178,6 +189,9 @@ class CohortRole:
         self.signer = signer
         self._key = key
         self._build = build
+        self._wallet = wallet
+        self._view = view
+        self._measure = measure
         self._chunk = chunk
         self._terms = b""
         self._pledged = b""
@@ -266,6 +280,8 @@ class CohortRole:
         if setup.run in self.memory.finished:
             raise self._refuse(f"the run {setup.run} is over, and nothing of it is answered again")
         self._check(self.consent.check_setup, setup)
+        if self._measure is not None:
+            self._check(self.consent.check_size, setup, self._measure(setup.protocol, setup.parameters))
         protocol = self._build(setup.protocol, setup.parameters)
         if setup.version != protocol.version:
             raise self._refuse(f"{setup.protocol} of version {setup.version}; this node speaks {protocol.version}")
@@ -273,9 +289,17 @@ class CohortRole:
         behind = protocol.claim.trusts == "shuffler" and self.consent.trusts == "shuffler"
         if behind and self.consent.shuffler and self._pledged != digest:
             raise self._refuse("the shuffler these users trust has not said that it serves this run")
+        self._open_account(setup, protocol)
         self.protocol, self._terms = protocol, terms_of(setup)
         fresh = Seated(run=setup.run, digest=digest, nonce=setup.nonce)
         return iter(()) if seated is not None else self._write(fresh)
+
+    def _open_account(self, setup: Setup, protocol: Protocol) -> None:
+        """Let the wallet decide who can take part at all; from public things alone."""
+        if self._wallet is not None:
+            view = None if self._view is None else self._view(setup)
+            if not self._wallet.accept(setup.run, protocol, trusts=self.consent.trusts, view=view).any():
+                raise self._refuse("none of its users can afford this run")
 
     def _check(self, check: Callable[..., None], *given: Any) -> None:
         try:
@@ -346,6 +370,7 @@ class CohortRole:
 
     def _replies(self, announce: Announce, question: bytes, wanted: "range | list[int]") -> Iterator[Message]:
         step = self._seated().rounds[announce.round - 1]
+        may = self._grant(announce, step)
         for chunk in wanted:
             start, stop = chunk * self._chunk, min((chunk + 1) * self._chunk, len(self.inputs))
             users, columns = draw_replies(
@@ -354,7 +379,10 @@ class CohortRole:
                 self.inputs[start:stop],
                 self.first + start,
                 partial(coins, self._key, question),
+                None if may is None else may[start:stop],
             )
+            if self._wallet is not None:
+                self._wallet.said(announce.run, announce.round, users - self.first, columns)
             yield Replies(
                 run=announce.run,
                 round=announce.round,
@@ -365,6 +393,13 @@ class CohortRole:
                 columns=columns,
                 question=question,
             )
+
+    def _grant(self, announce: Announce, step: Round) -> NDArray[np.bool_] | None:
+        """Whom the wallet lets answer this question; None where there is no wallet."""
+        if self._wallet is None:
+            return None
+        users = np.arange(self.first, self.first + len(self.inputs), dtype=np.int64)
+        return self._wallet.grant(announce.run, announce.round, announce.broadcast, step.speaks(users))
 
     def _believe(self, receipt: Receipt) -> Iterator[Said]:
         """The board shows our frames of a closed round on record, or that it declared them missing."""
@@ -464,10 +499,12 @@ Flip = Callable[[int, int, int], Coins]
 """The coins of users first, first + 1, ...: first user, number of users, bytes for each."""
 
 
-def draw_replies(step: Round, public: Broadcast, inputs: Inputs, first: int, flip: Flip) -> tuple[Users, Columns]:
-    """Who of the users first, first + 1, ... answers in this round, and what they say."""
+def draw_replies(
+    step: Round, public: Broadcast, inputs: Inputs, first: int, flip: Flip, may: NDArray[np.bool_] | None = None
+) -> tuple[Users, Columns]:
+    """Who of the users first, first + 1, ... answers in this round, and what they say; `may`: who is let."""
     users = np.arange(first, first + len(inputs), dtype=np.int64)
-    speaking = step.speaks(users)
+    speaking = step.speaks(users) if may is None else step.speaks(users) & may
     flips = flip(first, len(inputs), step.coins)
     return users[speaking], step.respond(public, inputs[speaking], flips[speaking])
 

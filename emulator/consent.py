@@ -29,10 +29,13 @@ class Column:
     categories: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        if self.levels < 1 or (self.categories and len(self.categories) != self.levels):
-            raise BadInput(f"the column {self.name!r} has {self.levels} levels; give as many as it has categories")
-        if not self.categories and not (self.low is not None and self.high is not None and self.low < self.high):
-            raise BadInput(f"the column {self.name!r} has neither a range low < high nor categories; give one of them")
+        if self.levels < 2 or (self.categories and len(self.categories) != self.levels):
+            raise BadInput(f"{self.levels} levels of {self.name} cannot be; give at least 2, and one for each category")
+        if len(set(self.categories)) != len(self.categories):
+            raise BadInput(f"a category of {self.name} is declared twice")
+        ends = (math.nan if self.low is None else self.low, math.nan if self.high is None else self.high)
+        if not self.categories and not (math.isfinite(ends[1] - ends[0]) and ends[0] < ends[1]):
+            raise BadInput(f"the column {self.name} has neither a finite range low < high nor categories; give one")
 
     def record(self) -> dict[str, Any]:
         """As plain data, which is how setups and states carry it."""
@@ -46,6 +49,8 @@ class Column:
 
 def domain_of(inputs: int, columns: Sequence[Column] = ()) -> dict[str, Any]:
     """What inputs 0 .. k - 1 mean, as plain data: their number and, where they come from columns, the columns."""
+    if len({column.name for column in columns}) != len(columns):
+        raise BadInput(f"a column is declared twice: {', '.join(column.name for column in columns)}")
     if columns and math.prod(column.levels for column in columns) != inputs:
         shape = " x ".join(str(column.levels) for column in columns)
         raise BadInput(f"columns of {shape} levels are not a domain of {inputs} inputs")
@@ -117,10 +122,14 @@ class Consent:
         if len(setup.nonce) != NONCE_BYTES:
             raise RemoteProtocolError("the setup has no nonce")
 
-    def check_claim(self, setup: Setup, claim: Claim, inputs: int) -> None:
-        """Refuse a protocol for another domain, one that does not claim what it is, and one that costs too much."""
+    def check_size(self, setup: Setup, inputs: int) -> None:
+        """Refuse a protocol about another number of inputs."""
         if inputs != self.inputs:
             raise RemoteProtocolError(f"{setup.protocol} is about {inputs} inputs, these users agreed to {self.inputs}")
+
+    def check_claim(self, setup: Setup, claim: Claim, inputs: int) -> None:
+        """Refuse a protocol for another domain, one that does not claim what it is, and one that costs too much."""
+        self.check_size(setup, inputs)
         declared = (setup.epsilon, setup.delta, setup.rounds)
         if declared != (claim.epsilon, claim.delta, claim.rounds):
             raise RemoteProtocolError(

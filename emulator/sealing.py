@@ -37,6 +37,19 @@ def public_of(secret: bytes) -> bytes:
     return X25519PrivateKey.from_private_bytes(secret).public_key().public_bytes_raw()
 
 
+def gives_secret(public: bytes) -> bool:
+    """Whether an exchange with this public key gives a secret: a point of small order gives 0 whoever exchanges.
+
+    Secrets are multiples of 8, so a small order gives 0 for all of them; and none is a multiple of a large order,
+    so one exchange tells (RFC 7748, section 6.1).
+    """
+    try:
+        X25519PrivateKey.from_private_bytes(bytes(KEY_BYTES)).exchange(X25519PublicKey.from_public_bytes(public))
+    except ValueError:
+        return False
+    return True
+
+
 def seal(public: bytes, messages: Bytes, coins: Coins) -> Bytes:
     """A box for each row of `messages`, with the row of 32 bytes of coins as its ephemeral secret."""
     analyst = X25519PublicKey.from_public_bytes(public)

@@ -20,9 +20,16 @@ from emulator.protocol import Inputs, Protocol
 from emulator.security import RELAY_PREFIX
 from launch.keyring import Keyring, parties
 from launch.limits import check_room
+from nodes.wallet import StoredWallet
 
 SECONDS_TO_JOIN = 0.2
 LOOPBACK = "127.0.0.1"
+
+
+def shares(users: int, processes: int) -> Iterator[tuple[int, int]]:
+    """First user and number of users of each process: parts as equal as can be."""
+    for part in np.array_split(np.arange(users), processes):
+        yield int(part[0]), len(part)
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -48,6 +55,7 @@ class Layout:
     domain: Mapping[str, Any] | None = None
     repeatable: bool = False
     signed: bool = True
+    wallet: Path | None = None
 
     def __post_init__(self) -> None:
         if self.processes < 1:
@@ -74,6 +82,13 @@ class Layout:
             raise BadInput("relays, a shuffler and --conditions need user nodes on this machine; leave out --on")
         if self.keys is not None and self.secure:
             raise BadInput("--keys and --secure contradict each other: keys from a folder, or fresh ones")
+        if self.wallet is not None and self.elsewhere:
+            raise BadInput("--wallet needs user nodes on this machine; leave out --on")
+        for name, _, users in self.cohorts() if self.wallet is not None else ():
+            folder = self.wallet_of(name)
+            if folder is None or not folder.is_dir() or StoredWallet.terms_of(folder).users != users:
+                what = f"{folder} is not a wallet of the {users} users of {name}"
+                raise BadInput(f"{what}; make it with `parley wallet create --processes {self.processes}`")
         if self.keys is not None:
             Keyring(folder=self.keys).check(parties(self.nodes, shuffler=self.shuffled, relays=self.relay_names))
 
@@ -130,8 +145,14 @@ class Layout:
 
     def cohorts(self) -> Iterator[tuple[str, int, int]]:
         """Name, first user and number of users of each user node: parts as equal as can be."""
-        for number, part in enumerate(np.array_split(np.arange(self.users), self.processes)):
-            yield f"node-{number}", int(part[0]), len(part)
+        for number, (first, users) in enumerate(shares(self.users, self.processes)):
+            yield f"node-{number}", first, users
+
+    def wallet_of(self, node: str) -> Path | None:
+        """The wallet of a user node: the folder itself where there is one node, else the node's own part of it."""
+        if self.wallet is None or self.processes == 1:
+            return self.wallet
+        return self.wallet / node
 
 
 def check_ports(port: int, host: str = LOOPBACK) -> None:

@@ -93,6 +93,7 @@ class Orders:
             arguments = {
                 "--state": self._folder.node_state(name),
                 "--witness": self._folder.witness,
+                **({} if (wallet := self._layout.wallet_of(name)) is None else {"--wallet": wallet}),
                 "--patience": max(SILENCE_SECONDS, CROWD_SECONDS * self._layout.processes),
                 **self._link(),
                 **front,

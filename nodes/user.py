@@ -5,7 +5,8 @@ import math
 import os
 import time
 from collections.abc import Callable
-from functools import lru_cache
+from contextlib import closing, nullcontext
+from functools import lru_cache, partial
 from pathlib import Path
 
 import click
@@ -22,7 +23,9 @@ from emulator.witness import Witness
 from nodes.common import GOOD, LONGEST_SILENCE, UNFINISHED, BoardLink, link_options, run_to_exit
 from nodes.memory import give_back
 from nodes.state import Identity, State, save_evidence
-from protocols.registry import build
+from nodes.wallet import StoredWallet
+from protocols.registry import build, inputs_of
+from protocols.workloads.declared import view_of
 
 SILENCE_SECONDS = 0.5
 LONGEST_PATIENCE = 8.0
@@ -173,11 +176,17 @@ def pace_of(patience: float) -> float:
 
 
 async def serve_user(
-    state: State, inputs: Inputs, connect: Callable[[str], NodePort], patience: float = SILENCE_SECONDS
+    state: State,
+    inputs: Inputs,
+    connect: Callable[[str], NodePort],
+    patience: float = SILENCE_SECONDS,
+    wallet: StoredWallet | None = None,
 ) -> int:
     """Connect and take part to the end. `connect` is told the node's name."""
     identity = state.identity
     check_inputs(inputs, identity)
+    if identity.consent.is_pattern and wallet is None:
+        raise BadInput(f"users who agree to all runs {identity.consent.run!r} need a wallet; give --wallet FOLDER")
     if not identity.consent.is_pattern and state.memory.finished:
         log.info("the run %s of this state is over; nothing is said", identity.consent.run)
         return GOOD
@@ -190,6 +199,9 @@ async def serve_user(
         build=build,
         memory=state.memory,
         signer=identity.signer,
+        wallet=wallet,
+        view=None if wallet is None else lambda setup: view_of(wallet.terms.domain, setup.domain),
+        measure=inputs_of,
     )
     port = connect(identity.node)
     try:
@@ -231,6 +243,7 @@ def read_inputs(path: Path) -> Inputs:
 )
 @click.option("--inputs", type=click.Path(path_type=Path), help="This node's own inputs (.npy of whole numbers).")
 @click.option("--witness", type=click.Path(path_type=Path), help="In an emulation: the file with everybody's inputs.")
+@click.option("--wallet", type=click.Path(path_type=Path), help="Wallet of these users (`parley wallet create`).")
 @click.option(
     "--patience",
     type=click.FloatRange(min=0.05),
@@ -238,7 +251,9 @@ def read_inputs(path: Path) -> Inputs:
     show_default=True,
     help="Seconds of silence after which it says again that it is there; more in a crowd.",
 )
-def main(link: BoardLink, state: Path, inputs: Path | None, witness: Path | None, patience: float) -> None:
+def main(
+    link: BoardLink, state: Path, inputs: Path | None, witness: Path | None, wallet: Path | None, patience: float
+) -> None:
     """Run a user node: defend its users, answer each round once.
 
     Who it is, what its users agreed to and what it has answered before is in its state. Make one with `parley node
@@ -253,7 +268,9 @@ def main(link: BoardLink, state: Path, inputs: Path | None, witness: Path | None
         # An emulation ends with its machine; a person's node must remember even if the power fails.
         with State(state, durable=witness is None) as opened:
             mine = _inputs_of(opened.identity, inputs, witness)
-            return await serve_user(opened, mine, lambda node: _connect(link, opened.identity, patience), patience)
+            with nullcontext() if wallet is None else closing(_purse(wallet, opened.identity, witness)) as purse:
+                port = partial(_connect, link, opened.identity, patience)
+                return await serve_user(opened, mine, lambda node: port(), patience, purse)
 
     run_to_exit(work(), blocking=link.calm)
 
@@ -265,6 +282,10 @@ def _inputs_of(identity: Identity, inputs: Path | None, witness: Path | None) ->
     mine = read_witness(witness).inputs[identity.first : identity.first + identity.users].copy()
     read_witness.cache_clear()
     return mine
+
+
+def _purse(folder: Path, identity: Identity, witness: Path | None) -> StoredWallet:
+    return StoredWallet.open(folder, users=identity.users, durable=witness is None)
 
 
 def _connect(link: BoardLink, identity: Identity, patience: float) -> NodePort:

@@ -73,6 +73,11 @@ class StoredWallet(Wallet):
         wallet._take_all(folder, entries[1:])
         return wallet
 
+    @staticmethod
+    def terms_of(folder: Path) -> Terms:
+        """What a wallet was made for."""
+        return _read_terms(folder, Log.look(folder, WHAT, MAGIC, Disk())[0])
+
     def close(self) -> None:
         """Let others open it."""
         if self._log is not None:

@@ -42,6 +42,9 @@ BLOCKS = 24
 ROUNDING = 1e-6
 STEPS = 40
 LARGEST_LOCAL = 16.0
+# The work grows with n and every user does it, so more replies than this count for no more. That is safe: the mean of n
+# exchangeable X is a reverse martingale and (.)_+ is convex, so delta never rises with n.
+MOST_COUNTED = 10**7
 LARGEST_DELTA = 1e-2
 
 
@@ -120,6 +123,7 @@ def delta_bound(blanket: Blanket, users: int, epsilon: float) -> float:
     """A delta for which `users` shuffled replies are (epsilon, delta)-DP; never smaller than the lemma's."""
     if users < 1 or not epsilon >= 0:
         raise BadInput(f"nothing can be said about {users} users and epsilon {epsilon}")
+    users = min(users, MOST_COUNTED)
     growth = math.exp(epsilon)
     up, down = blanket.weight * (blanket.ratio - growth), blanket.weight * (blanket.ratio * growth - 1)
     if up <= 0:

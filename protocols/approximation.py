@@ -21,8 +21,9 @@ from protocols.factorization.rank import reduce_rank
 from protocols.factorization.sdp import LARGEST as LARGEST_PROGRAM
 from protocols.factorization.sdp import SolverFailed, zeta
 from protocols.factors import COMPUTED, factorize
+from protocols.limits import check_many
 from protocols.selected import Selected
-from protocols.workloads.workload import Workload
+from protocols.workloads.workload import LARGEST_ENTRY, Workload
 
 # Approximations travel as dense factors and are compared with a dense W.
 LARGEST_DENSE = 4096
@@ -85,7 +86,7 @@ def reductions(workload: Workload, base: Approximation, alphas: Sequence[float])
 
 def exact(workload: Workload) -> Approximation:
     """W's own factors."""
-    computed = workload.structure.kind in COMPUTED
+    computed = workload.kind in COMPUTED
     return Approximation(factors=factorize(workload), target=shifted(workload) if computed else None)
 
 
@@ -113,7 +114,8 @@ def approximation_parameters(approximation: Approximation) -> dict[str, Floats]:
 
 def read_approximation(workload: Workload, parameters: Mapping[str, Any]) -> Approximation:
     """The factors a Setup describes. Norms and the error are measured, never believed."""
-    if "left" not in parameters and "right" not in parameters and workload.structure.kind not in COMPUTED:
+    if "left" not in parameters and "right" not in parameters and workload.kind not in COMPUTED:
+        check_many(workload.size)
         return exact(workload)
     target = shifted(workload)
     left, right = (given_factor(parameters.get(name), name, workload.size) for name in ("left", "right"))
@@ -132,8 +134,8 @@ def given_factor(factor: Any, name: str, size: int) -> Floats:
         raise BadInput(f"the {name} factor is not a matrix of float64")
     if factor.shape[1] != size or not 1 <= factor.shape[0] <= 4 * size:
         raise BadInput(f"the {name} factor has shape {factor.shape} for {size} inputs")
-    if not np.isfinite(factor).all() or not np.abs(factor).max() > 0:
-        raise BadInput(f"the {name} factor holds a value that is not finite, or nothing but zeros")
+    if not 0 < np.abs(factor).max() <= LARGEST_ENTRY:
+        raise BadInput(f"the {name} factor holds a value beyond {LARGEST_ENTRY:g}, or nothing but zeros")
     return factor
 
 
@@ -158,29 +160,33 @@ def signed_parameters(approximation: Approximation) -> dict[str, NDArray[Any]]:
 
 def read_signed(workload: Workload, parameters: Mapping[str, Any]) -> Approximation:
     """The A and D a Setup describes. Norms and the error are measured, never believed."""
-    if workload.structure.kind in COMPUTED or "factor" in parameters:
+    if workload.kind in COMPUTED or "factor" in parameters:
         return _given(workload, parameters)
     if "signs" in parameters:
         raise BadInput("signs without a factor make no sense")
-    base = exact(workload)
+    check_many(workload.size)
     if "rows" not in parameters:
-        return base
+        return exact(workload)
+    # First, for it refuses inputs that are too many for a matrix, which choosing rows needs too.
+    target = shifted(workload)
+    base = exact(workload)
     whole = signed(base.factors)
     kept = _given_rows(parameters["rows"], whole.rows)
     factors = symmetric(Selected(whole.factor, kept), whole.signs[kept], 0.0)
-    return Approximation(factors=factors, target=shifted(workload))
+    return Approximation(factors=factors, target=target)
 
 
 def _given(workload: Workload, parameters: Mapping[str, Any]) -> Approximation:
     if "rows" in parameters:
         raise BadInput("a factor given entry by entry has no rows to choose from")
+    target = shifted(workload)
     factor = given_factor(parameters.get("factor"), "single", workload.size)
     signs = parameters.get("signs")
     if not isinstance(signs, np.ndarray) or signs.dtype != np.float64 or signs.shape != (len(factor),):
         raise BadInput(f"the signs of the factor should be {len(factor)} float64")
     if not np.all(np.abs(signs) == 1):
         raise BadInput("the signs of the factor should be +1 or -1")
-    return Approximation(factors=symmetric(Dense(factor), signs, 0.0), target=shifted(workload))
+    return Approximation(factors=symmetric(Dense(factor), signs, 0.0), target=target)
 
 
 def _given_rows(rows: Any, most: int) -> Integers:

@@ -41,14 +41,14 @@ def factorize(workload: Workload, tolerance: float = 1e-3) -> Factorization:
 
 def factor_parameters(workload: Workload, factors: Factorization) -> dict[str, Floats]:
     """What Setup must carry of the factors: nothing where everybody can derive them."""
-    if workload.structure.kind not in COMPUTED:
+    if workload.kind not in COMPUTED:
         return {}
     return {"left": factors.left.dense(), "right": factors.right.dense()}
 
 
 def factors_from(workload: Workload, parameters: Mapping[str, Any]) -> Factorization:
     """The factors a Setup describes. Norms are measured, never believed."""
-    if workload.structure.kind not in COMPUTED:
+    if workload.kind not in COMPUTED:
         return factorize(workload)
     return balanced(_given(workload, parameters, "left"), _given(workload, parameters, "right"), 0.0)
 

@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 
+from emulator.errors import BadInput
 from emulator.randomizer import Floats, Integers
 from protocols.approximation import shifted
 from protocols.factorization.model import SignedFactorization
@@ -12,6 +13,8 @@ from protocols.workloads.workload import Workload
 Query = tuple[str, Floats]
 # Sums stay in their room but for noise of more than so many deviations, which has a probability below 2^-128.
 REACH = 14.0
+# Numbers stay far below 2^63, so that they and their differences are what they are as int64, and exact as float64.
+LARGEST_NUMBER = 2.0**52
 
 
 def side_query(workload: Workload) -> Query | None:
@@ -26,6 +29,9 @@ def grid(factors: SignedFactorization, query: Query | None, weight: float, fract
         values = query[1]
         label = 2 * (values - values.min()) / np.ptp(values) - 1
         columns = np.concatenate([columns, weight * label[:, None]], axis=1)
+    largest = float(np.abs(columns).max())
+    if not largest < math.ldexp(LARGEST_NUMBER, -fraction):
+        raise BadInput(f"a vector with an entry of {largest:g} is too long for fixed point; rescale the statistic")
     return np.rint(columns * 2.0**fraction).astype(np.int64)
 
 

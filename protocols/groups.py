@@ -45,5 +45,5 @@ def check_shares(shares: tuple[float, ...], groups: int) -> tuple[float, ...]:
     """Positive shares of one whole."""
     usable = len(shares) == groups and all(1e-6 <= share <= 1 for share in shares)
     if not usable or abs(sum(map(Fraction, shares), start=Fraction(-1))) > ROUNDING:
-        raise BadInput(f"shares are {shares}; give {groups} positive numbers that add up to 1")
+        raise BadInput(f"shares are {shares!s:.80}; give {groups} positive numbers that add up to 1")
     return shares

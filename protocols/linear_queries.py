@@ -27,6 +27,7 @@ from protocols.approximation import (
     read_approximation,
 )
 from protocols.factorization.fixed_point import fixed_point
+from protocols.limits import check_many
 from protocols.noise import VectorNoise, noise_of
 from protocols.non_interactive import OnlyRound, estimate
 from protocols.parameters import LARGEST_EPSILON, MOST_USERS, check_epsilon, check_users, count, mapping, number, only
@@ -34,7 +35,7 @@ from protocols.randomizers.codebook import Codebook
 from protocols.steps import Part
 from protocols.workloads.linear import LinearQueries, queries_from
 from protocols.workloads.statistics import workload_from
-from protocols.workloads.workload import Workload
+from protocols.workloads.workload import Workload, check_entries
 
 CANDIDATES = 16
 Queries = Workload | LinearQueries
@@ -72,6 +73,8 @@ class MatrixMechanism(Protocol):
     def from_parameters(cls, parameters: Mapping[str, Any]) -> Self:
         only(parameters, "workload", "epsilon", "users", "best", optional=("left", "right"))
         workload = read_queries(mapping(parameters, "workload"))
+        check_many(workload.size)
+        check_entries(workload.name, workload.infinity_norm)
         return cls(
             workload=workload,
             epsilon=number(parameters, "epsilon", 0.0, LARGEST_EPSILON),
@@ -79,6 +82,11 @@ class MatrixMechanism(Protocol):
             approximation=_given(workload, parameters),
             best=count(parameters, "best", 1, CANDIDATES // 2),
         )
+
+    @classmethod
+    def inputs_of(cls, parameters: Mapping[str, Any]) -> int:
+        """k of a Setup's parameters, from the workload's alone."""
+        return read_queries(mapping(parameters, "workload")).size
 
     def parameters(self) -> Mapping[str, Any]:
         shared = {"workload": self.workload.parameters(), "epsilon": self.epsilon, "users": self.users}

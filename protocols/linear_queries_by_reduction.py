@@ -80,11 +80,14 @@ class Reduction(Protocol):
     @classmethod
     def from_parameters(cls, parameters: Mapping[str, Any]) -> Self:
         only(parameters, "users", "oracle", *SIDES)
-        if parameters["oracle"] not in ORACLES:
-            raise BadInput(f"the oracle {parameters['oracle']!r:.80} is none of {', '.join(ORACLES)}")
-        oracle = ORACLES[parameters["oracle"]]
+        oracle = _oracle(parameters)
         first, second = (oracle.from_parameters(mapping(parameters, side)) for side in SIDES)
         return cls(users=count(parameters, "users", 2, MOST_USERS), first=first, second=second)
+
+    @classmethod
+    def inputs_of(cls, parameters: Mapping[str, Any]) -> int:
+        """k of a Setup's parameters: that of the first oracle's."""
+        return _oracle(parameters).inputs_of(mapping(parameters, SIDES[0]))
 
     def parameters(self) -> Mapping[str, Any]:
         sides = {"first": self.first.parameters(), "second": self.second.parameters()}
@@ -250,6 +253,14 @@ def key_of(tally: Tally) -> bytes:
 def _own(side: str, replies: Columns) -> Columns:
     prefix = f"{side}."
     return {name.removeprefix(prefix): column for name, column in replies.items() if name.startswith(prefix)}
+
+
+def _oracle(parameters: Mapping[str, Any]) -> type[NonInteractive]:
+    """The class of both oracles that a Setup names."""
+    name = parameters["oracle"]
+    if type(name) is not str or name not in ORACLES:
+        raise BadInput(f"the oracle {name!r:.80} is none of {', '.join(ORACLES)}")
+    return ORACLES[name]
 
 
 def _plain(workload: Workload) -> Workload:

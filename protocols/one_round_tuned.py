@@ -22,6 +22,7 @@ from protocols.factorization.operator import Factor
 from protocols.factorization.shift import best_shift
 from protocols.factors import infinity_norm
 from protocols.labelled import Labelled
+from protocols.limits import affordable
 from protocols.noise import FormNoise, VectorNoise, noise_of
 from protocols.non_interactive import NonInteractive, OnlyRound, with_diagonal
 from protocols.pairwise import common
@@ -230,7 +231,7 @@ def _with_codebook(draft: Draft) -> Draft:
         Codebook(
             dimension=draft.encoded.rows, radius=draft.encoded.radius, epsilon=draft.epsilon, candidates=candidates
         )
-        for candidates in SIZES
+        for candidates in affordable(SIZES, draft.encoded.rows + 1)
     ]
     enough = next(each for each in tried if each.variance <= WORTH * tried[-1].variance)
     return replace(draft, candidates=enough.candidates, best=enough.favoured)

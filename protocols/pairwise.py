@@ -11,10 +11,11 @@ import numpy as np
 
 from emulator.protocol import Broadcast, Claim, Estimate, Interaction, Protocol, Tally
 from emulator.randomizer import Floats
+from protocols.limits import check_many
 from protocols.parameters import LARGEST_EPSILON, MOST_USERS, check_epsilon, check_users, count, mapping, number, only
 from protocols.side import SideQueries
 from protocols.workloads.statistics import workload_from
-from protocols.workloads.workload import Workload
+from protocols.workloads.workload import Workload, check_entries
 
 QUANTILE_95 = 1.959963984540054
 # The AUC assumes that neither label is rare; predictions that know nothing else take this share of positives.
@@ -46,6 +47,11 @@ class Pairwise(Protocol):
     @abstractmethod
     def from_parameters(cls, parameters: Mapping[str, Any]) -> Self:
         """The protocol a Setup describes; BadInput for anything that is not exactly such a description."""
+
+    @classmethod
+    def inputs_of(cls, parameters: Mapping[str, Any]) -> int:
+        """k of a Setup's parameters, from the workload's alone: no factor or table is made."""
+        return workload_from(mapping(parameters, "workload")).size
 
     def parameters(self) -> Mapping[str, Any]:
         return {"workload": self.workload.parameters(), "epsilon": self.epsilon, "users": self.users}
@@ -129,8 +135,11 @@ def interval(value: float, rmse: float, details: Mapping[str, Any]) -> Estimate:
 def common(parameters: Mapping[str, Any], *names: str, optional: tuple[str, ...] = ()) -> dict[str, Any]:
     """The fields every pairwise protocol has, from a Setup that holds these and `names` and nothing else."""
     only(parameters, *COMMON, *names, optional=optional)
+    workload = workload_from(mapping(parameters, "workload"))
+    check_many(workload.size)
+    check_entries(workload.name, workload.infinity_norm)
     return {
-        "workload": workload_from(mapping(parameters, "workload")),
+        "workload": workload,
         "epsilon": number(parameters, "epsilon", 0.0, LARGEST_EPSILON),
         "users": count(parameters, "users", 2, MOST_USERS),
     }

@@ -55,7 +55,7 @@ class Quantise(NonInteractive):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.workload.structure.kind not in ORDERED:
+        if self.workload.kind not in ORDERED:
             raise BadInput(f"quantise is for kernels of one ordered column, which {self.workload.name} is not")
         if not 2 <= self.bins <= self.inputs <= LARGEST_SIZE:
             raise BadInput(f"{self.bins} bins of {self.inputs} inputs: give 2 bins to as many as there are inputs")

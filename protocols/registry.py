@@ -1,9 +1,12 @@
 """The protocols Parley speaks, by name. A protocol without an exact likelihood cannot be registered."""
 
 import difflib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any, ClassVar, Self
 from typing import Protocol as Interface
+
+import numpy as np
 
 from emulator.codec import pack
 from emulator.errors import BadInput, LocalProtocolError
@@ -23,7 +26,8 @@ from protocols.three_round_tuned import ThreeRoundTuned
 from protocols.two_round import TwoRound
 from protocols.two_round_black_box import TwoRoundBlackBox
 from protocols.two_round_tuned import TwoRoundTuned
-from protocols.workloads.workload import Workload
+from protocols.work import check_work
+from protocols.workloads.workload import Workload, check_entries
 
 
 class Registered(Interface):
@@ -40,6 +44,7 @@ class Registered(Interface):
 
 
 MOST_BUILT = 4
+MISREAD = (LookupError, TypeError, ValueError, AttributeError, MemoryError, ArithmeticError, LocalProtocolError)
 _PROTOCOLS: dict[str, type[Any]] = {}
 _BUILT: dict[tuple[type[Any], bytes], Protocol] = {}
 
@@ -92,6 +97,7 @@ def design(
 
     `delta` and `crowd` are for protocols that trust a shuffler; the others promise epsilon without them.
     """
+    check_entries(workload.name, workload.infinity_norm)
     if name == "auto":
         # The planner asks all protocols, so it can only be loaded once they are known.
         from protocols.planner import choose
@@ -111,21 +117,46 @@ def build(name: str, parameters: Mapping[str, Any]) -> Protocol:
     before need not do so again.
     """
     kind = lookup(name)
-    try:
+    with _reading(name):
         described = pack(parameters)
         known = _BUILT.get((kind, described)) or check_rounds(kind.from_parameters(parameters))
-    except (KeyError, TypeError, ValueError, AttributeError, MemoryError, OverflowError, LocalProtocolError) as error:
-        raise BadInput(f"the parameters of {name:.80} make no sense: {error!s:.200}") from error
+        if hasattr(kind, "inputs_of") and kind.inputs_of(parameters) != known.inputs:
+            raise BadInput(f"{name:.80} has {known.inputs} inputs, but its inputs_of says otherwise")
     _BUILT[kind, described] = known
     if len(_BUILT) > MOST_BUILT:
         del _BUILT[next(iter(_BUILT))]
     return known
 
 
+def inputs_of(name: str, parameters: Mapping[str, Any]) -> int:
+    """k, the number of inputs of the protocol a Setup describes, or BadInput; nothing heavy is computed.
+
+    It equals `build(name, parameters).inputs`, and a description that cannot be built may have a k all the same. A
+    protocol class says how by a class method `inputs_of`; one from outside that does not is built.
+    """
+    kind = lookup(name)
+    if not hasattr(kind, "inputs_of"):
+        return build(name, parameters).inputs
+    with _reading(name):
+        return int(kind.inputs_of(parameters))
+
+
+@contextmanager
+def _reading(name: str) -> Iterator[None]:
+    """Whatever a stranger's description breaks is the description's fault."""
+    try:
+        # A description made to overflow is a matter for the checks of the numbers it gives, not for a warning.
+        with np.errstate(all="ignore"):
+            yield
+    except MISREAD as error:
+        raise BadInput(f"the parameters of {name:.80} make no sense: {error!s:.200}") from error
+
+
 def check_rounds(protocol: Protocol) -> Protocol:
-    """A protocol's rounds are whole and as many as it claims."""
+    """A protocol's rounds are whole, as many as it claims, and ask no more work of a user than `work.py` allows."""
     if len(protocol.rounds) != protocol.claim.rounds or not all(isinstance(each, Round) for each in protocol.rounds):
         raise BadInput(f"{protocol.name} claims {protocol.claim.rounds} rounds and has {len(protocol.rounds)}")
+    check_work(protocol)
     return protocol
 
 

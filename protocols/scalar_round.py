@@ -59,6 +59,10 @@ class Scalars(ComposedRound):
         return self.protocol.inputs
 
     @property
+    def numbers(self) -> int:
+        return 1
+
+    @property
     def broadcast(self) -> Shape:
         rows = self.protocol.target.factor.rows
         return {"direction": (np.dtype(np.float64), (rows,)), "anchor": (np.dtype(np.float64), (4,))}

@@ -185,8 +185,10 @@ def _(randomizer: OneBit, values: Array, counts: Integers, generator: np.random.
 def _(randomizer: GridLaplace, values: Array, counts: Integers, generator: np.random.Generator) -> Integers:
     """On the grid the noise has one variance; rounding at random to the grid adds u (1 - u) of a squared step."""
     steps = np.clip(np.asarray(values, dtype=np.float64), randomizer.low, randomizer.high) / randomizer.unit
+    steps = steps - float(randomizer.origin)
     up = steps - np.floor(steps)
-    variances = randomizer.variance_at(randomizer.centre * randomizer.unit) / randomizer.unit**2 + up * (1 - up)
+    middle = randomizer.offset + randomizer.centre * randomizer.unit
+    variances = randomizer.variance_at(middle) / randomizer.unit**2 + up * (1 - up)
     drawn = float(counts @ steps) + np.sqrt(float(counts @ variances)) * generator.standard_normal()
     return _whole(np.asarray(drawn))
 

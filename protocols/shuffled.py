@@ -16,8 +16,10 @@ from typing import Any, ClassVar, Self
 from emulator.errors import BadInput
 from emulator.mixing import Mixing
 from emulator.protocol import Claim, Round
+from emulator.sealing import gives_secret
 from protocols.amplification import check_delta, delta_bound, largest_local_epsilon, of_choice
 from protocols.approximation import read_signed
+from protocols.limits import affordable
 from protocols.one_round_tuned import LARGEST_WEIGHT, OneRoundTuned
 from protocols.pairwise import common
 from protocols.parameters import count, number
@@ -162,11 +164,13 @@ def _public_key(parameters: Mapping[str, Any]) -> str:
     key = parameters["seal"]
     if not isinstance(key, str) or not re.fullmatch(r"[0-9a-f]{64}", key):
         raise BadInput("protocol parameter seal should be a key of 64 hexadecimal digits")
+    if not gives_secret(bytes.fromhex(key)):
+        raise BadInput("protocol parameter seal is a point of small order: boxes for it would be open to everybody")
     return key
 
 
 def _codebook(base: Codebook) -> Codebook:
     """The fewest candidates whose variance is nearly the least, each size with its best t."""
-    tried = [replace(base, candidates=size, best=None) for size in SIZES]
+    tried = [replace(base, candidates=size, best=None) for size in affordable(SIZES, base.ambient)]
     least = min(each.variance for each in tried)
     return next(each for each in tried if each.variance <= WORTH * least)

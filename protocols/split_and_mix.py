@@ -28,6 +28,7 @@ from protocols.amplification import check_delta
 from protocols.approximation import Approximation, read_signed, signed_parameters
 from protocols.factorization.model import SignedFactorization, signed
 from protocols.fixed_point_form import REACH, Query, extent, form_error, grid, side_query
+from protocols.limits import check_setup
 from protocols.non_interactive import NonInteractive
 from protocols.pairwise import common
 from protocols.parameters import count, number
@@ -170,7 +171,7 @@ class SplitAndMix(NonInteractive):
     @cached_property
     def encoder(self) -> Shares:
         """Noise and shares."""
-        return Shares(dimension=self.numbers.shape[1], shares=self.shares, bits=self.bits, variance=self.variance)
+        return Shares(dimension=self.dimension, shares=self.shares, bits=self.bits, variance=self.variance)
 
     @cached_property
     def sensitivity(self) -> Sensitivity:
@@ -186,13 +187,20 @@ class SplitAndMix(NonInteractive):
     def step(self) -> "Split":
         return Split(self)
 
+    @property
+    def dimension(self) -> int:
+        """d: the coordinates of a user's vector, and one for the side query."""
+        return self.factors.rows + (self.query is not None)
+
     def _check_frame(self) -> None:
-        size = self.numbers.shape[1] * self.shares * self.encoder.dtype.itemsize
+        """Before any vector is computed."""
+        size = self.dimension * self.shares * self.encoder.dtype.itemsize
         if size > MOST_REPLY_BYTES:
             raise BadInput(
-                f"d m <= {MOST_REPLY_BYTES} bytes fails: {self.numbers.shape[1]} coordinates in {self.shares} shares "
+                f"d m <= {MOST_REPLY_BYTES} bytes fails: {self.dimension} coordinates in {self.shares} shares "
                 f"are {size} bytes a user; use fewer levels"
             )
+        check_setup("the vectors of all inputs", self.inputs, self.dimension)
 
     def _check_modulus(self) -> None:
         """The sum and its noise must fit between -Q/2 and Q/2."""
@@ -204,9 +212,8 @@ class SplitAndMix(NonInteractive):
 
     def _check_delta(self) -> None:
         """The inequality of the formal guarantee."""
-        dimension = self.numbers.shape[1]
         sigma = security_of(self.shares, self.bits, self.crowd)
-        wanted = math.log2(dimension * (1 + math.exp(self.epsilon)) / (self.delta * SHARES_PART))
+        wanted = math.log2(self.dimension * (1 + math.exp(self.epsilon)) / (self.delta * SHARES_PART))
         if sigma < wanted:
             raise BadInput(
                 f"m >= (2 sigma + log2 Q) / (log2 n - log2 e) + 2 fails: {self.shares} shares give sigma {sigma:.4g}, "

@@ -6,6 +6,7 @@ from typing import TypeVar
 
 import numpy as np
 
+from emulator.errors import BadInput
 from emulator.randomizer import Floats
 from protocols.approximation import Approximation, exact, single
 from protocols.factorization.model import signed
@@ -42,6 +43,8 @@ def best_plan(kind: type[Kind], problem: Problem) -> Kind:
     whole = single(exact(problem.workload))
     factors = signed(whole.factors)
     spread = sensitivity(factors.factor.columns(np.arange(problem.workload.size)))
+    if not spread.square > 0:
+        raise BadInput(f"all inputs of this {problem.workload.name} have the same vector: nothing has to be asked")
     noise = least_variance(problem.epsilon, problem.delta, *spread) / factors.radius**2 / problem.crowd
     drafts = [whole, *truncated(problem.workload, whole, noise, problem.users)]
     return min((_for_factors(kind, problem, each) for each in drafts), key=lambda made: made.predicted_rmse())

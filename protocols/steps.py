@@ -43,6 +43,11 @@ class ComposedRound(Round):
     def inputs(self) -> int:
         """k."""
 
+    @property
+    def numbers(self) -> int:
+        """About how many numbers the functions have for each user: as many as inputs, or 1 where all are scalars."""
+        return self.inputs
+
     def parts_for(self, public: Broadcast) -> tuple[Part, ...]:
         """The randomizers once the broadcast is known: the same columns and coins, perhaps another range."""
         return self.parts
@@ -64,7 +69,7 @@ class ComposedRound(Round):
 
     def respond(self, public: Broadcast, inputs: Inputs, coins: Coins) -> Columns:
         """Block by block: a user's reply depends on that user alone, and vectors of a whole chunk may be large."""
-        rows = max(1, BLOCK_NUMBERS // self.inputs)
+        rows = max(1, BLOCK_NUMBERS // self.numbers)
         blocks = [slice(start, start + rows) for start in range(0, len(inputs), rows)] or [slice(0, 0)]
         parts = [self._respond(public, inputs[block], coins[block]) for block in blocks]
         return parts[0] if len(parts) == 1 else {name: np.concatenate([p[name] for p in parts]) for name in parts[0]}

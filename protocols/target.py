@@ -14,6 +14,7 @@ from emulator.randomizer import Floats
 from protocols.factorization.model import SignedFactorization
 from protocols.factorization.operator import Factor
 from protocols.labelled import Labelled
+from protocols.limits import check_setup
 from protocols.nearest import quick
 from protocols.workloads.auc import AreaUnderCurve
 from protocols.workloads.workload import Workload
@@ -88,8 +89,13 @@ class Target:
 
     def diagonal(self, guess: Guess) -> Floats:
         """(A'DA)_xx for every x: what pairs of a user with itself add to the form."""
-        diagonal = self.form.diagonal()
-        return diagonal + guess.ratio if self.is_ratio else diagonal
+        return self._own_pairs + guess.ratio if self.is_ratio else self._own_pairs
+
+    @cached_property
+    def _own_pairs(self) -> Floats:
+        """From all vectors, so once."""
+        check_setup("the diagonal of A'DA", self.form.rows, self.form.inputs)
+        return self.form.diagonal()
 
     def truth(self, histogram: Floats) -> float:
         """The statistic of a histogram whose users are many."""

@@ -236,6 +236,10 @@ class Third(_Step):
     name = "correct again"
 
     @property
+    def numbers(self) -> int:
+        return 1
+
+    @property
     def broadcast(self) -> Shape:
         return {"mu": self._vector_shape, "mean": self._vector_shape}
 

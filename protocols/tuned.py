@@ -26,6 +26,7 @@ from protocols.encoding import ByCategory, ByVector, Encoding
 from protocols.factorization.model import signed
 from protocols.factorization.shift import best_shift
 from protocols.groups import LARGEST_SALT, check_shares
+from protocols.limits import affordable, check_setup
 from protocols.pairwise import Pairwise, common, interval
 from protocols.parameters import count
 from protocols.scalar_round import Scalars
@@ -79,6 +80,8 @@ class Tuned(Pairwise):
             raise BadInput(f"split {self.split!r:.40} should be one of {SPLITS}, encoding one of {ENCODINGS}")
         if not 0 <= self.salt <= LARGEST_SALT or self.folds % self.vector_rounds or not 2 <= self.folds <= MOST_FOLDS:
             raise BadInput(f"salt {self.salt} or folds {self.folds} cannot be used")
+        if self.split == "budget":
+            check_setup("the diagonal of A'DA", self.approximation.factors.rows, self.inputs)
 
     @classmethod
     def design(cls, workload: Workload, *, epsilon: float, users: int) -> Self:
@@ -109,7 +112,7 @@ class Tuned(Pairwise):
         encoding = self.encoding_of(0)
         assert isinstance(encoding, ByVector)
         plain = encoding.randomizer
-        tried = [replace(plain, candidates=size, best=None) for size in SIZES]
+        tried = [replace(plain, candidates=size, best=None) for size in affordable(SIZES, plain.ambient)]
         enough = next(each for each in tried if each.variance <= WORTH * tried[-1].variance)
         return replace(self, candidates=enough.candidates, best=enough.favoured)
 

@@ -176,6 +176,10 @@ class Second(_Step):
     name = "inner products"
 
     @property
+    def numbers(self) -> int:
+        return 1
+
+    @property
     def broadcast(self) -> Shape:
         return {"mean": (np.dtype(np.float64), (self.protocol.factors.rows,))}
 

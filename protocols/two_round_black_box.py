@@ -175,6 +175,10 @@ class Second(ComposedRound):
         return self.protocol.inputs
 
     @property
+    def numbers(self) -> int:
+        return 1
+
+    @property
     def broadcast(self) -> Shape:
         return {"answers": (np.dtype(np.float64), (self.inputs,))}
 

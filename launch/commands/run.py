@@ -47,6 +47,7 @@ from protocols.sealed import sealed
 @click.option("--restarts", default=3, show_default=True, help="How often a node that was killed is started again.")
 @click.option("--keys", type=click.Path(path_type=Path), help="Encrypt every link with the keys of this folder.")
 @click.option("--secure", is_flag=True, help="Encrypt every link with fresh keys.")
+@click.option("--wallet", type=click.Path(path_type=Path), help="Count what users give away over many runs here.")
 @click.option("--unsigned", is_flag=True, help="Sign nothing: the record then does not prove who said what.")
 @click.option("--seal", is_flag=True, help="Seal replies for the analyst, so that the shuffler sees boxes only.")
 @click.option("--watch", is_flag=True, help="Serve a live page on this machine while the run goes on.")
@@ -68,6 +69,7 @@ def run(
     restarts: int,
     keys: Path | None,
     secure: bool,
+    wallet: Path | None,
     unsigned: bool,
     seal: bool,
     watch: bool,
@@ -99,6 +101,7 @@ def run(
             domain=problem.domain,
             repeatable=flags.seed is not None,
             signed=not unsigned,
+            wallet=None if wallet is None else wallet.absolute(),
         )
         folder = choose_folder(out, name or f"{problem.workload.name}-{layout.protocol.name}"[:40])
         if flags.seed is not None:
@@ -116,6 +119,13 @@ def run(
             with _stoppable(), make_progress(quiet=quiet) as progress:
                 Cluster(layout, folder, progress, place.hosts, started).run(conclude)
             click.echo(json.dumps(answers[0].record(), indent=2) if as_json else str(answers[0]))
+            if wallet is not None and answers[0].replied < answers[0].users:
+                silent = answers[0].users - answers[0].replied
+                click.echo(
+                    f"parley: {silent} users did not answer; whose wallet refuses depends on what it said before, "
+                    "and the interval does not cover that",
+                    err=True,
+                )
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -2,8 +2,6 @@
 
 import json
 import math
-import re
-from functools import reduce
 from pathlib import Path
 from typing import Any
 
@@ -13,17 +11,15 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
+from emulator.consent import domain_of
 from emulator.errors import BadInput
 from emulator.randomizer import Floats
 from emulator.wallet_entries import MOST_INPUTS, Mode, Terms
 from launch.recorded import json_option
 from launch.settings import debug_option, protocol_file_option
+from launch.wallets import create_wallets, wallets_in
+from nodes.init import read_column
 from nodes.wallet import StoredWallet
-from protocols.workloads.declared import declared
-from protocols.workloads.domain import Categories, Domain, Interval, Pair
-
-RANGE = re.compile(r"([^=]+)=([^:=/]+):([^:=/]+)/([0-9]{1,9})")
-CHOICES = re.compile(r"([^=]+)=([^=:]+,[^=:]+)")
 
 
 @click.group()
@@ -34,6 +30,9 @@ def wallet() -> None:
 @wallet.command()
 @click.argument("folder", type=click.Path(path_type=Path))
 @click.option("--users", type=int, metavar="N", required=True, help="Users of the node that will use it.")
+@click.option(
+    "--processes", type=int, metavar="P", default=1, show_default=True, help="User nodes that share them, as in a run."
+)
 @click.option("--cap", type=float, required=True, help="The most epsilon each of them gives away, ever.")
 @click.option("--delta-cap", type=float, default=0.0, show_default=True, help="The most delta, behind a shuffler.")
 @click.option(
@@ -54,6 +53,7 @@ def wallet() -> None:
 def create(
     folder: Path,
     users: int,
+    processes: int,
     cap: float,
     delta_cap: float,
     constant: bool,
@@ -66,7 +66,7 @@ def create(
     Example: parley wallet create purse --users 2000 --cap 4 --constant --column age=18:90/16
     """
     terms = make_terms(users, cap, delta_cap, constant, inputs, columns)
-    StoredWallet.create(folder, terms)
+    create_wallets(folder, terms, processes)
     if as_json:
         click.echo(json.dumps({"folder": str(folder), **vars(terms)}))
     else:
@@ -87,7 +87,7 @@ def show(folder: Path, epsilon: float | None, as_json: bool) -> None:
     """
     if epsilon is not None and not (math.isfinite(epsilon) and epsilon > 0):
         raise BadInput(f"--epsilon {epsilon} cannot be used; give a positive, finite number")
-    found = record(folder, StoredWallet.look(folder), epsilon)
+    found = record(folder, [StoredWallet.look(each) for each in wallets_in(folder)], epsilon)
     if as_json:
         click.echo(json.dumps(found, indent=2))
     else:
@@ -104,46 +104,32 @@ def make_terms(
         raise BadInput("say what the constant values are: --inputs K, or --column NAME=LOW:HIGH/LEVELS for each column")
     if inputs is not None and not 2 <= inputs <= MOST_INPUTS:
         raise BadInput(f"--inputs {inputs} cannot be used; give a number from 2 to {MOST_INPUTS}")
-    domain: dict[str, Any] = {}
-    size = inputs or 0
-    if columns:
-        whole = reduce(Pair, [read_column(text) for text in columns])
-        domain, size = declared(whole), whole.size
+    found = [read_column(text) for text in columns]
+    size = math.prod(column.levels for column in found) if columns else inputs or 0
+    domain = domain_of(size, found) if size else {}
     mode: Mode = "constant" if constant else "sum"
     return Terms(users=users, mode=mode, cap=cap, delta_cap=delta_cap, inputs=size, domain=domain)
 
 
-def read_column(text: str) -> Domain:
-    """age=18:90/16 or label=no,yes."""
-    if match := RANGE.fullmatch(text):
-        name, low, high, levels = match.groups()
-        try:
-            return Interval(name.strip(), float(low), float(high), int(levels))
-        except ValueError:
-            raise BadInput(f"--column {text!r:.80}: {low} and {high} should be numbers") from None
-    if match := CHOICES.fullmatch(text):
-        return Categories(match[1].strip(), tuple(each.strip() for each in match[2].split(",")))
-    raise BadInput(f"--column {text!r:.80} must look like age=18:90/16 or label=no,yes")
-
-
-def record(folder: Path, found: StoredWallet, epsilon: float | None) -> dict[str, Any]:
-    """What `--json` prints."""
-    terms, spent = found.terms, found.spent()
-    asked = found.last_epsilon if epsilon is None else epsilon
+def record(folder: Path, found: list[StoredWallet], epsilon: float | None) -> dict[str, Any]:
+    """What `--json` prints: all wallets of a folder together."""
+    terms, spent = found[0].terms, [each.spent() for each in found]
+    users = sum(each.terms.users for each in found)
+    asked = found[0].last_epsilon if epsilon is None else epsilon
     return {
         "folder": str(folder),
-        "users": terms.users,
+        "users": users,
         "mode": terms.mode,
         "inputs": terms.inputs or None,
         "domain": terms.domain,
         "cap": terms.cap,
         "delta_cap": terms.delta_cap,
-        "runs": len(found.runs),
-        "spent": summary(spent.loss),
-        "delta_spent": summary(spent.delta),
+        "runs": len(found[0].runs),
+        "spent": summary(np.concatenate([each.loss for each in spent])),
+        "delta_spent": summary(np.concatenate([each.delta for each in spent])),
         "can_answer": {
             "epsilon": asked,
-            "users": terms.users if asked is None else int(found.could_answer(asked).sum()),
+            "users": users if asked is None else sum(int(each.could_answer(asked).sum()) for each in found),
         },
     }
 

@@ -27,6 +27,8 @@ DECAY = 30.0
 MOST_ENTRIES = 1 << 19
 LARGEST_EPSILON = 16.0
 LEAST_EPSILON = 2.0**-10
+# What a step is sent as.
+STEP_TYPE = np.dtype(np.int32)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,22 +75,38 @@ class GridLaplace(Randomizer):
         width = self.high - self.low if self.sensitivity is None else self.sensitivity
         return math.ldexp(1.0, math.ceil(math.log2(width / min(2.0 * STEPS, most))))
 
+    @cached_property
+    def _around(self) -> tuple[int, int]:
+        """The grid points around the range, in steps from 0: as many as 2^40 where the range is narrow and far away."""
+        unit = Fraction(self.unit)
+        return math.floor(Fraction(self.low) / unit), math.ceil(Fraction(self.high) / unit)
+
+    @cached_property
+    def origin(self) -> int:
+        """The grid point from which steps are counted: 0, or the middle of the range if it is too far from 0.
+
+        Outcomes are at most 2^20 steps, so counted from their middle they always fit their column.
+        """
+        first, last = self._around
+        limits = np.iinfo(STEP_TYPE)
+        if limits.min <= first - self.margin and last + self.margin <= limits.max:
+            return 0
+        return (first + last) // 2
+
     @property
     def offset(self) -> float:
-        """Nothing: the grid holds the multiples of its step."""
-        return 0.0
+        """The value of step 0. It is exact: the origin is below 2^53 and the unit a power of two."""
+        return self.origin * self.unit
 
     @cached_property
     def ends(self) -> tuple[int, int]:
-        """The grid points around the range, as numbers of steps."""
-        return math.floor(Fraction(self.low) / Fraction(self.unit)), math.ceil(
-            Fraction(self.high) / Fraction(self.unit)
-        )
+        """The grid points around the range, in steps from the origin."""
+        return self._around[0] - self.origin, self._around[1] - self.origin
 
     @cached_property
     def distance(self) -> int:
         """D, the steps that cost epsilon: those between the ends, or more if a larger sensitivity is given."""
-        first, last = self.ends
+        first, last = self._around
         given = Fraction(self.high - self.low if self.sensitivity is None else self.sensitivity)
         return max(last - first, math.ceil(given / Fraction(self.unit)))
 
@@ -120,12 +138,13 @@ class GridLaplace(Randomizer):
 
     @property
     def reply(self) -> Shape:
-        """The outcome as a number of grid steps."""
-        return {"step": (np.dtype(np.int32), ())}
+        """The outcome as a number of grid steps from the origin."""
+        return {"step": (STEP_TYPE, ())}
 
     def _round_down(self, inputs: Floats) -> tuple[Integers, Words]:
         """The grid point below each input and the chance of the one above, in whole 2^-32."""
-        scaled = clip(inputs, self.low, self.high) / self.unit
+        # Both are whole multiples of one power of two and their difference is small: nothing is rounded.
+        scaled = clip(inputs, self.low, self.high) / self.unit - float(self.origin)
         below = np.minimum(np.floor(scaled), self.ends[1] - 1)
         chance = np.rint((scaled - below) * float(PLACES))
         return below.astype(np.int64), chance.astype(np.uint64)
@@ -137,7 +156,8 @@ class GridLaplace(Randomizer):
         point = below + ((coin[:, 0] >> np.uint64(32)) < chance)
         noise, used = self.table.draw(coin[:, 1])
         outcome = np.where(used, np.clip(point + noise, *self.outcomes), self.centre)
-        return {"step": outcome.astype(np.int32)}
+        # `origin` makes every outcome fit.
+        return {"step": outcome.astype(STEP_TYPE)}
 
     def check(self, reply: Columns) -> NDArray[np.bool_]:
         """A step within the outcomes."""
@@ -179,10 +199,10 @@ class GridLaplace(Randomizer):
 
     def decode(self, reply: Columns) -> Floats:
         """The outcome itself."""
-        return reply["step"].astype(np.float64) * self.unit
+        return self.offset + reply["step"].astype(np.float64) * self.unit
 
     def total(self, reply: Columns) -> Integers:
-        """Sum of the steps."""
+        """Sum of the steps; `offset` is to be added once a reply."""
         return np.array(reply["step"].astype(np.int64).sum(), dtype=np.int64)
 
     def moments_at(self, x: float) -> tuple[float, float]:
@@ -193,7 +213,7 @@ class GridLaplace(Randomizer):
         pmf = (1.0 - up) * self.probabilities(steps, below) + up * self.probabilities(steps, below + 1)
         shift = (steps - below[0]).astype(np.float64)
         mean = float(pmf @ shift)
-        return (float(below[0]) + mean) * self.unit, float(pmf @ (shift - mean) ** 2) * self.unit**2
+        return self.offset + (float(below[0]) + mean) * self.unit, float(pmf @ (shift - mean) ** 2) * self.unit**2
 
     def variance_at(self, x: float) -> float:
         """Exact variance of the decoded value for the input x."""
@@ -202,4 +222,4 @@ class GridLaplace(Randomizer):
     @cached_property
     def variance(self) -> float:
         """The largest variance: of an input halfway between the two grid points in the middle of the range."""
-        return self.variance_at((self.centre + 0.5) * self.unit)
+        return self.variance_at(self.offset + (self.centre + 0.5) * self.unit)

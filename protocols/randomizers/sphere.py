@@ -14,6 +14,8 @@ SLACK = 1e-6
 
 def check_radius(radius: float) -> None:
     """A usable radius C."""
+    if radius == 0:
+        raise BadInput("radius is 0: all inputs have the same vector, so the statistic is constant; do not ask for it")
     if not math.isfinite(radius) or not 1e-100 <= radius <= 1e100:
         raise BadInput(f"radius is {radius}; give a positive number from 1e-100 to 1e100")
 

@@ -1,4 +1,4 @@
-"""Declared domains as plain data, and when one is a coarsening of another: what a wallet remembers of its columns."""
+"""When one declared domain (`emulator.consent.domain_of`) is a coarsening of another: what a wallet must know."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -6,15 +6,9 @@ from typing import Any
 import numpy as np
 
 from emulator.codec import pack
-from emulator.errors import BadInput
 from emulator.randomizer import Integers
 from emulator.wallet_entries import View
-from protocols.workloads.domain import Categories, Domain, Interval, Pair, as_text
-
-
-def declared(domain: Domain) -> dict[str, Any]:
-    """A domain as plain data; equal for equal domains."""
-    return {"columns": tuple(_column(each) for each in _parts(domain))}
+from protocols.workloads.domain import Interval
 
 
 def view_of(wallet: Mapping[str, Any], run: Mapping[str, Any]) -> View:
@@ -45,31 +39,19 @@ def coarsening(fine: Mapping[str, Any], coarse: Mapping[str, Any]) -> Integers |
     return index
 
 
-def _parts(domain: Domain) -> tuple[Domain, ...]:
-    return (*_parts(domain.first), *_parts(domain.second)) if isinstance(domain, Pair) else (domain,)
-
-
-def _column(domain: Domain) -> dict[str, Any]:
-    if isinstance(domain, Interval):
-        return {"name": domain.name, "low": domain.low, "high": domain.high, "levels": domain.levels}
-    if isinstance(domain, Categories):
-        return {"name": domain.name, "categories": tuple(str(as_text(value)) for value in domain.values)}
-    raise BadInput(f"a wallet cannot be about {type(domain).__name__}; use ranges and categories")
-
-
 def _size(column: Mapping[str, Any]) -> int:
-    return int(column["levels"]) if "levels" in column else len(column["categories"])
+    return int(column["levels"])
 
 
 def _map(fine: Mapping[str, Any] | None, coarse: Mapping[str, Any]) -> Integers | None:
     """Fine bin or category -> coarse one."""
-    if fine is None or ("levels" in fine) != ("levels" in coarse):
+    if fine is None or fine["type"] != coarse["type"]:
         return None
-    if "levels" not in fine:
+    if fine["type"] == "categories":
         return np.arange(_size(fine)) if dict(fine) == dict(coarse) else None
     if _size(fine) % _size(coarse):
         return None
     ratio = _size(fine) // _size(coarse)
-    edges = [Interval(**each).edges for each in (fine, coarse)]
+    edges = [Interval(each["name"], each["low"], each["high"], _size(each)).edges for each in (fine, coarse)]
     # A value beside an edge that is not quite the same would be counted in the wrong bin.
     return np.arange(_size(fine)) // ratio if np.array_equal(edges[0][::ratio], edges[1]) else None

@@ -12,6 +12,8 @@ from emulator.errors import BadInput
 from emulator.protocol import Inputs
 from emulator.randomizer import Floats
 from protocols.workloads.workload import (
+    LARGEST_ENTRY,
+    Kind,
     Structure,
     Workload,
     check_dense,
@@ -30,8 +32,8 @@ class Kernel(Workload):
     shift: float = 0.0  # a class attribute too, so that it hides the property
 
     def __init__(self, matrix: ArrayLike, *, shift: float = 0.0) -> None:
-        if isinstance(shift, bool) or not isinstance(shift, int | float) or not np.isfinite(shift):
-            raise BadInput(f"the shift of a kernel must be a finite number, got {shift!r}")
+        if isinstance(shift, bool) or not isinstance(shift, int | float) or not abs(shift) <= LARGEST_ENTRY:
+            raise BadInput(f"the shift of a kernel must be a number of at most {LARGEST_ENTRY:g}, got {shift!r:.80}")
         object.__setattr__(self, "values", symmetric_matrix("a kernel", matrix))
         object.__setattr__(self, "shift", float(shift))
 
@@ -48,9 +50,13 @@ class Kernel(Workload):
         return len(self.values)
 
     @property
+    def kind(self) -> Kind:
+        return "kernel"
+
+    @property
     def structure(self) -> Structure:
         shifted = self.values - self.shift
-        return Structure(kind="kernel", levels=(self.size,), matrix=shifted)
+        return Structure(kind=self.kind, levels=(self.size,), matrix=shifted)
 
     @property
     def infinity_norm(self) -> float:

@@ -18,6 +18,7 @@ from emulator.protocol import Inputs
 from emulator.randomizer import Floats
 from protocols.workloads.distances import DISTANCES, apply_toeplitz, named_distance
 from protocols.workloads.workload import (
+    Kind,
     Structure,
     Workload,
     check_dense,
@@ -100,8 +101,12 @@ class Lipschitz(Workload):
         return (low + high) / 2
 
     @property
+    def kind(self) -> Kind:
+        return "lipschitz"
+
+    @property
     def structure(self) -> Structure:
-        return Structure(kind="lipschitz", levels=(self.levels,), step=self.step, matrix=self.matrix() - self.shift)
+        return Structure(kind=self.kind, levels=(self.levels,), step=self.step, matrix=self.matrix() - self.shift)
 
     @property
     def bounds(self) -> tuple[float, float]:

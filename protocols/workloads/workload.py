@@ -20,6 +20,8 @@ from emulator.randomizer import Floats, Integers
 # Both limits are fixed numbers, not read off the machine: analyst and users must agree on what is too large.
 LARGEST_SIZE = 2**24
 LARGEST_DENSE_BYTES = 2**31
+# Variances hold fourth powers of factors, which are square roots of these: they must not overflow.
+LARGEST_ENTRY = 1e100
 
 Kind = Literal["kendall", "auc", "threshold", "identity", "margin", "kernel", "lipschitz"]
 
@@ -65,6 +67,11 @@ class Workload(ABC):
     @abstractmethod
     def structure(self) -> Structure:
         """The description of W - shift * J by which factors are found."""
+
+    @property
+    def kind(self) -> Kind:
+        """The kind of `structure`; where that holds a matrix, without making it."""
+        return self.structure.kind
 
     @property
     def shift(self) -> float:
@@ -205,6 +212,12 @@ def finite_matrix(what: str, values: ArrayLike) -> Floats:
         raise BadInput(f"{what} must be finite, got {matrix[row, column]} at row {row + 1}, column {column + 1}")
     matrix.setflags(write=False)
     return matrix
+
+
+def check_entries(name: str, largest: float) -> None:
+    """Entries that a protocol can estimate with: the largest one's powers must be numbers."""
+    if not largest <= LARGEST_ENTRY:
+        raise BadInput(f"entries of {name} reach {largest:g}, beyond {LARGEST_ENTRY:g}; rescale the statistic")
 
 
 def symmetric_matrix(what: str, values: ArrayLike) -> Floats:

@@ -9,6 +9,7 @@ import pytest
 from emulator.errors import BadInput
 from emulator.randomizer import Floats
 from protocols.amplification import (
+    MOST_COUNTED,
     Blanket,
     blanket_for,
     check_delta,
@@ -138,3 +139,10 @@ def test_blankets_that_cannot_be_are_refused() -> None:
         of_ratio(1.0, 0.9)
     with pytest.raises(BadInput, match="blanket"):
         Blanket(ratio=2.0, edge=0.6, flat=0.0)
+
+
+def test_more_users_never_raise_delta_and_count_only_up_to_a_limit() -> None:
+    blanket = blanket_for(4, 2, 0.1)
+    shown = [delta_bound(blanket, users, 1e-3) for users in (10, 100, 1000, 10_000, 100_000)]
+    assert shown == sorted(shown, reverse=True)
+    assert delta_bound(blanket, 10**10, 1e-3) == delta_bound(blanket, MOST_COUNTED, 1e-3) > 0

@@ -80,3 +80,26 @@ def test_nonsense_keys_are_refused(plain: Shuffled, key: object) -> None:
 def test_protocols_without_whole_replies_cannot_be_sealed() -> None:
     with pytest.raises(BadInput, match="cannot be sealed"):
         sealed(registry.design("one-round", Kendall(levels=(3, 3)), epsilon=1.0, users=100), new_secret())
+
+
+# All points of small order on the curve and its twist, in every encoding (RFC 7748 ignores the highest bit).
+PRIME = 2**255 - 19
+EIGHTH = 325606250916557431795983626356110631294008115727848805560023387167927233504
+OTHER = 39382357235489614581723060781553021112529911719440698176882885853963445705823
+SMALL = sorted({point + top for point in (0, 1, EIGHTH, OTHER, PRIME - 1, PRIME, PRIME + 1) for top in (0, 2**255)})
+
+
+@pytest.mark.parametrize("point", SMALL)
+def test_a_key_that_gives_no_secret_is_refused(plain: Shuffled, point: int) -> None:
+    key = point.to_bytes(32, "little").hex()
+    with pytest.raises(BadInput, match="small order"):
+        registry.build("shuffled", {**plain.parameters(), "seal": key})
+
+
+@pytest.mark.parametrize("point", [2, 9, PRIME - 2, PRIME + 9, 2**255 - 1])
+def test_any_other_point_seals(plain: Shuffled, point: int) -> None:
+    """On the curve, on its twist, in canonical form or not."""
+    key = point.to_bytes(32, "little").hex()
+    step = registry.build("shuffled", {**plain.parameters(), "seal": key}).rounds[0]
+    flips = coins(KEY, 1, 0, 9, step.coins)
+    assert step.respond({}, np.arange(9), flips)["sealed"].shape == (9, *step.reply["sealed"][1])

@@ -183,3 +183,10 @@ def test_the_sweeps_shortcut_has_the_law_of_the_real_sum() -> None:
         expected = 400 * made.variance
         assert abs(noise.mean()) < 5 * math.sqrt(expected / noise.size)
         assert abs((noise**2).mean() - expected) < 5 * expected * math.sqrt(2 / noise.size)
+
+
+def test_a_constant_statistic_and_vectors_too_long_for_whole_numbers_are_refused() -> None:
+    with pytest.raises(BadInput, match="the same vector"):
+        SplitAndMix.design(Kernel(np.ones((4, 4))), epsilon=1.0, users=300)
+    with pytest.raises(BadInput, match="fixed point"):
+        SplitAndMix.design(Kernel(1e60 * np.eye(4)), epsilon=1.0, users=300)

@@ -5,7 +5,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from emulator.coins import coins, key_from_seed
 from emulator.errors import RemoteProtocolError
+from protocols import registry
 from protocols.workloads.auc import AreaUnderCurve
 from protocols.workloads.kernel import Kernel
 from tests.contracts.protocol_contract import ProtocolContract
@@ -38,3 +40,23 @@ class TestWithLabels(ProtocolContract):
     epsilon = 4.0
     trials = 60
     bias = 0.01
+
+
+@pytest.mark.parametrize("matrix", [np.ones((4, 4)), -3e40 * np.ones((3, 3)), np.ones((4, 4)) - 1e-13 * np.tri(4)])
+def test_a_constant_range_says_nothing_and_can_be_audited(matrix: Any) -> None:
+    protocol = registry.design("two-round", Kernel(matrix, shift=0.0), epsilon=2.0, users=300)
+    size = len(matrix)
+    inputs = np.arange(300) % size
+    flips = [coins(key_from_seed(3), number, 0, 300, protocol.rounds[number - 1].coins) for number in (1, 2)]
+    first = protocol.rounds[0].tally({}, protocol.rounds[0].respond({}, inputs, flips[0]))
+    public: Any = protocol.conclude((({}, first),))
+    step = protocol.rounds[1]
+    step.admit(public)
+    replies = step.respond(public, inputs, flips[1])
+    assert step.check(public, replies).all()
+    losses = step.log_likelihood(public, replies)
+    assert np.ptp(losses, axis=1).max() <= 1e-4
+    estimate: Any = protocol.conclude((({}, first), (public, step.tally(public, replies))))
+    # The mean of the second round is that of the inner products, to within the noise of their tiny range.
+    middle = float(step._values(public)[0])  # type: ignore[attr-defined]
+    assert estimate.details["form"] == pytest.approx(middle, rel=1e-6)

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from emulator.randomizer import Columns, Floats, Randomizer
 from protocols.randomizers.exact import WHOLE, within
 from protocols.randomizers.grid_laplace import GridLaplace
+from protocols.scalar_round import exact_range
 from tests.contracts.randomizer_contract import RandomizerContract
 
 
@@ -25,6 +26,9 @@ class TestGridLaplace(RandomizerContract):
             GridLaplace(low=-1e-3, high=2e-3, epsilon=0.25, sensitivity=4e-3),
             GridLaplace(low=100.0, high=101.0, epsilon=16.0),
             GridLaplace(low=-1.0, high=1.0, epsilon=0.5, sensitivity=64.0),
+            # Narrow and far from 0: 2^34 steps and more from there.
+            GridLaplace(low=1.0 - 1e-8, high=1.0 + 1e-8, epsilon=2.0),
+            GridLaplace(low=-3e100 * (1 + 1e-7), high=-3e100, epsilon=1.0),
         ]
 
     def inputs(self, randomizer: Any) -> NDArray[Any]:
@@ -108,3 +112,31 @@ def test_variance_is_that_of_laplace_noise_and_of_rounding() -> None:
 def test_sensitivity_sets_the_noise() -> None:
     randomizer = GridLaplace(low=-1.0, high=1.0, epsilon=1.0, sensitivity=16.0)
     assert randomizer.variance == pytest.approx(2 * 16.0**2, rel=1e-3)
+
+
+@pytest.mark.parametrize("scale", [1.0, -1.0, 1e100, 1e-100, 5e-324, 2.0**31, 3.7])
+@pytest.mark.parametrize("width", [0.0, 1e-15, 1e-8, 1.001e-8, 1e-6, 1e-3])
+@pytest.mark.parametrize("epsilon", [2.0**-10, 1.0, 16.0])
+def test_every_outcome_of_any_range_fits_its_column(scale: float, width: float, epsilon: float) -> None:
+    values = np.array([scale, scale * (1 + width)])
+    low, high = exact_range(values)
+    randomizer = GridLaplace(low=low, high=high, epsilon=epsilon)
+    limits = np.iinfo(randomizer.reply["step"][0])
+    first, last = randomizer.outcomes
+    assert limits.min <= first < last <= limits.max
+    coins = np.random.default_rng(1).integers(0, 256, size=(400, randomizer.coins), dtype=np.uint8)
+    reply = randomizer.sample(np.tile(values, 200), coins)
+    assert randomizer.check(reply).all()
+    assert np.isfinite(randomizer.log_likelihood(reply, values)).all()
+    # Decoded, a reply is near the value it stands for, not 2^32 steps away.
+    reach = (last - first) * randomizer.unit
+    assert (np.abs(randomizer.decode(reply) - np.tile(values, 200)) <= reach).all()
+
+
+def test_steps_are_counted_from_0_where_they_fit() -> None:
+    ordinary = GridLaplace(low=100.0, high=101.0, epsilon=1.0)
+    assert (ordinary.origin, ordinary.offset) == (0, 0.0)
+    assert ordinary.ends == (100 * 512, 101 * 512)
+    far = GridLaplace(low=2.0**30, high=2.0**30 + 2, epsilon=1.0)
+    assert far.origin == (2**30 + 1) * 256
+    assert far.offset == 2.0**30 + 1

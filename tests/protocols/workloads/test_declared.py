@@ -1,12 +1,15 @@
 """Coarsenings: a value's coarse input is the one that its fine input leads to, or there is no map."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from protocols.workloads.declared import coarsening, declared, view_of
-from protocols.workloads.domain import Categories, Interval, Pair
+from emulator.consent import domain_of
+from protocols.workloads.declared import coarsening, view_of
+from protocols.workloads.domain import Categories, Domain, Interval, Pair
 
 AGE, SEX = Interval("age", 18, 90, 8), Categories("sex", ("f", "m", 3.0))
 
@@ -45,6 +48,10 @@ def test_a_coarse_input_follows_from_the_fine_one(coarse: Interval | Categories 
 def test_other_domains_have_no_map(other: Interval | Categories | Pair) -> None:
     assert coarsening(declared(Pair(AGE, SEX)), declared(other)) is None
     assert coarsening({}, declared(other)) is None
+
+
+def declared(domain: Domain) -> dict[str, Any]:
+    return domain_of(domain.size, domain.declared)
 
 
 def test_a_view_is_the_closest_there_is() -> None:
