@@ -21,7 +21,7 @@ from launch.settings import protocol_file_option
 from protocols.registry import design
 from protocols.tuned import salted
 from protocols.workloads import synthetic
-from protocols.workloads.domain import Encoded
+from protocols.workloads.domain import Domain, Encoded
 from protocols.workloads.problem import STATISTICS, make_domain, make_workload
 from protocols.workloads.workload import Workload
 
@@ -110,13 +110,14 @@ class Problem:
         """
         crowd = min(self.users, max(2, math.ceil(quorum * self.users)))
         made = design(name, self.workload, epsilon=self.epsilon, users=self.users, delta=self.delta, crowd=crowd)
-        return salted(made, self._salt())
+        return salted(made, public_salt(self.seed))
 
-    def _salt(self) -> int:
-        """Public, so it must say nothing about the coins."""
-        if self.seed is None:
-            return secrets.randbits(63)
-        return int.from_bytes(hashlib.sha256(f"parley salt {self.seed}".encode()).digest()[:8], "little") >> 1
+
+def public_salt(seed: int | None) -> int:
+    """What splits users into groups. It is public, so it must say nothing about the coins."""
+    if seed is None:
+        return secrets.randbits(63)
+    return int.from_bytes(hashlib.sha256(f"parley salt {seed}".encode()).digest()[:8], "little") >> 1
 
 
 def problem_options(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -155,14 +156,20 @@ def make_problem(flags: ProblemFlags) -> Problem:
 def _from_data(flags: ProblemFlags, workload: Workload) -> tuple[Encoded, Mapping[str, Any]]:
     if flags.users is not None or flags.synthetic is not None:
         raise BadInput("--data already says who the users are; leave out --users and --synthetic")
+    domain = declared_domain(flags, workload)
+    if domain is None:
+        raise BadInput(f"say which columns of {flags.data} to use, such as --columns age,score")
+    assert flags.data is not None
+    found = read_columns(flags.data, domain.columns)
+    return domain.encode(found), domain_of(workload.size, domain.declared)
+
+
+def declared_domain(flags: ProblemFlags, workload: Workload) -> Domain | None:
+    """The columns the flags declare; None where they name none."""
     names = [name.strip() for name in (flags.columns or "").split(",") if name.strip()]
     if flags.label is not None:
         names.append(flags.label)
-    if not names:
-        raise BadInput(f"say which columns of {flags.data} to use, such as --columns age,score")
-    assert flags.data is not None
-    domain = make_domain(workload, names, flags.ranges, flags.categories)
-    return domain.encode(read_columns(flags.data, names)), domain_of(workload.size, domain.declared)
+    return make_domain(workload, names, flags.ranges, flags.categories) if names else None
 
 
 def _synthetic(flags: ProblemFlags, workload: Workload) -> Encoded:

@@ -1,1 +1,1 @@
-"""Thin processes: a role, a transport, a journal on disk."""
+"""Thin processes: a role, a transport, a state on disk."""

@@ -11,13 +11,17 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
+from emulator.consent import domain_of
 from emulator.errors import BadInput
 from emulator.protocol import Broadcast, Estimate, Protocol, Tally, Trust
 from emulator.randomizer import Floats
 from launch.plot import check_plot, draw
-from launch.problem import ProblemFlags, make_problem, problem_options
+from launch.problem import ProblemFlags, declared_domain, make_problem, problem_options, public_salt
 from launch.settings import debug_option
+from nodes.analyst import write_plan
 from protocols import planner, shortcut
+from protocols.registry import design
+from protocols.tuned import salted
 from protocols.workloads.problem import make_workload
 from protocols.workloads.workload import Workload
 
@@ -37,9 +41,16 @@ TIMED_USERS = 2000
     help="Whom users trust; with a shuffler, (epsilon, delta) is what the transcript shows.",
 )
 @click.option("--plot", type=click.Path(path_type=Path), help="Draw predicted RMSE against users (.svg, .png, .pdf).")
+@click.option(
+    "--save",
+    type=click.Path(path_type=Path),
+    help="Write the best protocol to a file for `parley node analyst --plan`.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print one record.")
 @debug_option
-def plan(flags: ProblemFlags, like: Path | None, trust: Trust, plot: Path | None, as_json: bool) -> None:
+def plan(
+    flags: ProblemFlags, like: Path | None, trust: Trust, plot: Path | None, save: Path | None, as_json: bool
+) -> None:
     """Predict every protocol's error, bytes and rounds for a problem; no private value is looked at."""
     check_plot(plot)
     workload = make_workload(flags.statistic, flags.levels, flags.kernel)
@@ -54,6 +65,18 @@ def plan(flags: ProblemFlags, like: Path | None, trust: Trust, plot: Path | None
         show(workload, users, flags.epsilon, limits, options)
     if plot is not None:
         picture(plot, workload, flags.epsilon, users, guess, [option.name for option in options], trust, flags.delta)
+    if save is not None:
+        save_plan(save, flags, workload, users, options[0].name)
+
+
+def save_plan(path: Path, flags: ProblemFlags, workload: Workload, users: int, name: str) -> None:
+    """What an analyst that is started by hand asks: the protocol, and the columns that its inputs come from."""
+    if path.exists():
+        raise BadInput(f"--save {path} exists already; give a new file")
+    protocol = design(name, workload, epsilon=flags.epsilon, users=users, delta=flags.delta)
+    columns = declared_domain(flags, workload)
+    meaning = domain_of(workload.size, () if columns is None else columns.declared)
+    write_plan(path, salted(protocol, public_salt(flags.seed)), meaning)
 
 
 def picture(
