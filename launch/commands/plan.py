@@ -44,7 +44,7 @@ TIMED_USERS = 2000
 @click.option(
     "--save",
     type=click.Path(path_type=Path),
-    help="Write the best protocol to a file for `parley node analyst --plan`.",
+    help="Write the best protocol to this file, for `parley node analyst --plan`.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print one record.")
 @debug_option
