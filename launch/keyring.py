@@ -57,6 +57,12 @@ class Keyring:
                 raise BadInput(f"{self.pair(name)} is not the key that is listed for {name}; make keys anew")
 
 
+def erase_secrets(folder: Path) -> None:
+    """Remove the secret halves of a run's own keys; what was signed or sealed with them can still be checked."""
+    for path in folder.glob("*.secret"):
+        path.unlink(missing_ok=True)
+
+
 def is_server(name: str) -> bool:
     """Whether others connect to the one of this name."""
     return name in (BOARD_NAME, SHUFFLER_NAME) or name.startswith(RELAY_PREFIX)
