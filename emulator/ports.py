@@ -83,10 +83,11 @@ class ZmqBoardPort(BoardPort):
         return dict(self._refused)
 
     async def receive(self, timeout: float) -> list[Received]:
-        if not await self._post.readable(timeout):
-            return []
-        # Subscriptions pile up without a limit unless they are read.
+        readable = await self._post.readable(timeout)
+        # Subscriptions pile up unless they are read, whether anything is posted or not.
         self._count_subscriptions()
+        if not readable:
+            return []
         if self._signed:
             return self._post.drain_signed()
         return [Received(frame, None) for frame in self._post.drain()]

@@ -6,10 +6,11 @@ awaited once, then frames are moved without blocking: an await a message would c
 
 import asyncio
 import logging
+import math
 import os
 import time
-from collections import Counter
-from collections.abc import Callable, Mapping
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from functools import partial
 
@@ -44,6 +45,16 @@ from emulator.transport import (
     NodePort,
     ObserverPort,
     Received,
+)
+from emulator.unread import (
+    MOST_FROM_LISTENER,
+    MOST_UNFINISHED,
+    MOST_UNREAD,
+    Swelling,
+    Unread,
+    accepted_at,
+    connected_to,
+    pause,
 )
 
 __all__ = [
@@ -87,12 +98,25 @@ _OPTIONS: dict[int, int] = {
 _PACED = (zmq.HANDSHAKE_IVL, zmq.CONNECT_TIMEOUT, zmq.HEARTBEAT_IVL, zmq.HEARTBEAT_TIMEOUT)
 # A closing sender gives what is already queued this long to leave.
 _LINGER: dict[int, int] = {zmq.LINGER: 1000}
+# Nothing but greetings, subscriptions and heartbeats comes in where we only speak. Bytes are limited there (see
+# `look`) and messages are not: at its mark libzmq stops reading, and a connection that breaks while it does so and is
+# due a heartbeat ends the process (an assertion in stream_engine_base.cpp).
+_SPEAKER: dict[int, int] = {**_LINGER, zmq.MAXMSGSIZE: 4096, zmq.RCVHWM: 0}
+_READERS = (zmq.PULL, zmq.SUB)
+_NOBLOCK, _SOURCE = int(zmq.NOBLOCK), int(zmq.SRCFD)
+MANY_PARTS = "a message of several parts"
+NO_END = "connection ended: it sent more than a frame may have and no end of it"
+TOO_MUCH_UNREAD = "connection ended: it sent more than could be read"
+ONLY_LISTENS = "connection ended: it sent where it may only listen"
+# While somebody's message is taking too long, this much is read ahead to see whether any of it is whole.
+_AHEAD_FRAMES, _AHEAD_BYTES = 10_000, 4 * LARGEST_FRAME
 _CAUSES = {
     zmq.Event.ACCEPT_FAILED: "no more open files",
     zmq.Event.HANDSHAKE_FAILED_NO_DETAIL: "handshake broken off",
     zmq.Event.HANDSHAKE_FAILED_PROTOCOL: "no keys or the wrong board's key",
     zmq.Event.DISCONNECTED: "connection broken off: its process ended, or it sent more than a frame may have",
 }
+_COMING = zmq.Event.ACCEPTED | zmq.Event.CONNECTED
 _HANDSHAKES = (
     zmq.Event.HANDSHAKE_FAILED_NO_DETAIL,
     zmq.Event.HANDSHAKE_FAILED_PROTOCOL,
@@ -123,17 +147,17 @@ def open_board(
     if security is not None and not security.allowed:
         raise BadInput("the board has keys but no list of those it lets in; list at least the analyst's public key")
     sockets = _Sockets(queue, security, pace=pace)
-    refused: Counter[str] = Counter()
     try:
         if security is not None:
-            sockets.keep_gate(partial(_admit, security.allowed, refused))
+            sockets.keep_gate(partial(_admit, security.allowed, sockets.refused))
         post = sockets.bind(zmq.PULL, addresses.post, "post")
         # VERBOSER: every node's coming and going counts, not only the first and last of a topic.
-        feed = sockets.bind(zmq.XPUB, addresses.feed, "feed", {**_LINGER, zmq.XPUB_VERBOSER: 1})
-        desk = sockets.bind(zmq.PUSH, addresses.desk, "desk", _LINGER)
-        sockets.count_refusals(post, refused)
-        sockets.count_refusals(feed, refused)
+        feed = sockets.bind(zmq.XPUB, addresses.feed, "feed", {**_SPEAKER, zmq.XPUB_VERBOSER: 1})
+        desk = sockets.bind(zmq.PUSH, addresses.desk, "desk", _SPEAKER)
+        sockets.count_refusals(post)
+        sockets.count_refusals(feed)
         analysts = sockets.count_connections(desk)
+        sockets.start()
     except BadInput:
         sockets.close()
         raise
@@ -142,7 +166,7 @@ def open_board(
         feed=feed,
         desk=desk,
         signed=security is not None,
-        refused=refused,
+        refused=sockets.refused,
         analysts=analysts,
         patience=patience,
         close=sockets.close,
@@ -198,10 +222,21 @@ def connect_reporter(
 
 
 class _Channel:
-    """One socket: waits for its file descriptor, then moves frames without blocking."""
+    """One socket: waits for its file descriptor, then moves frames without blocking.
 
-    def __init__(self, socket: zmq.Socket[bytes]) -> None:
+    `keep_watch` is called by whoever waits or sends, so that somebody looks at what the peers hold back.
+    """
+
+    def __init__(self, socket: zmq.Socket[bytes], keep_watch: Callable[[], None], refused: Counter[str]) -> None:
         self.socket = socket
+        self.connections: Callable[[], set[int]] = set
+        self.connects = False
+        self._keep_watch = keep_watch
+        self._refused = refused
+        self.reads = socket.type in _READERS
+        self.unread = Unread(most=MOST_UNFINISHED if self.reads else MOST_FROM_LISTENER)
+        self._ahead: deque[zmq.Frame] = deque()
+        self._inside = False
         self._turn = asyncio.Lock()
         self._waiter: asyncio.Future[None] | None = None
 
@@ -213,34 +248,90 @@ class _Channel:
     async def readable(self, timeout: float) -> bool:
         """Wait until there is something to read, letting others run in any case."""
         self.check_open()
+        self._keep_watch()
         await asyncio.sleep(0)
         async with self._turn:
             return await self._ready(zmq.POLLIN, asyncio.get_running_loop().time() + timeout)
 
     def drain_signed(self) -> list[Received]:
         """As `drain`, with the name the gatekeeper gave the sender: libzmq keeps it with the frame, not its copy."""
-        items: list[Received] = []
-        size = 0
-        with suppress(zmq.Again):
-            while len(items) < MOST_FRAMES and size < MOST_BYTES:
-                frame = self.socket.recv(zmq.NOBLOCK, copy=False)
-                items.append(Received(frame.bytes, str(frame["User-Id"])))
-                size += len(frame)
-        return items
+        return [Received(frame.bytes, str(frame["User-Id"])) for frame in self._frames()]
 
     def drain(self) -> list[bytes]:
         """What is there, up to a batch. No await follows, so a cancelled reader has taken nothing."""
+        if self.reads:
+            return [frame.bytes for frame in self._frames()]
         frames: list[bytes] = []
+        with suppress(zmq.Again):
+            while len(frames) < MOST_FRAMES and not self.socket.closed:
+                frames.append(self.socket.recv(zmq.NOBLOCK))
+        return frames
+
+    def _frames(self) -> list[zmq.Frame]:
+        frames: list[zmq.Frame] = []
         size = 0
-        receive = self.socket.recv
+        ahead, receive = self._ahead, self._receive
         with suppress(zmq.Again):
             for _ in range(MOST_FRAMES):
-                frame = receive(zmq.NOBLOCK)
-                frames.append(frame)
-                size += len(frame)
-                if size >= MOST_BYTES:
-                    break
+                frame = ahead.popleft() if ahead else receive()
+                if frame is not None:
+                    frames.append(frame)
+                    size += len(frame)
+                    if size >= MOST_BYTES:
+                        break
         return frames
+
+    def _receive(self) -> zmq.Frame | None:
+        """The next message; None for a part of one: ours have a single part, and what has more is none."""
+        frame = self.socket.recv(_NOBLOCK, copy=False)
+        try:  # noqa: SIM105 - this is done for every frame, and a context takes longer than all the rest
+            self.unread.took(frame.get(_SOURCE), len(frame))
+        except zmq.ZMQError:
+            # A peer that speaks an old version of the protocol has no number here, and gets no credit.
+            pass
+        if not (frame.more or self._inside):
+            return frame
+        if not self._inside:
+            self._refused[MANY_PARTS] += 1
+        self._inside = frame.more
+        return None
+
+    def look(self) -> None:
+        """Hang up on peers that send without end; never on one whose messages end, unless nobody can read them all."""
+        if self.socket.closed:
+            return
+        unread = self.unread
+        unread.look(self.connections())
+        if not unread.beyond():
+            return
+        if not self.reads:
+            self.end(unread.beyond(), ONLY_LISTENS)
+        elif self._read_ahead():
+            self.end(unread.beyond(), NO_END)
+        else:
+            self.end(unread.beyond(MOST_UNREAD), TOO_MUCH_UNREAD)
+
+    def end(self, descriptors: Iterable[int], cause: str) -> None:
+        """Hang up on these connections, and count them."""
+        for descriptor in descriptors:
+            if self.unread.end(descriptor):
+                self._refused[cause] += 1
+                log.warning("%s", cause)
+
+    def _read_ahead(self) -> bool:
+        """Take what is whole out of the socket, and whether that was all. It is kept for the next reader."""
+        size = sum(map(len, self._ahead))
+        try:
+            while len(self._ahead) < _AHEAD_FRAMES and size < _AHEAD_BYTES:
+                frame = self._receive()
+                if frame is not None:
+                    self._ahead.append(frame)
+                    size += len(frame)
+        except zmq.Again:
+            return True
+        finally:
+            self.wake()
+        return False
 
     async def send(self, frame: bytes, timeout: float) -> bool:
         """Send, waiting at the high-water mark; False when it did not go within `timeout` seconds."""
@@ -291,7 +382,7 @@ class _Channel:
     async def _ready(self, event: int, deadline: float) -> bool:
         """Asking for EVENTS clears libzmq's signal, which the next change raises again: no change goes unseen."""
         loop = asyncio.get_running_loop()
-        while not self.socket.closed and not _events(self.socket) & event:
+        while not self.socket.closed and not (_events(self.socket) & event or (event == zmq.POLLIN and self._ahead)):
             if loop.time() >= deadline:
                 return False
             await self._signal(loop, deadline)
@@ -314,12 +405,22 @@ class _Channel:
 class _BlockingChannel(_Channel):
     """One socket of a process with nothing else to do: a thousand such processes need no event loops."""
 
-    def __init__(self, socket: zmq.Socket[bytes]) -> None:
-        self.socket = socket
-
     async def readable(self, timeout: float) -> bool:
         self.check_open()
-        return bool(zmq.zmq_poll([(self.socket, zmq.POLLIN)], int(timeout * 1000)))
+        until = time.monotonic() + timeout
+        stirred = False
+        while True:
+            self._keep_watch()
+            left = max(0.0, until - time.monotonic())
+            # Bytes that come wake us too, for they may be of a message without an end; a silent peer costs nothing.
+            raw = [] if stirred else [(each, zmq.POLLIN) for each in self.connections()]
+            wait = min(left, pause(1)) if stirred else left
+            found = zmq.zmq_poll([(self.socket, zmq.POLLIN), *raw], math.ceil(wait * 1000))
+            if self._ahead or _events(self.socket) & zmq.POLLIN:
+                return True
+            if left <= 0 or (not found and wait == left):
+                return False
+            stirred = bool(found)
 
     async def send(self, frame: bytes, timeout: float) -> bool:
         deadline = time.monotonic() + timeout
@@ -330,7 +431,11 @@ class _BlockingChannel(_Channel):
         return True
 
     def offer(self, frame: bytes) -> bool:
+        self._keep_watch()
         return self._try(frame)
+
+    def wake(self) -> None:
+        """Nobody waits while another runs."""
 
     def close(self) -> None:
         self.socket.close()
@@ -342,6 +447,7 @@ class _Sockets:
     def __init__(
         self, queue: int, security: Security | None, kind: type[_Channel] = _Channel, pace: float = 1.0
     ) -> None:
+        self.refused: Counter[str] = Counter()
         self._queue = queue
         self._options: dict[int, int] = {**_OPTIONS, **{each: int(pace * _OPTIONS[each]) for each in _PACED}}
         self._kind = kind
@@ -350,6 +456,35 @@ class _Sockets:
         self._channels: list[_Channel] = []
         self._deaf: set[_Channel] = set()
         self._attended: list[tuple[asyncio.AbstractEventLoop, zmq.Socket[bytes]]] = []
+        self._unattended: list[zmq.Socket[bytes]] = []
+        self._swelling = Swelling()
+        self._due = 0.0
+        self._timer: asyncio.TimerHandle | None = None
+
+    def start(self) -> None:
+        """Look at what the peers hold back, again and again for as long as the loop runs."""
+        if self._timer is None:
+            self._look_again(asyncio.get_running_loop())
+
+    def look_if_due(self) -> None:
+        """The same for one who has no loop."""
+        if time.monotonic() >= self._due:
+            self._due = time.monotonic() + self._look()
+
+    def _look_again(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._timer = loop.call_later(self._look(), self._look_again, loop)
+
+    def _look(self) -> float:
+        """Seconds until the next look is due."""
+        for channel in self._channels:
+            channel.look()
+        readers = [channel for channel in self._channels if channel.reads]
+        most = max(readers, key=lambda channel: channel.unread.largest, default=None)
+        if most is not None:
+            size, descriptor = most.unread.largest
+            if self._swelling.check(size):
+                most.end([descriptor], NO_END)
+        return pause(sum(len(channel.connections()) for channel in self._channels))
 
     def bind(self, kind: int, address: str, domain: str, options: Mapping[int, int] | None = None) -> _Channel:
         """A listening socket; an address in use, or open to other machines without keys, is bad input."""
@@ -383,7 +518,7 @@ class _Sockets:
 
     def push(self, address: str) -> _Channel:
         """A writing end of the post. IMMEDIATE: a frame is taken only when there is a board to take it."""
-        return self._connect(zmq.PUSH, address, {**_LINGER, zmq.IMMEDIATE: 1})
+        return self._connect(zmq.PUSH, address, {**_SPEAKER, zmq.IMMEDIATE: 1})
 
     def subscribe(self, address: str, *topics: bytes) -> _Channel:
         """A reading end of the feed. After a lost connection it subscribes again when it is next read."""
@@ -392,12 +527,12 @@ class _Sockets:
             channel.socket.setsockopt(zmq.SUBSCRIBE, topic)
         return channel
 
-    def count_refusals(self, channel: _Channel, refused: Counter[str]) -> None:
+    def count_refusals(self, channel: _Channel) -> None:
         """Count who was turned away. Without a free descriptor libzmq tries again without end: that we hear once.
 
         A peer that announces a frame beyond MAXMSGSIZE is cut off, and libzmq does not say that this was why.
         """
-        failed = 0
+        failed, refused = 0, self.refused
 
         def notice(event: zmq.Event, value: int) -> None:
             nonlocal failed
@@ -406,68 +541,85 @@ class _Sockets:
                 failed -= 1
                 return
             failed += event in _HANDSHAKES
-            if event == zmq.Event.HANDSHAKE_FAILED_AUTH:
+            if event not in _CAUSES:
                 return
             refused[_CAUSES[event]] += 1
             if event == zmq.Event.ACCEPT_FAILED and channel not in self._deaf:
                 self._deaf.add(channel)
                 log.error("connections cannot be accepted at %s: %s", channel.endpoint, os.strerror(value))
                 channel.socket.disable_monitor()
+                place = host_and_port(channel.endpoint)
+                if place is not None:
+                    # Who comes and goes is not reported from now on.
+                    channel.connections = partial(accepted_at, int(place[1]))
 
         self._watch(channel, sum(_CAUSES) | zmq.Event.HANDSHAKE_FAILED_AUTH, notice)
 
     def count_connections(self, channel: _Channel) -> Callable[[], int]:
         """A function that tells how many connections a listening socket has at the moment."""
-        descriptors: set[int] = set()
-
-        def notice(event: zmq.Event, descriptor: int) -> None:
-            (descriptors.add if event == zmq.Event.ACCEPTED else descriptors.discard)(descriptor)
-
-        look = self._watch(channel, zmq.Event.ACCEPTED | zmq.Event.DISCONNECTED, notice)
-
-        def count() -> int:
-            look()
-            return len(descriptors)
-
-        return count
+        self._watch(channel)
+        return lambda: len(channel.connections())
 
     def close(self) -> None:
         """Close all and wait, at most for the linger time, until the context's threads are gone."""
+        if self._timer is not None:
+            self._timer.cancel()
         for loop, socket in self._attended:
             loop.remove_reader(socket.FD)
             socket.close(0)
+        for socket in self._unattended:
+            socket.close(0)
         self._attended.clear()
+        self._unattended.clear()
         for channel in self._channels:
             channel.close()
         self._channels.clear()
         self._context.term()
 
-    def _watch(self, channel: _Channel, events: int, notice: Callable[[zmq.Event, int], None]) -> Callable[[], None]:
-        """Call `notice` with each such event of a socket and its value; the function given back does it at once."""
-        name = f"inproc://watch-{len(self._attended)}"
-        channel.socket.monitor(name, events)
+    def _watch(
+        self, channel: _Channel, events: int = 0, notice: Callable[[zmq.Event, int], None] | None = None
+    ) -> None:
+        """Know a socket's connections, and call `notice` with each of these events and its value.
+
+        That is done whenever somebody asks for the connections; where others connect to us, also when the loop is free.
+        """
+        name, all_events = f"inproc://watch-{self._channels.index(channel)}", events | _COMING | zmq.Event.DISCONNECTED
+        channel.socket.monitor(name, all_events)
         ear = self._context.socket(zmq.PAIR)
         # Without a mark: libzmq's own thread would otherwise wait for us to read.
         ear.setsockopt(zmq.RCVHWM, 0)
         ear.connect(name)
+        present: set[int] = set()
 
         def tell(parts: list[bytes]) -> None:
             message = parse_monitor_message(parts)
-            if message["event"] & events:
-                notice(zmq.Event(message["event"]), message["value"])
+            event = zmq.Event(message["event"])
+            if event & _COMING:
+                present.add(message["value"])
+            elif event == zmq.Event.DISCONNECTED:
+                present.discard(message["value"])
+            if notice is not None and event & events:
+                notice(event, message["value"])
 
-        return self._attend(ear, tell)
+        if channel.connects:
+            self._unattended.append(ear)
+            look: Callable[[], object] = partial(_handle_all, ear, tell)
+        else:
+            look = self._attend(ear, tell)
+
+        def connections() -> set[int]:
+            look()
+            return present
+
+        channel.connections = connections
 
     def _attend(self, socket: zmq.Socket[bytes], handle: Callable[[list[bytes]], None]) -> Callable[[], None]:
         """Handle what comes to a socket of our own whenever the loop is free."""
         loop = asyncio.get_running_loop()
 
         def look() -> None:
-            for _ in range(MOST_FRAMES):
-                if socket.closed or not _events(socket) & zmq.POLLIN:
-                    return
-                handle(socket.recv_multipart(zmq.NOBLOCK))
-            loop.call_soon(look)
+            if _handle_all(socket, handle):
+                loop.call_soon(look)
 
         loop.add_reader(socket.FD, look)
         self._attended.append((loop, socket))
@@ -480,6 +632,14 @@ class _Sockets:
             channel = self._channel(kind, address, options)
             if self._security is not None:
                 _be_client(channel.socket, self._security)
+            channel.connects = True
+            place = host_and_port(address)
+            if place is None or not isinstance(channel, _BlockingChannel):
+                self._watch(channel)
+            else:
+                # In a process with one node all its connections are found by their port; a monitor would take
+                # memory of each of thousands of processes.
+                channel.connections = partial(connected_to, int(place[1]))
             channel.socket.connect(address)
         except BadInput:
             self.close()
@@ -490,7 +650,8 @@ class _Sockets:
         if self._security is None:
             check_private(address)
         socket = self._context.socket(kind)
-        channel = self._kind(socket)
+        keep_watch = self.look_if_due if issubclass(self._kind, _BlockingChannel) else self.start
+        channel = self._kind(socket, keep_watch, self.refused)
         self._channels.append(channel)
         place = host_and_port(address)
         marks: dict[int, int] = {zmq.SNDHWM: self._queue, zmq.RCVHWM: self._queue}
@@ -510,6 +671,15 @@ def _admit(allowed: Mapping[str, str], refused: Counter[str], domain: str, key: 
         refused["not the analyst"] += 1
         return None
     return name
+
+
+def _handle_all(socket: zmq.Socket[bytes], handle: Callable[[list[bytes]], None]) -> bool:
+    """Handle what is there, up to a batch; whether there may be more."""
+    for _ in range(MOST_FRAMES):
+        if socket.closed or not _events(socket) & zmq.POLLIN:
+            return False
+        handle(socket.recv_multipart(zmq.NOBLOCK))
+    return True
 
 
 def _events(socket: zmq.Socket[bytes]) -> int:

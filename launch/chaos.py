@@ -130,6 +130,10 @@ class Chaos:
             elif posted is None or now - posted > POST_AGAIN_SECONDS:
                 self.reports[kind, detail] = now
                 self.post(kind, detail, round_number)
+        self.act(now)
+
+    def act(self, now: float) -> None:
+        """Start and wake whose time has come."""
         for _, action in [each for each in self._due if each[0] <= now]:
             action()
         self._due = [each for each in self._due if each[0] > now]

@@ -24,11 +24,11 @@ from launch.keeper import Keeper
 from launch.keyring import Keyring, make_keyring, parties
 from launch.layout import Layout
 from launch.orders import Orders
-from launch.processes import Exit, Order, Processes, last_lines
+from launch.processes import Exit, Processes, last_lines
 from launch.progress import Progress
 from launch.signers import Signers, make_signers, write_states
 from nodes.analyst import write_plan
-from nodes.common import read_addresses
+from nodes.common import UNFINISHED, read_addresses
 
 __all__ = ["Cluster", "Layout"]
 
@@ -86,7 +86,10 @@ class Cluster:
         """
         self.folder.create()
         try:
-            self._prepare()
+            try:
+                self._prepare()
+            except OSError as error:
+                raise LocalProtocolError(f"{self.folder.path} cannot be written: {error.strerror}") from error
             with self._processes as processes, self._keeper(processes) as keeper:
                 try:
                     self._start(processes, keeper)
@@ -108,6 +111,9 @@ class Cluster:
             with undisturbed():
                 close_broken(self.folder.transcript, self.folder.run, error)
             raise
+        finally:
+            with undisturbed():
+                self.folder.erase_secrets()
 
     def _prepare(self) -> None:
         protocol, layout, folder = self.layout.protocol, self.layout, self.folder
@@ -153,24 +159,23 @@ class Cluster:
         # The others are made ready while the board comes up.
         crowd = self.folder.witness if self.layout.processes >= REHEARSE_FROM else None
         processes.prepare(self.folder.plan, crowd=crowd)
-        self._await(processes, board, self.folder.addresses)
+        self._await(processes, keeper, self.folder.addresses)
         servers = ([keeper.orders.shuffler()] if self.layout.shuffled else []) + list(keeper.orders.relays())
         for order in servers:
             processes.spawn([order])
-            self._await(processes, order, self.folder.server_addresses(order.name))
+            self._await(processes, keeper, self.folder.server_addresses(order.name))
         keeper.begin()
         if self.hosts is not None:
             self.hosts.begin(self.layout, self.folder, self._keyring, self._signers)
 
-    def _await(self, processes: Processes, order: Order, addresses: Path) -> None:
-        """Wait until one whom others connect to says where it is."""
-        left = self.layout.restarts
+    def _await(self, processes: Processes, keeper: Keeper, addresses: Path) -> None:
+        """Wait until one whom others connect to says where it is; whoever a signal ends meanwhile comes back."""
         while not addresses.exists():
             for exit in processes.exits(0.005):
-                if exit.status >= 0 or left == 0 or exit.name != order.name:
+                if not keeper.takes_back(exit):
                     raise self._stillborn(exit)
-                left -= 1
-                processes.spawn([order])
+                self._name(exit)
+            keeper.bring_back()
 
     def _watch(self, processes: Processes, keeper: Keeper, enough: Callable[[], bool]) -> None:
         """Until it is enough or the board has ended; then give the others a moment to hear so and leave."""
@@ -226,8 +231,17 @@ class Cluster:
         present = sum(self._hosted.values())
         if exit.name in (BOARD_NAME, ANALYST_NAME, *self._middle) or present < self.layout.quorum * self.layout.users:
             raise LocalProtocolError(
-                f"{exit.name} {exit.cause} and the run cannot finish without it; see {self.folder.log(exit.name)}"
+                f"{exit.name} {exit.cause} and the run cannot finish without it{self._reason(exit)}; "
+                f"see {self.folder.log(exit.name)}"
             )
+
+    def _reason(self, exit: Exit) -> str:
+        """What a node that gave up said last; on a full disk it may not have been able to write that down."""
+        said = last_lines(self.folder.log(exit.name), 1)
+        if exit.status == UNFINISHED and said and said[0].startswith("parley: "):
+            return f" ({said[0].removeprefix('parley: ')})"
+        full = exit.status > 0 and shutil.disk_usage(self.folder.path).free == 0
+        return " (the disk is full)" if full else ""
 
 
 @contextmanager

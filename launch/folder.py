@@ -10,6 +10,7 @@ from typing import Any
 
 from emulator.errors import BadInput
 from emulator.messages import NAME
+from nodes.state import FILE as STATE_FILE
 
 RUNS = Path("runs")
 LONGEST_NAME = 40
@@ -78,6 +79,13 @@ class RunFolder:
     def node_state(self, name: str) -> Path:
         """The folder of a user node's state, and of the shuffler's batches."""
         return self.path / "state" / name
+
+    def erase_secrets(self) -> None:
+        """Remove what this run's parties signed and encrypted with; what was signed can still be checked."""
+        state = self.path / "state"
+        for pattern in ("*.signing", "keys/*.secret", "keys/*.signing", f"*/{STATE_FILE}"):
+            for path in state.glob(pattern):
+                path.unlink(missing_ok=True)
 
     def create(self) -> None:
         """Make the folders; they hold private things, so they are closed to others."""

@@ -78,6 +78,10 @@ class Keeper:
             recorded=self.follower.reports,
         )
 
+    def bring_back(self) -> None:
+        """Before the run has begun: start again who is to be, and nothing else."""
+        self.chaos.act(time.monotonic())
+
     def takes_back(self, exit: Exit) -> bool:
         """Whether a node that ended is going to be started again."""
         now = time.monotonic()

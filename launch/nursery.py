@@ -203,11 +203,14 @@ class Nursery:
             code = run_node(request["node"], request["arguments"], parameters)
         finally:
             # The last thing this process does is to write down why; the nursery reports the exit code.
-            if sys.exception() is not None:
-                traceback.print_exc()
-            sys.stdout.flush()
-            sys.stderr.flush()
-            os._exit(code)
+            try:
+                if sys.exception() is not None:
+                    traceback.print_exc()
+                sys.stdout.flush()
+                sys.stderr.flush()
+            finally:
+                # Even if a full disk takes no last words: this process must not go on as its parent.
+                os._exit(code)
 
     def _reap(self) -> None:
         while self.children:

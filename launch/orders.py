@@ -108,8 +108,11 @@ class Orders:
             return self.shuffler()
         if name != BOARD_NAME:
             return next(order for order in (*self.relays(), *self.users()) if order.name == name)
-        bound = read_addresses(self._folder.addresses)
         order = self.board()
+        if not self._folder.addresses.exists():
+            # Nobody has heard of its ports yet, so any will do.
+            return order
+        bound = read_addresses(self._folder.addresses)
         return replace(
             order, arguments=(*order.arguments, "--post", bound.post, "--feed", bound.feed, "--desk", bound.desk)
         )

@@ -39,15 +39,16 @@ from emulator.signing import Signer
 from emulator.transcript import TranscriptReader, TranscriptWriter
 from emulator.transport import BROADCAST, BoardPort, Received, topic_for
 from emulator.trust import read_signer, read_trust
+from nodes.allowance import Allowance
 from nodes.common import GOOD, UNFINISHED, board_security, run_to_exit, topic_of, write_addresses
 from nodes.receipts import Receipts
 from nodes.reopen import bind, open_record
 
 FAREWELL_SECONDS = 2.0
 SUBSCRIBE_SECONDS = 1.0
-# A record is not to be filled with complaints: of one sender so many are written down, the rest is only counted.
-MOST_DROPS = 1000
-MOST_EVENTS = 100_000
+MOST_WAITS = 10
+# What a record of ours takes beside its text.
+NOTE_BYTES = 200
 log = logging.getLogger("board")
 
 
@@ -74,14 +75,14 @@ class BoardNode:
         self.port = port
         self.writer = writer
         self._reader = TranscriptReader(record)
-        self._dropped: Counter[str] = Counter()
-        self._events: Counter[str] = Counter()
+        self._allowance = Allowance()
         self._refused: Counter[str] = Counter()
         self._recent: dict[str, bytes] = {}
         self._length = 0
         self._repeated = 0.0
         self._stopped = ""
         self._heard_out = False
+        self._waits = 0
 
     def restore(self, now: float) -> None:
         """Bring the role to where the record ends. Deadlines go on from when the record says they began."""
@@ -126,11 +127,14 @@ class BoardNode:
             if isinstance(message, Inquiry):
                 self._show(message.node, message.round)
                 return
-            if isinstance(message, Ready):
+            if isinstance(message, Ready) and message.node not in self.role.seats:
                 await self._let_subscribe()
-            if isinstance(message, Event) and self._events[sender] >= MOST_EVENTS:
-                raise RemoteProtocolError(f"board: more than {MOST_EVENTS} events of {sender}")
+            if isinstance(message, Event) and not await self._affords(sender, len(received.frame)):
+                return
             said = self.role.hear(sender, message, time.monotonic())
+            if any(isinstance(each, Event) and each is not message for _, each in said):
+                # It came back as another process.
+                said = said if await self._affords(sender, NOTE_BYTES) else []
         except RemoteProtocolError as error:
             await self._drop(sender, str(error))
             return
@@ -170,12 +174,12 @@ class BoardNode:
             self.port.publish(topic_for(node), envelope(0, BOARD_NAME, encode(receipt)))
 
     def _remember(self, sequence: int, sender: str, frame: bytes, message: Message) -> None:
-        """What may have to be said again, and how often somebody has complained."""
+        """What may have to be said again, and what somebody has used of the record."""
         self._length = sequence + 1
         if isinstance(message, BROADCASTS):
             self._recent[message.kind] = envelope(sequence, sender, frame)
         elif isinstance(message, Event):
-            self._events[message.node] += 1
+            self._allowance.charge(message, len(frame))
 
     def _sender(self, received: Received, message: Message) -> str:
         """Who speaks: with keys the authenticated name, which must be the one claimed; without, the claim."""
@@ -191,6 +195,10 @@ class BoardNode:
         """The last node to say ready may not hear yet: a subscription takes its own connection and its own time."""
         terms = self.role.terms
         if self.role.state is not Board.GATHERING or len(self.role.seats) < terms.nodes - 1:
+            return
+        self._waits += 1
+        if self._waits > MOST_WAITS:
+            # Somebody says ready again and again whom nobody lets in: the others are not to wait for that.
             return
         until = time.monotonic() + SUBSCRIBE_SECONDS
         listening = terms.nodes - len(self.relays) + len(set(self.relays.values()))
@@ -215,17 +223,25 @@ class BoardNode:
 
     async def _drop(self, sender: str, cause: str) -> None:
         """A dropped frame is an event on record, until there are too many of its kind to be worth the space."""
-        self._dropped[sender] += 1
-        if self._dropped[sender] <= MOST_DROPS:
+        if await self._affords(sender, NOTE_BYTES + len(cause)):
             log.warning("dropped a frame of %s: %s", sender, cause)
             await self._note("drop", sender, cause)
 
     async def _note_refusals(self) -> None:
         """Who was kept out at the door has no name; how many and why is on record."""
         for cause, number in self.port.refused.items():
-            if number > self._refused[cause] and self._events[BOARD_NAME] < MOST_DROPS:
+            if number > self._refused[cause] and await self._affords(BOARD_NAME, NOTE_BYTES + len(cause)):
                 self._refused[cause] = number
                 await self._note("refused", BOARD_NAME, f"{cause}: {number} connections so far")
+
+    async def _affords(self, name: str, size: int) -> bool:
+        """Whether a record of this size that the protocol does not need may be written because of this name."""
+        if self._allowance.permits(name, size):
+            return True
+        if last := self._allowance.last_word(name, size):
+            log.warning("%s", last)
+            await self._note("drop", name, last)
+        return False
 
     async def _note(self, event: str, node: str, detail: str) -> None:
         if not self.role.over:

@@ -4,6 +4,7 @@ import asyncio
 import functools
 import json
 import logging
+import os
 import sys
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, fields
@@ -41,15 +42,23 @@ def run_to_exit(work: Coroutine[Any, Any, int], *, blocking: bool = False) -> No
     try:
         code = run_blocking(work) if blocking else asyncio.run(work)
     except BadInput as error:
-        print(f"parley: {error}", file=sys.stderr)
-        code = BAD_INPUT
+        code = complain(error, BAD_INPUT)
     except ParleyError as error:
-        print(f"parley: {error}", file=sys.stderr)
-        code = UNFINISHED
+        code = complain(error, UNFINISHED)
     except KeyboardInterrupt:
         code = 130
-    sys.stderr.flush()
     sys.exit(code)
+
+
+def complain(error: ParleyError, code: int) -> int:
+    """One sentence on standard error, which may be a file on a disk that is full: the exit code must tell, then."""
+    try:
+        print(f"parley: {error}", file=sys.stderr, flush=True)
+    except OSError:
+        # What is left in the buffer would be tried again at the very end, and change the exit code.
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, sys.stderr.fileno())
+    return code
 
 
 def run_blocking(work: Coroutine[Any, Any, int]) -> int:

@@ -21,9 +21,9 @@ from emulator.records import Record
 from emulator.replay import Replay, speaking
 from emulator.sockets import open_board
 from emulator.transport import BoardPort
+from nodes.common import LONGEST_SILENCE
 
 Timing = Literal["fast", "recorded"]
-LONGEST_SILENCE = 60.0
 LEAVE_SECONDS = 10.0
 # One thread, as launched analysts have: a library that splits sums among threads rounds differently.
 SINGLE_THREADED = dict.fromkeys(

@@ -23,6 +23,7 @@ from emulator.sockets import connect_node
 from emulator.transport import BoardPort, NodePort, Received
 from nodes.common import (
     GOOD,
+    LONGEST_SILENCE,
     UNFINISHED,
     BoardLink,
     board_security,
@@ -35,7 +36,6 @@ from nodes.common import (
 from nodes.reopen import bind
 
 SILENCE_SECONDS = 0.5
-LONGEST_SILENCE = 60.0
 PATIENCE_SECONDS = 1.0
 FAREWELL_SECONDS = 2.0
 log = logging.getLogger("shuffler")

@@ -11,6 +11,7 @@ import pytest
 
 from launch.cli import parley
 from launch.settings import Settings
+from nodes.common import LONGEST_SILENCE
 from protocols.outside import VARIABLE
 from protocols.registry import lookup, names
 
@@ -88,3 +89,13 @@ def test_every_protocol_has_its_place_on_the_page() -> None:
     page = (ROOT / "docs" / "protocols.md").read_text()
     own = [name for name in names("shuffler") if lookup(name).__module__.startswith("protocols.")]
     assert [name for name in own if f"`{name}`" not in page] == []
+
+
+def test_documents_agree_on_how_long_the_board_may_be_silent() -> None:
+    """One number, wherever it is written down; in the code it is written down once."""
+    for page, words in (("reliability", "without a word from the board"), ("deploy", "")):
+        text = " ".join((ROOT / "docs" / f"{page}.md").read_text().split())
+        said = re.findall(rf"(\d+) s {words}", text) if words else re.findall(r"silent for (\d+) s", text)
+        assert [float(each) for each in said] == [LONGEST_SILENCE], page
+    nodes = [path for path in (ROOT / "nodes").glob("*.py") if "LONGEST_SILENCE =" in path.read_text()]
+    assert [path.name for path in nodes] == ["common.py"]
