@@ -7,6 +7,8 @@ The rule is the setup's parameter `shuffle`, a map of two entries that shuffler 
   columns move together: a row is one message.
 """
 
+import hashlib
+import hmac
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -23,6 +25,8 @@ from emulator.messages import Setup
 from emulator.randomizer import Array, Columns
 
 Draw = Callable[[int], bytes]
+Draws = Callable[[int], Draw]
+"""The randomness of each round, by its number."""
 Order = NDArray[np.intp]
 MOST_CROWD = 2**40
 MOST_AXES = 8
@@ -64,6 +68,23 @@ def keyed_draw(key: bytes) -> Draw:
         raise LocalProtocolError(f"a key of {len(key)} bytes draws nothing; give {KEY_BYTES}")
     stream = Cipher(ChaCha20(key, bytes(16)), mode=None).encryptor()
     return lambda size: stream.update(bytes(size))
+
+
+def system_draws(number: int) -> Draw:
+    """The operating system's randomness, whatever the round."""
+    return system_draw
+
+
+def keyed_draws(key: bytes) -> Draws:
+    """A keystream of its own for each round of an experiment that is to be repeated, kills included."""
+    if len(key) != KEY_BYTES:
+        raise LocalProtocolError(f"a key of {len(key)} bytes draws nothing; give {KEY_BYTES}")
+    return lambda number: keyed_draw(hmac.new(key, b"parley mixing %d" % number, hashlib.sha256).digest())
+
+
+def draw_seed_from_key(key: bytes) -> bytes:
+    """The shuffler's seed in an experiment whose coins come from this key."""
+    return hmac.new(key, b"parley shuffler", hashlib.sha256).digest()
 
 
 def permutation(size: int, draw: Draw) -> Order:

@@ -14,7 +14,7 @@ from emulator.messages import BROADCASTS, Message, Result
 from emulator.mixing import Draw, system_draw
 from emulator.protocol import Inputs, Protocol
 from emulator.roles import AnalystRole
-from emulator.shuffler import SHUFFLER_NAME, Said, ShufflerRole, Up
+from emulator.shuffler import SHUFFLER_NAME, Down, Said, ShufflerRole, Up
 
 Words = Iterator[tuple[str, Message]]
 MOST_SILENCES = 100
@@ -25,7 +25,7 @@ class ShuffledRun:
 
     def __init__(self, protocol: Protocol, inputs: Inputs, key: bytes, run: str, nodes: int, chunk: int, draw: Draw):
         self.board = BoardRole(Terms(run=run, users=len(inputs), nodes=1), lambda: nonce_from_key(key))
-        self.shuffler = ShufflerRole(Terms(run=run, users=len(inputs), nodes=nodes), draw=draw)
+        self.shuffler = ShufflerRole(Terms(run=run, users=len(inputs), nodes=nodes), draws=lambda number: draw)
         self.analyst = AnalystRole(protocol, run)
         self.cohorts = [
             CohortRole(
@@ -75,7 +75,7 @@ class ShuffledRun:
         for each in said:
             if isinstance(each, Up):
                 self.to_board.append((SHUFFLER_NAME, each.message))
-            else:
+            elif isinstance(each, Down):
                 self.to_shuffler.extend(_voice(cohort, each.message) for cohort in self.cohorts)
 
 

@@ -16,6 +16,7 @@ from emulator.coins import nonce_from_key
 from emulator.conditions import Conditions, read_conditions
 from emulator.consent import domain_of
 from emulator.errors import BadInput
+from emulator.mixing import draw_seed_from_key
 from emulator.protocol import Inputs, Protocol
 from emulator.security import RELAY_PREFIX
 from launch.keyring import Keyring, parties
@@ -106,6 +107,11 @@ class Layout:
     def nonce(self) -> bytes:
         """The nonce of an experiment that is to be repeated; empty where the board draws it."""
         return nonce_from_key(self.key) if self.repeatable else b""
+
+    @property
+    def draw_seed(self) -> bytes:
+        """What fixes the shuffler's draws in an experiment that is to be repeated; empty where it draws afresh."""
+        return draw_seed_from_key(self.key) if self.repeatable else b""
 
     @property
     def users(self) -> int:

@@ -63,7 +63,7 @@ class Orders:
     def shuffler(self) -> Order:
         """The shuffler, at free ports or, when it comes back, at its old ones."""
         terms = self._layout.terms(self._folder.run)
-        arguments = {
+        arguments: dict[str, object] = {
             "--run": terms.run,
             "--users": terms.users,
             "--nodes": self._layout.processes,
@@ -71,9 +71,12 @@ class Orders:
             "--deadline": SHUFFLER_SHARE * terms.deadline,
             "--quorum": terms.quorum,
             "--join-deadline": SHUFFLER_SHARE * terms.join_deadline,
+            "--state": self._folder.node_state(SHUFFLER_NAME),
             **self._link(),
         }
-        return self._order(SHUFFLER_NAME, SHUFFLER_NAME, arguments)
+        if self._layout.draw_seed:
+            arguments["--draw-seed"] = self._layout.draw_seed.hex()
+        return self._order(SHUFFLER_NAME, SHUFFLER_NAME, {**arguments, **self._signing(SHUFFLER_NAME)})
 
     def relays(self) -> Iterator[Order]:
         """Every relay, at free ports or, when it comes back, at its old ones."""

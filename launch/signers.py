@@ -75,5 +75,7 @@ def write_states(layout: Layout, folder: RunFolder, signers: Signers, keyring: K
     for name in (ANALYST_NAME, BOARD_NAME, SHUFFLER_NAME):
         if name in signers.by_name:
             write_signer(folder.signing(name), signers.by_name[name])
+    if layout.shuffled:
+        folder.node_state(SHUFFLER_NAME).mkdir(mode=0o700)
     for identity in () if layout.elsewhere else identities(layout, folder, signers, keyring):
         State.create(folder.node_state(identity.node), identity, durable=False)

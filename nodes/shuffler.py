@@ -1,7 +1,10 @@
-"""The shuffler as a process: a board to the user nodes, one node to the board, and nothing on disk.
+"""The shuffler as a process: a board to the user nodes, one node to the board, and on disk nothing but mixed batches.
 
 It sees which node sent which replies until it has mixed them; users trust it with that and with nothing else, for it
-learns no more than the replies. Whoever restarts it gives it its old ports, and users send the same bytes again.
+learns no more than the replies. Whoever restarts it gives it its old ports and its state: a batch that was kept goes
+out again as it was, and for any other round users send the same bytes again.
+
+Its log says what happens to the run. It never says who sent something, nor quotes what a node has sent.
 """
 
 import asyncio
@@ -14,13 +17,18 @@ import click
 
 from emulator.addresses import BoardAddresses, descriptors_for, pace_for, raise_file_limit
 from emulator.board import Terms
-from emulator.codec import decode, encode, envelope, open_envelope
-from emulator.errors import LocalProtocolError, RemoteProtocolError
-from emulator.messages import BROADCASTS, Message, Ready, Refusal, Reminder, Replies, Result
+from emulator.codec import decode, envelope, open_envelope
+from emulator.coins import KEY_BYTES
+from emulator.errors import BadInput, LocalProtocolError, RemoteProtocolError
+from emulator.messages import BROADCASTS, Pledge, Ready, Refusal, Reminder, Replies, Result
+from emulator.mixing import Draws, keyed_draws, system_draws
 from emulator.security import Security
-from emulator.shuffler import SHUFFLER_NAME, Said, Shuffler, ShufflerRole, Up
+from emulator.shuffler import SHUFFLER_NAME, Down, Said, Shuffler, ShufflerRole, Up
+from emulator.signing import Signer
 from emulator.sockets import connect_node
-from emulator.transport import BoardPort, NodePort, Received
+from emulator.transport import BROADCAST, BoardPort, NodePort, Received
+from emulator.trust import read_signer
+from nodes.batches import Batches
 from nodes.common import (
     GOOD,
     LONGEST_SILENCE,
@@ -42,10 +50,11 @@ log = logging.getLogger("shuffler")
 
 
 class ShufflerNode:
-    """A role between two ports: `inner` serves the user nodes, `outer` reaches the board."""
+    """A role between two ports and a disk: `inner` serves the user nodes, `outer` reaches the board."""
 
-    def __init__(self, role: ShufflerRole, inner: BoardPort, outer: NodePort) -> None:
+    def __init__(self, role: ShufflerRole, inner: BoardPort, outer: NodePort, batches: Batches) -> None:
         self.role = role
+        self.batches = batches
         self.inner = inner
         self.outer = outer
         self._posted = -PATIENCE_SECONDS
@@ -71,13 +80,20 @@ class ShufflerNode:
         """A node's word; whatever is wrong with it is dropped, and never fatal."""
         try:
             message = decode(received.frame)
+        except RemoteProtocolError:
+            # The reason could quote what was sent.
+            log.warning("dropped a frame that is not a message")
+            return
+        try:
             if not isinstance(message, Ready | Replies | Refusal):
                 raise RemoteProtocolError(f"shuffler: a {message.kind}, which no user node says")
             if received.sender is not None and received.sender != message.node:
-                raise RemoteProtocolError(f"shuffler: {received.sender} spoke in the name of {message.node}")
-            await self.put(self.role.hear(message, time.monotonic()))
+                raise RemoteProtocolError("shuffler: a node spoke in the name of another")
+            said = self.role.hear(message, time.monotonic())
         except RemoteProtocolError as error:
             log.warning("dropped a frame: %s", error)
+            return
+        await self.put(said)
 
     async def _hear_board(self) -> None:
         heard = time.monotonic()
@@ -89,44 +105,59 @@ class ShufflerNode:
             elif time.monotonic() - heard > LONGEST_SILENCE:
                 raise LocalProtocolError(f"shuffler: the board has been silent for {LONGEST_SILENCE:g} s")
             else:
-                await self.outer.send(encode(self.role.ready))
+                await self.outer.send(self.role.frame(Up(self.role.ready)))
             for sealed in batch:
                 await self._follow(sealed)
 
     async def _follow(self, sealed: bytes) -> None:
         try:
-            message = decode(open_envelope(sealed)[2])
+            frame = open_envelope(sealed)[2]
+            message = decode(frame)
             if not isinstance(message, BROADCASTS):
                 raise RemoteProtocolError(f"shuffler: a {message.kind} on the feed of broadcasts")
             if isinstance(message, Reminder) and time.monotonic() - self._posted < PATIENCE_SECONDS:
                 # It was written before the board can have taken in what was just sent.
                 return
-            await self.put(self.role.hear(message, time.monotonic()))
+            said = self.role.hear(message, time.monotonic(), frame)
         except RemoteProtocolError as error:
             log.warning("dropped a broadcast: %s", error)
+            return
+        await self.put(said)
 
     async def put(self, said: Said) -> None:
-        """Send up and down what the role says. Its log names kinds and rounds, never a node."""
+        """Keep, send up and send down what the role says, in this order: nothing leaves before it is kept."""
         for each in said:
             if isinstance(each, Up):
                 log.info("posts %s", each.message.kind)
-                await self.outer.send(encode(each.message))
+                await self.outer.send(self.role.frame(each))
                 self._posted = time.monotonic()
+            elif isinstance(each, Down):
+                self._publish(each)
             else:
-                self._publish(each.message)
+                self.batches.write(each)
 
-    def _publish(self, message: Message) -> None:
-        self.inner.publish(topic_of(message), envelope(0, SHUFFLER_NAME, encode(message)))
+    def _publish(self, said: Down) -> None:
+        """To all nodes; what analyst and board have signed in the frame that they signed."""
+        topic = BROADCAST if isinstance(said.message, Pledge) else topic_of(said.message)
+        self.inner.publish(topic, envelope(0, SHUFFLER_NAME, self.role.frame(said)))
 
     async def _farewell(self) -> None:
         until = time.monotonic() + FAREWELL_SECONDS
-        while self.role.ending is not None and self.inner.subscribers and time.monotonic() < until:
-            self._publish(self.role.ending)
+        while self.role.farewell is not None and self.inner.subscribers and time.monotonic() < until:
+            self._publish(self.role.farewell)
             await self.inner.receive(timeout=0.05)
 
 
 async def serve_shuffler(
-    terms: Terms, wanted: BoardAddresses, written: Path | None, link: BoardLink, security: Security | None = None
+    terms: Terms,
+    wanted: BoardAddresses,
+    written: Path | None,
+    link: BoardLink,
+    batches: Batches,
+    security: Security | None = None,
+    *,
+    signer: Signer | None = None,
+    draws: Draws = system_draws,
 ) -> int:
     """Bind for the nodes, connect to the board, serve to the end."""
     raise_file_limit(descriptors_for(terms.nodes))
@@ -138,13 +169,24 @@ async def serve_shuffler(
         try:
             if written is not None:
                 write_addresses(written, inner.addresses)
-            role = ShufflerRole(terms, pid=os.getpid())
-            await ShufflerNode(role, inner, outer).serve()
+            role = ShufflerRole(terms, pid=os.getpid(), draws=draws, memory=batches.memory, signer=signer)
+            await ShufflerNode(role, inner, outer, batches).serve()
         finally:
             outer.close()
     finally:
         inner.close()
     return GOOD if isinstance(role.ending, Result) else UNFINISHED
+
+
+def read_draws(text: str) -> Draws:
+    """The draws of an experiment that is to be repeated."""
+    try:
+        key = bytes.fromhex(text)
+    except ValueError:
+        key = b""
+    if len(key) != KEY_BYTES:
+        raise BadInput(f"--draw-seed is not {KEY_BYTES} bytes in hexadecimal; leave it out outside experiments")
+    return keyed_draws(key)
 
 
 @click.command(name="shuffler")
@@ -163,6 +205,14 @@ async def serve_shuffler(
 @click.option("--quorum", default=1.0, show_default=True, help="Share of users without whom nothing begins.")
 @click.option("--join-deadline", default=50.0, show_default=True, help="Seconds to wait for all nodes.")
 @click.option("--allowed", type=click.Path(path_type=Path), help="Public keys of the user nodes, by name.")
+@click.option(
+    "--state",
+    type=click.Path(path_type=Path),
+    required=True,
+    help="Folder for the batches of this run; empty at first.",
+)
+@click.option("--signing-key", type=click.Path(path_type=Path), help="Sign what the shuffler says (`parley keys`).")
+@click.option("--draw-seed", help="Fixes the permutations of an experiment that is to be repeated.  [default: drawn]")
 def main(
     link: BoardLink,
     run: str,
@@ -175,13 +225,22 @@ def main(
     quorum: float,
     join_deadline: float,
     allowed: Path | None,
+    state: Path,
+    signing_key: Path | None,
+    draw_seed: str | None,
 ) -> None:
     """Run the shuffler: gather a round's replies, forget who sent them, post them mixed."""
 
     async def work() -> int:
         terms = Terms(run=run, users=users, nodes=nodes, deadline=deadline, quorum=quorum, join_deadline=join_deadline)
         wanted = BoardAddresses(post=own_post, feed=own_feed, desk="tcp://127.0.0.1:0")
-        return await serve_shuffler(terms, wanted, own_addresses, link, board_security(link.keys, allowed))
+        signer = None if signing_key is None else read_signer(signing_key)
+        draws = system_draws if draw_seed is None else read_draws(draw_seed)
+        with Batches(state, run) as batches:
+            security = board_security(link.keys, allowed)
+            return await serve_shuffler(
+                terms, wanted, own_addresses, link, batches, security, signer=signer, draws=draws
+            )
 
     run_to_exit(work())
 
