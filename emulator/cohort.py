@@ -152,6 +152,10 @@ class Distrust(LocalProtocolError):
         self.evidence = evidence
 
 
+class Unpledged(RemoteProtocolError):
+    """A setup for which the shuffler that users trust has not said its word, or not yet: nothing is answered."""
+
+
 Said = Message | Commit | Evidence
 
 
@@ -288,7 +292,7 @@ class CohortRole:
         self._check(self.consent.check_claim, setup, protocol.claim, protocol.inputs)
         behind = protocol.claim.trusts == "shuffler" and self.consent.trusts == "shuffler"
         if behind and self.consent.shuffler and self._pledged != digest:
-            raise self._refuse("the shuffler these users trust has not said that it serves this run")
+            raise Unpledged(f"node {self.node}: the shuffler these users trust has not said that it serves this run")
         self._open_account(setup, protocol)
         self.protocol, self._terms = protocol, terms_of(setup)
         fresh = Seated(run=setup.run, digest=digest, nonce=setup.nonce)

@@ -264,7 +264,8 @@ class BoardNode:
                     self.port.publish(BROADCAST, self._recent[kind])
                     due = time.monotonic() + self.role.patience / 4
             for received in await self.port.receive(timeout=0.05):
-                await self._answer_late(received)
+                for each in apart(received):
+                    await self._answer_late(each)
 
     async def _answer_late(self, received: Received) -> None:
         try:

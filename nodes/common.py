@@ -96,12 +96,14 @@ class BoardLink:
             return None
         if self.keys is None or self.board_key is None:
             raise BadInput("--keys and --board-key belong together: our own pair, and the board's public key")
-        names = {name: key for key, name in read_allowed(self.board_key).items()}
-        if set(names) not in ({"board"}, {"shuffler"}) and not (
-            len(names) == 1 and min(names).startswith(RELAY_PREFIX)
-        ):
-            raise BadInput(f"{self.board_key} does not hold the board's public key alone; see `parley keys`")
-        return Security(keys=read_keys(self.keys), server=next(iter(names.values())))
+        return Security(keys=read_keys(self.keys), server=self.server(self.board_key)[1])
+
+    def server(self, public: Path) -> tuple[str, str]:
+        """Whose public key a file holds, board, shuffler or relay, and the key."""
+        listed = [(name, key) for key, name in read_allowed(public).items()]
+        if len(listed) != 1 or not (listed[0][0] in ("board", "shuffler") or listed[0][0].startswith(RELAY_PREFIX)):
+            raise BadInput(f"{public} does not hold the board's public key alone; see `parley keys`")
+        return listed[0]
 
     @property
     def calm(self) -> bool:

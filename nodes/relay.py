@@ -32,7 +32,9 @@ from nodes.common import (
 from nodes.reopen import bind
 
 WAIT_SECONDS = 0.5
+# As long as the board answers those who leave, and how often they hear that the run is over.
 FAREWELL_SECONDS = 2.0
+FAREWELL_WAIT = 0.05
 log = logging.getLogger("relay")
 
 
@@ -45,9 +47,10 @@ class RelayNode:
         self.longest_silence = pace * LONGEST_SILENCE
         self.inner = inner
         self.outer = outer
+        self._until: float | None = None
 
     async def serve(self) -> None:
-        """Until the run is over; then say so until everybody has gone."""
+        """Until the run is over and everybody has gone, or has had time enough to ask for what is missing."""
         both = [asyncio.ensure_future(each) for each in (self._pass_up(), self._pass_down())]
         try:
             # The first error of either ends both.
@@ -55,12 +58,24 @@ class RelayNode:
         finally:
             for each in both:
                 each.cancel()
-        await self._farewell()
+
+    @property
+    def _left(self) -> bool:
+        """Nodes that have heard the result still ask the board whether their last reply is on record."""
+        if not self.role.over:
+            return False
+        if self._until is None:
+            self._until = time.monotonic() + FAREWELL_SECONDS
+        return not self.inner.subscribers or time.monotonic() >= self._until
+
+    @property
+    def _wait(self) -> float:
+        return FAREWELL_WAIT if self.role.over else WAIT_SECONDS
 
     async def _pass_up(self) -> None:
-        while not self.role.over:
+        while not self._left:
             frames: list[bytes] = []
-            for received in await self.inner.receive(timeout=WAIT_SECONDS):
+            for received in await self.inner.receive(timeout=self._wait):
                 try:
                     passed = self.role.hear_node(received.frame, received.sender, time.monotonic())
                 except RemoteProtocolError as error:
@@ -73,9 +88,9 @@ class RelayNode:
                 await self.outer.send(each)
 
     async def _pass_down(self) -> None:
-        heard = time.monotonic()
-        while not self.role.over:
-            batch = await self.outer.receive(timeout=WAIT_SECONDS)
+        heard = told = time.monotonic()
+        while not self._left:
+            batch = await self.outer.receive(timeout=self._wait)
             if batch:
                 heard = time.monotonic()
             elif time.monotonic() - heard > self.longest_silence and self.role.nodes:
@@ -85,16 +100,13 @@ class RelayNode:
                     self._publish(self.role.hear_board(sealed, time.monotonic()))
                 except RemoteProtocolError as error:
                     log.warning("dropped a broadcast: %s", error)
+            if self.role.over and time.monotonic() - told >= FAREWELL_WAIT:
+                self._publish(Passed(down=self.role.farewell))
+                told = time.monotonic()
 
     def _publish(self, passed: Passed) -> None:
         for each in passed.down:
             self.inner.publish(topic_for(passed.only) if passed.only else BROADCAST, each)
-
-    async def _farewell(self) -> None:
-        until = time.monotonic() + FAREWELL_SECONDS
-        while self.inner.subscribers and time.monotonic() < until:
-            self._publish(Passed(down=self.role.farewell))
-            await self.inner.receive(timeout=0.05)
 
 
 async def serve_relay(

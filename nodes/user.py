@@ -13,7 +13,7 @@ import click
 import numpy as np
 
 from emulator.codec import decode, is_whole, open_envelope
-from emulator.cohort import Cohort, CohortRole, Distrust, Evidence
+from emulator.cohort import Cohort, CohortRole, Distrust, Evidence, Unpledged
 from emulator.errors import BadInput, LocalProtocolError, RemoteProtocolError
 from emulator.messages import Announce, Message, Refusal, Reminder, Result, Setup
 from emulator.protocol import Inputs
@@ -147,6 +147,9 @@ class UserNode:
                     self._spoke = time.monotonic()
                 else:
                     self.state.write(said)
+        except Unpledged as error:
+            # The pledge may have been lost on its way; and whoever is not the shuffler is owed no word.
+            log.warning("waits: %s", error)
         except (RemoteProtocolError, BadInput) as error:
             log.warning("refused: %s", error)
             if isinstance(message, Setup | Announce):
@@ -291,9 +294,10 @@ def _purse(folder: Path, identity: Identity, witness: Path | None) -> StoredWall
 def _connect(link: BoardLink, identity: Identity, patience: float) -> NodePort:
     """The port of this node; users who trust a shuffler speak to its key and to no other."""
     consent, security = identity.consent, link.security()
-    server = "" if security is None else security.server
-    if consent.trusts == "shuffler" and consent.shuffler_link and server != consent.shuffler_link:
-        raise BadInput("these users agreed to speak to the shuffler alone; give --keys and its key as --board-key")
+    if consent.trusts == "shuffler" and (consent.shuffler_link or security is not None):
+        name, key = ("nobody", "") if link.board_key is None else link.server(link.board_key)
+        if name != "shuffler" or (consent.shuffler_link and key != consent.shuffler_link):
+            raise BadInput("these users agreed to speak to the shuffler alone; give --keys and its key as --board-key")
     port = connect_node(
         link.board(), security, blocking=link.calm, own=topic_for(identity.node), pace=pace_of(patience)
     )
