@@ -1,4 +1,4 @@
-"""Processes that die where a test says: a count of the moments at which a kill can come, and a disk that counts them."""
+"""Processes that die where a test says: a count of the moments at which a kill can come, and a disk that counts."""
 
 import os
 from collections.abc import Callable
