@@ -8,7 +8,16 @@ import numpy as np
 import pytest
 
 from emulator.errors import LocalProtocolError, RemoteProtocolError
-from emulator.mixing import Mixing, keyed_draw, mix, permutation, system_draw
+from emulator.mixing import (
+    Mixing,
+    draw_seed_from_key,
+    keyed_draw,
+    keyed_draws,
+    mix,
+    permutation,
+    system_draw,
+    system_draws,
+)
 
 
 def test_all_permutations_are_equally_likely() -> None:
@@ -68,3 +77,15 @@ def test_what_cannot_be_mixed_is_refused() -> None:
         mix({"x": np.arange(3)}, Mixing(crowd=1, axes={"x": 2}), system_draw)
     with pytest.raises(LocalProtocolError, match="key of 3 bytes"):
         keyed_draw(b"abc")
+
+
+def test_each_round_of_a_repeated_experiment_has_draws_of_its_own() -> None:
+    """A shuffler that was killed between two rounds draws for the second what it would have drawn."""
+    first, second = keyed_draws(bytes(32)), keyed_draws(bytes(32))
+    first(1)(1000)
+    assert first(2)(64) == second(2)(64)
+    assert first(1)(64) != first(2)(64)
+    assert system_draws(1) is system_draw
+    assert draw_seed_from_key(bytes(32)) != draw_seed_from_key(bytes(31) + b"\x01") != bytes(32)
+    with pytest.raises(LocalProtocolError, match="key of 3 bytes"):
+        keyed_draws(b"abc")

@@ -37,6 +37,19 @@ seconds = 0.2
 """
 
 
+LOSS = """
+name = "loss"
+seed = 1
+
+[[fault]]
+kind = "loss"
+nodes = "node-*"
+messages = ["receipt", "inquiry"]
+rounds = [1, 2]
+probability = 0.5
+"""
+
+
 def recorded(folder: Path) -> list[Message]:
     return [record.message for record in TranscriptReader(folder / "transcript.parley")]
 
@@ -70,6 +83,26 @@ def test_a_killed_relay_comes_back_and_nothing_is_lost(parley: Parley, tmp_path:
     messages = recorded(tmp_path / "run")
     assert any(isinstance(m, Event) and m.event == "kill" and "relay-0" in m.detail for m in messages)
     assert len(said(tmp_path / "run")) == 3 * 60
+    assert all_accounted_for(tmp_path / "run", 4)
+
+
+def all_accounted_for(folder: Path, nodes: int) -> bool:
+    """Whether every node left because its last reply is on record, and none with a complaint."""
+    logs = [(folder / "logs" / f"node-{number}.log").read_text() for number in range(nodes)]
+    return not any("without showing" in log or "not on record" in log for log in logs)
+
+
+def test_receipts_that_are_lost_behind_a_relay_are_asked_for_again(parley: Parley, tmp_path: Path) -> None:
+    """A node answers the next round only when it has seen its reply to the last one on record."""
+    conditions = tmp_path / "loss.toml"
+    conditions.write_text(LOSS)
+    arguments = ("--protocol", "three-round", "--processes", 6, "--relays", 2, "--conditions", conditions)
+    answer = parley("run", *PROBLEM, *arguments, "--out", tmp_path / "run")
+    assert answer.code == 0, answer.err
+    lost = [m for m in recorded(tmp_path / "run") if isinstance(m, Event) and m.event == "loss"]
+    assert any("receipt" in m.detail for m in lost)
+    assert len(said(tmp_path / "run")) == 3 * 60
+    assert all_accounted_for(tmp_path / "run", 6)
 
 
 def test_keys_made_beforehand_serve_relays_too(parley: Parley, tmp_path: Path) -> None:

@@ -6,16 +6,21 @@ from typing import Any
 import numpy as np
 import pytest
 
-from emulator.codec import encode
-from emulator.coins import key_from_seed
+from emulator.codec import encode, is_signed, said_by
+from emulator.cohort import CohortRole
+from emulator.coins import key_from_seed, nonce_from_key
+from emulator.consent import Consent, domain_of
 from emulator.errors import RemoteProtocolError
-from emulator.messages import Event, Message, Ready, Replies
+from emulator.messages import Announce, Close, Event, Message, Ready, Replies, Setup
 from emulator.protocol import Protocol
-from emulator.roles import CohortRole
+from emulator.question import question_of, terms_of
+from emulator.sealing import KEY_BYTES, new_secret
 from emulator.simulate import conversation
 from emulator.transcript import TranscriptReader, TranscriptWriter
+from emulator.trust import read_trust
 from launch.problem import ProblemFlags, make_problem
 from protocols.registry import design
+from protocols.sealed import sealed
 from protocols.workloads.kendall import Kendall
 from tests.launch.conftest import Parley
 
@@ -47,6 +52,19 @@ def recorded(folder: Path) -> list[Message]:
     return [record.message for record in TranscriptReader(folder / "transcript.parley")]
 
 
+def batch_of(folder: Path) -> list[tuple[bytes, ...]]:
+    """What the shuffler posted, but for the name of the run."""
+    return [
+        (message.users.tobytes(), *(message.columns[name].tobytes() for name in sorted(message.columns)))
+        for message in recorded(folder)
+        if isinstance(message, Replies)
+    ]
+
+
+def logged(folder: Path) -> str:
+    return (folder / "logs" / "shuffler.log").read_text()
+
+
 def rows(messages: list[Message]) -> list[bytes]:
     """Every reply's bytes, in an order of their own."""
     return sorted(
@@ -76,6 +94,51 @@ def test_a_run_is_anonymous_and_its_audit_good(parley: Parley, tmp_path: Path) -
     assert 1.0 < privacy["local_loss"] <= privacy["local_epsilon"]
     replay = parley("replay", out, "--role", "all", "--json")
     assert replay.record["identical"] is True
+    assert "node-" not in logged(out)
+
+
+def test_what_the_shuffler_says_on_record_is_signed_for_the_question(parley: Parley, tmp_path: Path) -> None:
+    out = tmp_path / "run"
+    assert parley("run", *ARGUMENTS, "--protocol", "shuffled", "--processes", 3, "--out", out).code == 0
+    key = read_trust(out / "trust.toml")["shuffler"]
+    records = list(TranscriptReader(out / "transcript.parley"))
+    setup = next(each.message for each in records if isinstance(each.message, Setup))
+    announce = next(each.message for each in records if isinstance(each.message, Announce))
+    said = [each for each in records if isinstance(each.message, Ready | Replies)]
+    assert [each.message.kind for each in said] == ["ready", "replies"]
+    assert all(said_by(key, each.frame, each.message, setup.nonce) for each in said)
+    replies = said[-1].message
+    assert isinstance(replies, Replies)
+    assert replies.question == question_of(terms_of(setup), announce)
+    assert all(is_signed(each.frame) for each in records if each.message.kind != "event")
+
+
+def test_the_counts_of_a_round_are_of_users(parley: Parley, tmp_path: Path) -> None:
+    """To the board the shuffler is one node: replies tell who is missing, and places are numbered without gaps."""
+    out, conditions = tmp_path / "run", tmp_path / "kill.toml"
+    conditions.write_text(KILL.replace('"shuffler"', '"node-0"').replace("seconds = 0.2", "restart = false"))
+    said = parley(
+        *("run", *ARGUMENTS, "--protocol", "shuffled", "--processes", 3, "--deadline", 5, "--quorum", 0.5),
+        *("--conditions", conditions, "--out", out),
+    )
+    assert said.code == 0, said.err
+    messages = recorded(out)
+    (announce,) = [each for each in messages if isinstance(each, Announce)]
+    (close,) = [each for each in messages if isinstance(each, Close)]
+    assert (announce.speakers, close.replies, close.missing, close.absent) == (600, 400, 200, ())
+    users = np.concatenate([each.users for each in messages if isinstance(each, Replies)])
+    assert users.tolist() == list(range(400))
+    assert "node-" not in logged(out)
+
+
+def test_a_seed_fixes_the_order_of_the_batch(parley: Parley, tmp_path: Path) -> None:
+    """Without one the operating system draws: the same messages in another order."""
+    common = ("run", *ARGUMENTS, "--protocol", "shuffled", "--processes")
+    for name, processes in (("one", 3), ("two", 2)):
+        assert parley(*common, processes, "--seed", 5, "--out", tmp_path / name).code == 0
+    assert batch_of(tmp_path / "one") == batch_of(tmp_path / "two")
+    assert parley(*common, 2, "--seed", 6, "--out", tmp_path / "other").code == 0
+    assert batch_of(tmp_path / "other") != batch_of(tmp_path / "two")
 
 
 def test_a_killed_shuffler_asks_again_and_keys_keep_strangers_out(parley: Parley, tmp_path: Path) -> None:
@@ -89,6 +152,7 @@ def test_a_killed_shuffler_asks_again_and_keys_keep_strangers_out(parley: Parley
     messages = recorded(out)
     assert any(isinstance(message, Event) and message.event == "restart" for message in messages)
     assert sum(len(message.users) for message in messages if isinstance(message, Replies)) == 600
+    assert "node-" not in logged(out)
     audit = parley("audit", out, "--json").record
     assert audit["ok"] is True
     assert audit["fidelity"]["verdict"] == "pass"
@@ -147,27 +211,56 @@ def test_plans_list_them_to_those_who_trust_a_shuffler(parley: Parley) -> None:
     assert listed["one-round"] == "nobody"
 
 
+def asked(protocol: Protocol, nonce: bytes) -> tuple[Setup, Announce]:
+    """What the analyst says first."""
+    past = conversation(protocol, np.zeros(600, np.int64), bytes(32))
+    said = [message for _, message in past if isinstance(message, Setup | Announce)]
+    setup, announce = said[:2]
+    assert isinstance(setup, Setup)
+    assert isinstance(announce, Announce)
+    return Setup(**{**vars(setup), "nonce": nonce}), announce
+
+
 def cohort(protocol: Protocol, **agreed: Any) -> CohortRole:
     common: dict[str, Any] = {"node": "a", "first": 0, "inputs": np.zeros(5, np.int64), "key": bytes(32), "chunk": 4}
-    return CohortRole(build=lambda name, parameters: protocol, **common, **agreed)
+    consent = Consent(run="simulated", domain=domain_of(protocol.inputs), **agreed)
+    return CohortRole(build=lambda name, parameters: protocol, consent=consent, **common)
 
 
 def test_a_user_gives_away_no_more_than_it_agreed_to() -> None:
     """Epsilon 1 behind a shuffler is epsilon 4 without one: whoever trusts nobody must have agreed to that."""
     protocol = design("shuffled", Kendall(levels=(3, 3)), epsilon=1.0, users=600, delta=1e-6)
-    setup = next(
-        message for _, message in conversation(protocol, np.zeros(600, np.int64), bytes(32)) if message.kind == "setup"
-    )
+    setup, _ = asked(protocol, bytes(16))
     refused: dict[str, dict[str, Any]] = {
-        "epsilon .* for users who trust nobody is above": {"cap": 1.0, "delta_cap": 1e-6},
+        "epsilon .* for users who trust nobody is above": {"cap": 1.0, "delta": 1e-6},
         "delta 1e-06 is above": {"cap": 1.0, "trusts": "shuffler"},
-        "epsilon 1.0 is above": {"cap": 0.5, "delta_cap": 1e-6, "trusts": "shuffler"},
+        "epsilon 1.0 is above": {"cap": 0.5, "delta": 1e-6, "trusts": "shuffler"},
     }
     for cause, agreed in refused.items():
         with pytest.raises(RemoteProtocolError, match=cause):
             list(cohort(protocol, **agreed).hear(setup))
     local = protocol.claim.local_epsilon
     for trusts, cap in (("shuffler", 1.0), ("nobody", local)):
-        willing = cohort(protocol, cap=cap, delta_cap=1e-6, trusts=trusts)
+        willing = cohort(protocol, cap=cap, delta=1e-6, trusts=trusts)
         list(willing.hear(setup))
         assert willing.protocol is protocol
+
+
+def test_no_box_of_two_questions_has_the_same_ephemeral_key() -> None:
+    """A node that has lost its memory is asked again under another setup: its coins, and its boxes, are all new."""
+    secret = new_secret()
+    heads: list[set[bytes]] = []
+    for epsilon, nonce in ((1.0, bytes(16)), (1.0, nonce_from_key(bytes(32))), (0.9, bytes(16)), (1.0, bytes(16))):
+        plain = design("shuffled", Kendall(levels=(3, 3)), epsilon=epsilon, users=600, delta=1e-6)
+        protocol = sealed(plain, secret)
+        node = cohort(protocol, cap=1.0, delta=1e-6, trusts="shuffler")
+        replies = [
+            said for message in asked(protocol, nonce) for said in node.hear(message) if isinstance(said, Replies)
+        ]
+        boxes = np.concatenate([each.columns["sealed"] for each in replies])
+        heads.append({box.tobytes()[:KEY_BYTES] for box in boxes})
+    assert all(len(each) == 5 for each in heads)
+    assert heads[0] == heads[3], "the same question is answered with the same bytes"
+    assert not heads[0] & heads[1]
+    assert not heads[0] & heads[2]
+    assert not heads[1] & heads[2]
