@@ -48,8 +48,7 @@ class Batches:
 
     def write(self, keep: Keep) -> None:
         """Put it on disk; when this returns, what depends on it may be sent."""
-        if self._broken:
-            raise LocalProtocolError(f"{self.folder} could not be written before; the shuffler says nothing more")
+        self.check()
         name = SETUP if isinstance(keep, Pledged) else f"batch-{keep.round}.parley"
         try:
             self._put(self.folder / name, keep)
@@ -61,6 +60,11 @@ class Batches:
             raise LocalProtocolError(
                 f"{self.folder / name} cannot be written: {error.strerror}; nothing was sent"
             ) from error
+
+    def check(self) -> None:
+        """Raise where something could not be kept: what is known of it must not be said either."""
+        if self._broken:
+            raise LocalProtocolError(f"{self.folder} could not be written before; the shuffler says nothing more")
 
     def close(self) -> None:
         """Let go of the folder."""

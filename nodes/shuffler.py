@@ -23,7 +23,7 @@ from emulator.errors import BadInput, LocalProtocolError, RemoteProtocolError
 from emulator.messages import BROADCASTS, Pledge, Ready, Refusal, Reminder, Replies, Result
 from emulator.mixing import Draws, keyed_draws, system_draws
 from emulator.security import Security
-from emulator.shuffler import SHUFFLER_NAME, Down, Said, Shuffler, ShufflerRole, Up
+from emulator.shuffler import SHUFFLER_NAME, Batch, Down, Pledged, Said, Shuffler, ShufflerRole, Up
 from emulator.signing import Signer
 from emulator.sockets import connect_node
 from emulator.transport import BROADCAST, BoardPort, NodePort, Received
@@ -125,7 +125,11 @@ class ShufflerNode:
         await self.put(said)
 
     async def put(self, said: Said) -> None:
-        """Keep, send up and send down what the role says, in this order: nothing leaves before it is kept."""
+        """Keep what is to be kept, then send up and down. Nothing leaves once something could not be kept."""
+        for each in said:
+            if isinstance(each, Pledged | Batch):
+                self.batches.write(each)
+        self.batches.check()
         for each in said:
             if isinstance(each, Up):
                 log.info("posts %s", each.message.kind)
@@ -133,8 +137,6 @@ class ShufflerNode:
                 self._posted = time.monotonic()
             elif isinstance(each, Down):
                 self._publish(each)
-            else:
-                self.batches.write(each)
 
     def _publish(self, said: Down) -> None:
         """To all nodes; what analyst and board have signed in the frame that they signed."""
