@@ -20,7 +20,7 @@ from emulator.board import Terms
 from emulator.codec import decode, envelope, open_envelope
 from emulator.coins import KEY_BYTES
 from emulator.errors import BadInput, LocalProtocolError, RemoteProtocolError
-from emulator.messages import BROADCASTS, Pledge, Ready, Refusal, Reminder, Replies, Result
+from emulator.messages import BROADCASTS, Event, Pledge, Ready, Refusal, Reminder, Replies, Result
 from emulator.mixing import Draws, keyed_draws, system_draws
 from emulator.security import Security
 from emulator.shuffler import SHUFFLER_NAME, Batch, Down, Pledged, Said, Shuffler, ShufflerRole, Up
@@ -83,6 +83,9 @@ class ShufflerNode:
         except RemoteProtocolError:
             # The reason could quote what was sent.
             log.warning("dropped a frame that is not a message")
+            return
+        if isinstance(message, Event):
+            # What an experiment did to a node's link: it names the node and goes nowhere.
             return
         try:
             if not isinstance(message, Ready | Replies | Refusal):

@@ -96,7 +96,6 @@ HOSTILE: list[bytes] = [
     encode(replies("bert-8", 3, question=bytes(32))),
     encode(replies("bert-8", 3, run="another")),
     encode(Refusal(run=RUN, round=1, node="carl-9", reason="user 5 of carl-9 has value 17")),
-    encode(Event(event="loss", node="bert-8", round=1, detail="replies of bert-8")),
     encode(Inquiry(run=RUN, round=1, node="bert-8")),
     encode(Setup(**{**vars(SETUP), "epsilon": 2.0})),
 ]
@@ -108,7 +107,8 @@ async def test_the_log_names_nobody_whatever_is_sent(tmp_path: Path, caplog: pyt
     scene = Scene(tmp_path)
     try:
         await scene.open()
-        for frame in HOSTILE:
+        event = Event(event="loss", node="bert-8", round=1, detail="replies of bert-8")
+        for frame in (*HOSTILE, encode(event)):
             await scene.nodes["bert-8"].send(frame)
         refusal = Refusal(run=RUN, round=1, node="bert-8", reason="node bert-8: user 5 has value 17")
         await scene.nodes["bert-8"].send(encode(refusal))
