@@ -102,7 +102,8 @@ class ShufflerNode:
         heard = time.monotonic()
         while not self.role.over:
             batch = await self.outer.receive(timeout=SILENCE_SECONDS)
-            waiting = self.role.state is Shuffler.GATHERING
+            # One that has served this run before has a seat at the board, and asks where the run stands.
+            waiting = self.role.state is Shuffler.GATHERING and not self.role.memory.setup
             if batch or waiting:
                 heard = time.monotonic()
             elif time.monotonic() - heard > LONGEST_SILENCE:

@@ -54,8 +54,9 @@ class Scene:
     def __init__(self, folder: Path, *, authenticated: bool = False, disk: Disk | None = None) -> None:
         self.inside, self.outside = MemoryTransport(authenticated=authenticated), MemoryTransport()
         self.board: BoardPort = self.outside.board()
-        role = ShufflerRole(Terms(run=RUN, users=6, nodes=2, patience=0.05), signer=derived(bytes(32), "shuffler"))
         self.batches = Batches(folder, RUN, disk=disk or Disk())
+        terms = Terms(run=RUN, users=6, nodes=2, patience=0.05)
+        role = ShufflerRole(terms, signer=derived(bytes(32), "shuffler"), memory=self.batches.memory)
         self.node = ShufflerNode(role, self.inside.board(), self.outside.node("shuffler", notices=True), self.batches)
         self.nodes: dict[str, NodePort] = {name: self.inside.node(name) for name in NAMES}
         self.serving = asyncio.create_task(self.node.serve())
@@ -65,9 +66,12 @@ class Scene:
         for number, name in enumerate(NAMES):
             await self.nodes[name].send(encode(ready(name, 3 * number)))
         await self.until(lambda: self.node.role.state is Shuffler.SEATED)
+        self.ask()
+        await self.until(lambda: self.node.role.state is Shuffler.OPEN)
+
+    def ask(self) -> None:
         for sequence, message in enumerate((SETUP, ANNOUNCE)):
             self.board.publish(BROADCAST, envelope(sequence, "analyst", encode(message, ANALYST, bytes(16))))
-        await self.until(lambda: self.node.role.state is Shuffler.OPEN)
 
     async def until(self, done: Any) -> None:
         async with asyncio.timeout(20):
@@ -75,7 +79,10 @@ class Scene:
                 await asyncio.sleep(0.01)
 
     async def posted(self) -> list[Message]:
-        return [decode(received.frame) for received in await self.board.receive(timeout=0.2)]
+        return [decode(frame) for frame in await self.frames(0.2)]
+
+    async def frames(self, timeout: float) -> list[bytes]:
+        return [received.frame for received in await self.board.receive(timeout=timeout)]
 
     async def close(self) -> None:
         self.serving.cancel()
@@ -146,6 +153,27 @@ async def test_nodes_get_the_analysts_own_frames_after_the_pledge(tmp_path: Path
         await scene.close()
     assert decode(heard[0]).kind == "pledge"
     assert heard[1:3] == [encode(each, ANALYST, bytes(16)) for each in (SETUP, ANNOUNCE)]
+
+
+async def test_one_that_comes_back_finds_the_round_and_posts_its_batch_without_a_node(tmp_path: Path) -> None:
+    scene = Scene(tmp_path)
+    try:
+        await scene.open()
+        for number, name in enumerate(NAMES):
+            await scene.nodes[name].send(encode(replies(name, 3 * number)))
+        await scene.until(lambda: scene.node.role.state is Shuffler.POSTED)
+        before = [each for each in await scene.frames(1.0) if isinstance(decode(each), Replies)]
+    finally:
+        await scene.close()
+    again = Scene(tmp_path)
+    try:
+        assert [decode(each).kind for each in await again.frames(20.0)] == ["ready"], "it asks the board by itself"
+        again.ask()
+        after = await again.frames(20.0)
+    finally:
+        await again.close()
+    assert len(before) == 1
+    assert after == before
 
 
 class FullDisk(Disk):
