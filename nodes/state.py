@@ -209,11 +209,21 @@ def _entry(chain: bytes, payload: bytes) -> tuple[bytes, bytes]:
 
 
 def save_evidence(folder: Path, evidence: Evidence) -> Path:
-    """Keep what a node has seen, for `parley audit --against`; a file that is there already says the same."""
-    path = folder / f"evidence-{evidence.round}.parley"
-    with suppress(FileExistsError), open(path, "xb") as file:
-        file.write(EVIDENCE_MAGIC + pack(vars(evidence)))
-    return path
+    """Keep what a node has seen, for `parley audit --against`; the same once, and beside what else is there."""
+    content = EVIDENCE_MAGIC + pack(vars(evidence))
+    path, number = folder / f"evidence-{evidence.round}.parley", 1
+    while True:
+        try:
+            with open(path, "xb") as file:
+                file.write(content)
+        except FileExistsError:
+            if path.read_bytes() != content:
+                number += 1
+                path = folder / f"evidence-{evidence.round}-{number}.parley"
+                continue
+        except OSError as error:
+            raise LocalProtocolError(f"{evidence.reason}; {path} cannot be written: {error.strerror}") from error
+        return path
 
 
 def load_evidence(path: Path) -> Evidence:
