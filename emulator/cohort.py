@@ -231,7 +231,7 @@ class CohortRole:
                 said = self._asked(message)
             elif isinstance(message, Reminder) and self.state is not Cohort.WAITING:
                 said = self._again(message)
-            elif isinstance(message, Receipt) and self.state is not Cohort.WAITING:
+            elif isinstance(message, Receipt) and self.state is not Cohort.WAITING and self.consent.wants_receipts:
                 return self._believe(message)
             elif isinstance(message, Result | Abort) and following is not self.state:
                 return self._end(message)
