@@ -96,21 +96,20 @@ class UserNode:
         Whether it brought anything new: what is merely repeated is for others.
         """
         before = self.role.state, self.role.round
-        messages = []
-        for sealed in batch:
-            message = await self._open(sealed)
-            messages += [message] if message is not None else []
-        reminders = [each for each in messages if isinstance(each, Reminder)]
-        for message in messages:
+        opened = [found for sealed in batch if (found := await self._open(sealed)) is not None]
+        reminders = [message for message, _ in opened if isinstance(message, Reminder)]
+        for message, frame in opened:
             if isinstance(message, Reminder) and (
                 message is not reminders[-1] or time.monotonic() - self._spoke < SILENCE_SECONDS / 2
             ):
                 continue
-            await self._hear(message)
+            # Not before all that came earlier was heard: a setup brings the nonce to which what follows is bound.
+            if self._is_authentic(message, frame):
+                await self._hear(message)
         return before != (self.role.state, self.role.round)
 
-    async def _open(self, sealed: bytes) -> Message | None:
-        """The message in an envelope, if it was said by whom it must come from. What is not a message is refused."""
+    async def _open(self, sealed: bytes) -> tuple[Message, bytes] | None:
+        """The message in an envelope, and its frame. What is not a message is refused."""
         try:
             frame = open_envelope(sealed)[2]
         except RemoteProtocolError as error:
@@ -123,11 +122,15 @@ class UserNode:
             if is_whole(frame):
                 await self._refuse(self.role.run, self.role.round + 1, f"a broadcast that is not a message: {error}")
             return None
+        return message, frame
+
+    def _is_authentic(self, message: Message, frame: bytes) -> bool:
+        """Whether it was said by whom it must come from."""
         nonce = message.nonce if isinstance(message, Setup) else self.role.nonce
-        if not self.role.consent.is_authentic(message, frame, nonce):
-            log.warning("dropped a %s that is not signed by whom it must come from", message.kind)
-            return None
-        return message
+        authentic = self.role.consent.is_authentic(message, frame, nonce)
+        if not authentic:
+            log.warning("dropped a message (%s) that is not signed by whom it must come from", message.kind)
+        return authentic
 
     async def _hear(self, message: Message) -> None:
         try:
