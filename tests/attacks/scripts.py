@@ -70,6 +70,15 @@ def honest(stage: Stage) -> Batches:
     yield from stage.end()
 
 
+@harmless
+def everything_in_one_breath(stage: Stage) -> Batches:
+    """A setup and its first question in one batch: the question is bound to a nonce that the setup only brings."""
+    yield [sealed for batch in stage.seat() for sealed in batch] + [stage.said(stage.announces[0])]
+    yield from stage.account(1)
+    yield from stage.rounds(2)
+    yield from stage.end()
+
+
 def _terms(stage: Stage, **changed: Any) -> Batches:
     """Another setup in the place of the honest one, and then the questions as if it had been accepted."""
     yield from stage.seat(unchecked(stage.setup, **changed))  # type: ignore[arg-type]
