@@ -31,7 +31,9 @@ class Column:
     def __post_init__(self) -> None:
         if self.levels < 1 or (self.categories and len(self.categories) != self.levels):
             raise BadInput(f"the column {self.name!r} has {self.levels} levels; give as many as it has categories")
-        if not self.categories and not (self.low is not None and self.high is not None and self.low < self.high):
+        if not self.categories and not (
+            self.low is not None and self.high is not None and -math.inf < self.low < self.high < math.inf
+        ):
             raise BadInput(f"the column {self.name!r} has neither a range low < high nor categories; give one of them")
 
     def record(self) -> dict[str, Any]:

@@ -11,6 +11,10 @@ class Disk:
     def make_folder(self, path: Path) -> None:
         path.mkdir(mode=0o700, parents=True, exist_ok=True)
 
+    def remove_folder(self, path: Path) -> None:
+        """Only if it is empty."""
+        path.rmdir()
+
     def open(self, path: Path, flags: int) -> int:
         return os.open(path, flags | os.O_CLOEXEC, 0o600)
 

@@ -114,7 +114,15 @@ def build(name: str, parameters: Mapping[str, Any]) -> Protocol:
     try:
         described = pack(parameters)
         known = _BUILT.get((kind, described)) or check_rounds(kind.from_parameters(parameters))
-    except (LookupError, TypeError, ValueError, AttributeError, MemoryError, ArithmeticError, LocalProtocolError) as error:
+    except (
+        LookupError,
+        TypeError,
+        ValueError,
+        AttributeError,
+        MemoryError,
+        ArithmeticError,
+        LocalProtocolError,
+    ) as error:
         raise BadInput(f"the parameters of {name:.80} make no sense: {error!s:.200}") from error
     _BUILT[kind, described] = known
     if len(_BUILT) > MOST_BUILT:
