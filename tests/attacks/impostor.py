@@ -103,10 +103,15 @@ class Impostor:
             if isinstance(each, Replies) and each.node == node and each.round == number
         }
 
-    def ask(self, message: Message, kind: type[Message], node: str = NODE) -> None:
+    def ask(self, kind: type[Message], *messages: Message, node: str = NODE) -> None:
         """Say something until the node has answered with a message of this kind once more."""
         before = len(self.of(kind, node))
-        self.until(lambda: len(self.of(kind, node)) > before, lambda: self.say(message))
+
+        def again() -> None:
+            for message in messages:
+                self.say(message)
+
+        self.until(lambda: len(self.of(kind, node)) > before, again)
 
     def hold(self, ledger: Ledger, number: int, node: str = NODE) -> None:
         """Put a node's replies of a round on record."""
