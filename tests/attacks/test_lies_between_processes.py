@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from emulator.codec import envelope
+from emulator.codec import LARGEST_FRAME, envelope
 from emulator.messages import Abort, Ready, Refusal, Reminder, Replies
 from emulator.transport import BROADCAST
 from nodes.state import load_evidence
@@ -24,6 +24,7 @@ from tests.attacks.parties import (
     setup_of,
     spoiled,
     spoken,
+    summed,
 )
 
 NAME = "two-round"
@@ -144,16 +145,32 @@ def test_numbers_that_are_not_finite_are_refused_on_record(state: Path) -> None:
         assert not board.replies(2)
 
 
-def test_a_frame_beyond_all_bounds_costs_the_connection_and_not_the_run(state: Path) -> None:
+def test_frames_as_large_as_a_frame_may_be_are_dropped_and_the_run_goes_on(state: Path) -> None:
     with Impostor() as board, victim(board, state, 1, users=HOSTED) as node:
         board.gather(NODE)
-        board.publish(BROADCAST, bytes(80 * 2**20))
-        board.publish(BROADCAST, bytes(8 * 2**20))
-        # It comes back by itself and takes part.
-        board.ask(Replies, SETUP, FIRST)
+        board.publish(BROADCAST, bytes(LARGEST_FRAME))
+        board.publish(BROADCAST, summed(b"\xc6\x03\x00\x00\x00" + bytes(3 * 2**24)))
+        board.publish(BROADCAST, envelope(0, "analyst", summed(b"\x92\x03\xc6\x03\x00\x00\x00" + bytes(3 * 2**24))))
+        board.say(SETUP)
+        board.ask(Replies, FIRST)
         board.say(Abort(run=RUN, outcome="aborted", reason="enough"), BOARD)
         assert node.wait() == 3
         assert "Traceback" not in node.log
+        assert max(map(len, node.log.splitlines())) < 1000
+
+
+def test_a_frame_beyond_that_costs_the_connection_and_tells_nothing(state: Path) -> None:
+    """libzmq cuts the connection for good: such a board is as one that has fallen silent."""
+    with Impostor() as board, victim(board, state, 1, users=HOSTED) as node:
+        board.gather(NODE)
+        board.publish(BROADCAST, bytes(LARGEST_FRAME + 2**20))
+        board.say(SETUP)
+        board.say(FIRST)
+        before = len(board.of(Ready))
+        board.until(lambda: len(board.of(Ready)) > before + 1)
+        assert {each.kind for _, each in board.heard} == {"ready"}
+        assert node.process.poll() is None
+        assert node.log == ""
 
 
 def test_an_end_of_another_run_does_not_end_a_node_that_waits(state: Path) -> None:

@@ -4,18 +4,20 @@ A node once answered or fell silent depending on its input when it was asked abo
 attack is played to a node with each input of its domain, and everything that is visible of it must be the same.
 """
 
+from dataclasses import replace
 from pathlib import Path
+from unittest import mock
 
 import numpy as np
 import pytest
 
+import nodes.user
 from protocols.registry import names
-from tests.attacks.parties import HOSTED, INPUTS, spoken
+from tests.attacks.parties import HOSTED, INPUTS, consent_for, spoken
 from tests.attacks.scripts import ATTACKS
-from tests.attacks.stage import Stage, Visible, play
+from tests.attacks.stage import CHUNK, Batches, Stage, Visible, play
 
-# A refusal for which nobody was asked is none of these.
-FRAMES = -(-HOSTED // 5)
+FRAMES = -(-HOSTED // CHUNK)
 
 
 def answered(visible: Visible) -> set[int]:
@@ -37,6 +39,43 @@ def test_nothing_but_the_content_of_a_reply_depends_on_the_input(name: str, atta
     assert not expected.refuses or seen[0].count("refusal")
     wanted = {"all": rounds, "none": 0, "before": rounds - 1}.get(expected.answers)
     assert wanted is None or answered(seen[0]) == set(range(1, wanted + 1))
+
+
+@pytest.mark.parametrize("attack", ATTACKS)
+@pytest.mark.parametrize("name", ["three-round", "two-round-tuned", "frequency-grr", "shuffled"])
+def test_a_second_life_tells_no_more_and_draws_nothing_anew(name: str, attack: str, tmp_path: Path) -> None:
+    """A node that was attacked and killed is started again, and hears an honest run on another record."""
+    seen = []
+    for each in range(INPUTS):
+        first, second = Stage(name), Stage(name)
+        play(ATTACKS[attack].script, name, each, tmp_path / str(each), stage=first)
+        seen.append(play(ATTACKS["honest"].script, name, each, tmp_path / str(each), stage=second))
+        for number in range(1, first.last + 1):
+            said = [*first.replies(number), *second.replies(number)]
+            frames = {frame for frame, _ in said}
+            assert len(frames) == len({replies.chunk for _, replies in said})
+    assert all(each == seen[0] for each in seen)
+
+
+@pytest.mark.parametrize("attack", ATTACKS)
+@pytest.mark.parametrize("name", ["three-round", "three-round-tuned", "frequency-grr", "split-and-mix"])
+def test_nor_where_nobody_signs(name: str, attack: str, tmp_path: Path) -> None:
+    """In an experiment without keys everybody is believed to be who they say, and the input still does not show."""
+    consent = consent_for(spoken(name), analyst=b"", board=b"", shuffler=b"")
+    seen = [play(ATTACKS[attack].script, name, each, tmp_path / str(each), consent=consent) for each in range(INPUTS)]
+    assert all(each == seen[0] for each in seen)
+    assert seen[0].code in (None, 0, 3)
+
+
+def test_another_domain_is_refused_before_anything_is_built(tmp_path: Path) -> None:
+    def script(stage: Stage) -> Batches:
+        yield from stage.seat(replace(stage.setup, domain={"inputs": 2**20}))
+        yield from stage.seat(replace(stage.setup, run="another"))
+        yield from stage.seat(replace(stage.setup, nonce=b""))
+
+    with mock.patch.object(nodes.user, "build", side_effect=AssertionError("it was built")):
+        visible = play(script, "frequency-grr", 1, tmp_path / "node")
+    assert (visible.code, visible.count("refusal")) == (None, 3)
 
 
 @pytest.mark.parametrize("name", names("shuffler"))

@@ -30,7 +30,7 @@ from tests.attacks.parties import (
     setup_of,
     spoken,
 )
-from tests.attacks.stage import Batches, Script, Stage, play
+from tests.attacks.stage import CHUNK, Batches, Script, Stage, play
 
 GRR = "frequency-grr"
 MANY = 2000
@@ -81,7 +81,7 @@ def asked(setup: Setup) -> Script:
 def categories(stage: Stage, number: int) -> np.ndarray:  # type: ignore[type-arg]
     """What the users said in the last life but `number`."""
     frames = [each for _, each in stage.replies(1)]
-    each = -(-MANY // 5)
+    each = -(-MANY // CHUNK)
     column = [frame.columns["category.category"] for frame in frames[number * each : (number + 1) * each]]
     return np.concatenate(column)
 
