@@ -217,7 +217,7 @@ class BoardNode:
         """A dropped frame is an event on record, until there are too many of its kind to be worth the space."""
         self._dropped[sender] += 1
         if self._dropped[sender] <= MOST_DROPS:
-            log.warning("dropped a frame of %s: %s", sender, cause)
+            log.warning("dropped a frame of %s: %.500s", sender, cause)
             await self._note("drop", sender, cause)
 
     async def _note_refusals(self) -> None:

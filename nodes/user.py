@@ -31,6 +31,7 @@ ASK_SECONDS = 0.25
 LEAVE_SECONDS = 5.0
 # A day: what libzmq is told in milliseconds must fit into its integers.
 MOST_PATIENCE = 86_400.0
+LONGEST_REASON = 500
 log = logging.getLogger("user")
 
 
@@ -113,14 +114,15 @@ class UserNode:
         try:
             frame = open_envelope(sealed)[2]
         except RemoteProtocolError as error:
-            log.warning("dropped a broadcast: %s", error)
+            log.warning("dropped a broadcast: %s", in_one_line(error))
             return None
         try:
             message = decode(frame)
         except RemoteProtocolError as error:
-            log.warning("refused: %s", error)
+            reason = in_one_line(error)
+            log.warning("refused: %s", reason)
             if is_whole(frame):
-                await self._refuse(self.role.run, self.role.round + 1, f"a broadcast that is not a message: {error}")
+                await self._refuse(self.role.run, self.role.round + 1, f"a broadcast that is not a message: {reason}")
             return None
         return message, frame
 
@@ -143,9 +145,10 @@ class UserNode:
                 else:
                     self.state.write(said)
         except (RemoteProtocolError, BadInput) as error:
-            log.warning("refused: %s", error)
+            reason = in_one_line(error)
+            log.warning("refused: %s", reason)
             if isinstance(message, Setup | Announce):
-                await self._refuse(message.run, message.round if isinstance(message, Announce) else 0, str(error))
+                await self._refuse(message.run, message.round if isinstance(message, Announce) else 0, reason)
         except Distrust as error:
             self._keep(error.evidence)
             raise
@@ -158,11 +161,16 @@ class UserNode:
         """Say so on record; the same complaint once."""
         if run and (str(number) + reason) not in self._refused:
             self._refused.add(str(number) + reason)
-            refusal = Refusal(run=run, round=number, node=self.role.node, reason=reason[:500])
+            refusal = Refusal(run=run, round=number, node=self.role.node, reason=reason[:LONGEST_REASON])
             await self.port.send(self.role.frame(refusal))
 
     async def _say_ready(self) -> None:
         await self.port.send(self.role.frame(self.role.ready(os.getpid())))
+
+
+def in_one_line(error: Exception) -> str:
+    """What is wrong, as one short line: a stranger's words may be in it, as many as a frame holds."""
+    return " ".join(str(error)[:LONGEST_REASON].split())
 
 
 def pace_of(patience: float) -> float:
