@@ -45,6 +45,7 @@ class UserNode:
         self.state = state
         self._spoke = 0.0
         self._refused: set[str] = set()
+        self._offered = b""
 
     @property
     def longest_silence(self) -> float:
@@ -128,8 +129,11 @@ class UserNode:
 
     def _is_authentic(self, message: Message, frame: bytes) -> bool:
         """Whether it was said by whom it must come from."""
-        nonce = message.nonce if isinstance(message, Setup) else self.role.nonce
+        nonce = message.nonce if isinstance(message, Setup) else self.role.nonce or self._offered
         authentic = self.role.consent.is_authentic(message, frame, nonce)
+        if authentic and isinstance(message, Setup):
+            # Who refuses a setup is to hear that its run has been aborted all the same.
+            self._offered = message.nonce
         if not authentic:
             log.warning("dropped a message (%s) that is not signed by whom it must come from", message.kind)
         return authentic
