@@ -176,6 +176,30 @@ def parameters_of_other_types(stage: Stage) -> Batches:
     yield from stage.rounds(1)
 
 
+@attack("none", refuses=True, code=3)
+def an_abort_after_terms_that_were_refused(stage: Stage) -> Batches:
+    """The board binds its abort to a nonce that the node has only heard from a setup it did not accept."""
+    yield from stage.seat(replace(stage.setup, epsilon=0.5))
+    yield [stage.said(Abort(run=RUN, outcome="failed", reason="forged"), signer) for signer in (None, STRANGER, OWN)]
+    yield [stage.said(Abort(run=RUN, outcome="failed", reason="forged"), BOARD, OTHER)]
+    yield from ([stage.said(each), stage.said(result())] for each in stage.announces)
+    yield [stage.said(Abort(run=RUN, outcome="failed", reason="nobody answered"), BOARD)]
+
+
+@refused
+def words_without_end(stage: Stage) -> Batches:
+    """Names and texts of the longest kind, with lines that look like those of a log."""
+    line = "\n2026-01-01 00:00:00,000 the run is over\n"
+    many = {f"{each:06}{line}": each for each in range(200)}
+    yield from stage.seat(replace(stage.setup, parameters={**many, **stage.setup.parameters}))
+    yield from stage.seat(replace(stage.setup, parameters={"workload": many}))
+    yield from stage.seat(replace(stage.setup, domain={"inputs": "1" * 4000 + line}))
+    yield from stage.seat(replace(stage.setup, domain={"inputs": 4, "columns": tuple(line * 90 for _ in range(99))}))
+    yield from stage.seat(replace(stage.setup, domain={"inputs": tuple(line for _ in range(300))}))
+    yield [stage.said(replace(stage.announces[0], broadcast={f"{each}{line}": np.zeros(1) for each in range(300)}))]
+    yield from stage.rounds(1)
+
+
 @attack("all", refuses=True, code=0)
 def a_second_setup(stage: Stage) -> Batches:
     yield from stage.seat()

@@ -36,6 +36,7 @@ def test_nothing_but_the_content_of_a_reply_depends_on_the_input(name: str, atta
     for other in seen[1:]:
         assert other == seen[0]
     assert seen[0].code == expected.code, (seen[0].errors, seen[0].log)
+    assert all(len(line) < 1000 and "\n" not in line for line in seen[0].log)
     assert not expected.refuses or seen[0].count("refusal")
     wanted = {"all": rounds, "none": 0, "before": rounds - 1}.get(expected.answers)
     assert wanted is None or answered(seen[0]) == set(range(1, wanted + 1))
