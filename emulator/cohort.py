@@ -438,7 +438,8 @@ class CohortRole:
 
     def _end(self, ending: Result | Abort) -> Iterator[Said]:
         """A result ends the run once the last reply is accounted for; an abort ends it at once."""
-        if self.run not in ("", ending.run):
+        over = ending.run in self.memory.finished
+        if over or self.run not in ("", ending.run) or not self.consent.covers(ending.run):
             return
         self.ending = ending
         if isinstance(ending, Result) and self.consent.wants_receipts and self._proven < self.round:

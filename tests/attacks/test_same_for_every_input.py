@@ -12,8 +12,9 @@ import numpy as np
 import pytest
 
 import nodes.user
+from emulator.messages import Abort
 from protocols.registry import names
-from tests.attacks.parties import HOSTED, INPUTS, consent_for, spoken
+from tests.attacks.parties import BOARD, HOSTED, INPUTS, RUN, consent_for, result, spoken
 from tests.attacks.scripts import ATTACKS
 from tests.attacks.stage import CHUNK, Batches, Stage, Visible, play
 
@@ -66,6 +67,33 @@ def test_nor_where_nobody_signs(name: str, attack: str, tmp_path: Path) -> None:
     seen = [play(ATTACKS[attack].script, name, each, tmp_path / str(each), consent=consent) for each in range(INPUTS)]
     assert all(each == seen[0] for each in seen)
     assert seen[0].code in (None, 0, 3)
+
+
+def test_who_waits_for_any_run_of_a_pattern_is_ended_by_none_that_is_over_or_another(tmp_path: Path) -> None:
+    consent = consent_for(spoken("frequency-grr"), run="attack*")
+    stage = Stage("frequency-grr")
+    assert play(ATTACKS["honest"].script, stage.name, 1, tmp_path / "node", consent=consent, stage=stage).code == 0
+
+    def replayed(stage: Stage) -> Batches:
+        yield [stage.said(stage.setup), stage.said(stage.announces[0])]
+        for run in (RUN, "another"):
+            abort = Abort(run=run, outcome="failed", reason="over")
+            yield [stage.said(abort, BOARD, b""), stage.said(abort, BOARD), stage.said(result(run))]
+
+    visible = play(replayed, stage.name, 1, tmp_path / "node")
+    assert (visible.code, visible.count("replies"), visible.count("refusal")) == (None, 0, 1)
+    assert "is over, and nothing of it is answered again" in visible.log[0]
+
+    def fresh(stage: Stage) -> Batches:
+        stage.setup = replace(stage.setup, run="attacked-again", nonce=bytes(16))
+        yield [stage.said(stage.setup)]
+        question = replace(stage.announces[0], run="attacked-again")
+        yield [stage.said(question, nonce=bytes(16))]
+
+    again = Stage("frequency-grr")
+    assert play(fresh, stage.name, 1, tmp_path / "node", stage=again).count("replies") == FRAMES
+    # Another run, other coins: no reply is that of the run before.
+    assert {each.question for _, each in stage.replies(1)} != {each.question for _, each in again.replies(1)}
 
 
 def test_another_domain_is_refused_before_anything_is_built(tmp_path: Path) -> None:
