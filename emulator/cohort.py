@@ -249,7 +249,7 @@ class CohortRole:
                 said = self._asked(message)
             elif isinstance(message, Reminder) and self.state is not Cohort.WAITING:
                 said = self._again(message)
-            elif isinstance(message, Receipt) and self.state is not Cohort.WAITING:
+            elif isinstance(message, Receipt) and self.state is not Cohort.WAITING and self.consent.wants_receipts:
                 return self._believe(message)
             elif isinstance(message, Result | Abort) and following is not self.state:
                 return self._end(message)
@@ -477,7 +477,8 @@ class CohortRole:
 
     def _end(self, ending: Result | Abort) -> Iterator[Said]:
         """A result ends the run once the last reply is accounted for; an abort ends it at once."""
-        if self.run not in ("", ending.run):
+        over = ending.run in self.memory.finished
+        if over or self.run not in ("", ending.run) or not self.consent.covers(ending.run):
             return
         self.ending = ending
         if isinstance(ending, Result) and self.consent.wants_receipts and self._proven < self.round:
