@@ -69,6 +69,8 @@ def unpack(body):
 
     def array(code, data):
         shape = struct.unpack_from(f"<{data[1]}I", data, 2)
+        if code != 1 or data[1] > 3 or (data[0] == 10 and max(data[2 + 4 * data[1] :], default=0) > 1):
+            raise Refused("an extension that is not an array")
         return np.frombuffer(data, DTYPES[data[0]], offset=2 + 4 * data[1]).reshape(shape)
 
     try:
