@@ -27,6 +27,7 @@ ROOT = Path(__file__).resolve().parents[2]
 SCRIPT = ROOT / "docs" / "examples" / "foreign_node.py"
 RUN, FOREIGN = "survey", "alice"
 KEY = key_from_seed(7)
+NONCE = bytes(range(16))
 SECONDS = 120
 
 
@@ -107,7 +108,8 @@ class Table:
 
     def board(self, *more: object) -> "subprocess.Popen[str]":
         terms = ("--run", RUN, "--users", self.users, "--nodes", len(self.cohorts), "--addresses", self.addresses)
-        signed = ("--signing-key", self.folder / "board.signing", "--trust", self.trust)
+        # The nonce is fixed, so that a run draws the same replies each time it is tested.
+        signed = ("--signing-key", self.folder / "board.signing", "--trust", self.trust, "--nonce", NONCE.hex())
         return self.start("-m", "nodes.board", *terms, *signed, "--transcript", self.transcript, *more)
 
     def analyst(self) -> "subprocess.Popen[str]":
