@@ -44,7 +44,8 @@ class Node:
         self.is_pattern = not set("*?[").isdisjoint(self.consent["run"])
         self.complaints = set()
         self.protocol = self.terms = self.open = self.held = None
-        self.leaving, self.over, self.done = False, False, False
+        self.nonce = state.seated["nonce"] if state.seated else b""
+        self.leaving, self.over, self.done, self.result = False, False, False, False
         # A round is answered only after all before it were accounted for.
         last = max(state.answered, default=0)
         self.proven = max(0, last - 1)
@@ -78,11 +79,17 @@ class Node:
     def hear(self, frame):
         """One frame, from whoever it may come."""
         kind, heard, body, signature = wire.decode(frame)
-        nonce = self.state.seated["nonce"] if self.state.seated else b""
-        by = {"setup": "analyst", "announce": "analyst", "result": "analyst"}.get(kind)
-        bound = heard["nonce"] if kind == "setup" else nonce
-        if by and not wire.is_signed_by(self.consent[by], kind, bound, body, signature):
-            raise Refused(f"a {kind} that the {by} did not sign")
+        nonces = {"setup": [heard.get("nonce")], "abort": [self.nonce, b""]}.get(kind, [self.nonce])
+        authors = {"setup": ["analyst"], "announce": ["analyst"], "result": ["analyst"], "abort": ["board", "analyst"]}
+        if kind in authors and not any(
+            wire.is_signed_by(self.consent[who], kind, nonce, body, signature)
+            for who in authors[kind]
+            for nonce in nonces
+        ):
+            raise Refused(f"a {kind} that is not signed by whom it must come from")
+        if kind == "setup" and not self.state.seated:
+            # Even if the setup is refused: the end of the run is signed with it.
+            self.nonce = heard["nonce"]
         try:
             if kind == "setup":
                 self._sit(heard)
@@ -94,19 +101,12 @@ class Node:
                     self._reply(self.open, [each for each in chunks if each in self._chunks()] or self._chunks())
             elif kind == "receipt" and self.protocol:
                 self._believe(heard)
-            elif kind == "result" and self.run in ("", heard["run"]) and self.protocol and not self.over:
-                self.over, self.leaving = True, self.proven < max(self.state.answered, default=0)
+            elif kind in ("result", "abort") and self.run in ("", heard["run"]) and not self.over:
+                if kind == "result" and self.state.seated and not self.protocol:
+                    return  # started again: the board repeats the setup first
+                self.over, self.result = True, kind == "result" and self.protocol is not None
+                self.leaving = self.result and self.proven < max(self.state.answered, default=0)
                 self.inquire() if self.leaving else self._leave()
-            elif (
-                kind == "abort"
-                and self.run in ("", heard["run"])
-                and any(
-                    wire.is_signed_by(self.consent[who], kind, each, body, signature)
-                    for who in ("board", "analyst")
-                    for each in (nonce, b"")
-                )
-            ):
-                self._leave()
         except Refused as error:
             complaint = heard.get("round", 0), f"node {self.name}: {error}"[:500]
             if kind in ("setup", "announce") and NAME.fullmatch(heard["run"]) and complaint not in self.complaints:
@@ -271,7 +271,7 @@ def serve(state, inputs, addresses):
                 asked = now
     finally:
         context.destroy(linger=1000)
-    return node.over
+    return node.result
 
 
 if __name__ == "__main__":

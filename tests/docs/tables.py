@@ -6,6 +6,7 @@ Without `--write` it prints the names of pages that have drifted, and fails if t
 import re
 import sys
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import fields
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -15,11 +16,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from emulator.codec import encode
+from emulator.errors import BadInput
 from emulator.messages import _LENGTHS, MESSAGES, Message, Outcome, Ready, Users
 from emulator.randomizer import Shape
 from emulator.transcript import TranscriptWriter
 from nodes.common import topic_of
-from protocols.registry import lookup, names
+from protocols.registry import design, lookup, names
+from protocols.workloads.kernel import Kernel
 from tests.vectors.make import example
 from tests.vectors.wire import ALICE, BOARD, NONCE, NOW, bound_nonce, messages
 
@@ -134,13 +137,27 @@ def registered() -> list[str]:
 
 
 def parameter_names(name: str) -> list[str]:
-    """What the Setup of a protocol's example carries."""
-    return sorted(example(name, users=MANY).parameters())
+    """What the Setup of a protocol carries, for a statistic of its own and for one whose factors must travel."""
+    kernel = Kernel(np.array([[0.0, 1.0, 0.5], [1.0, 0.0, 0.25], [0.5, 0.25, 0.0]]))
+    found = set(example(name, users=MANY).parameters())
+    with suppress(BadInput):
+        found |= set(design(name, kernel, epsilon=1.0, users=MANY).parameters())
+    return sorted(found)
+
+
+def parameter_table() -> str:
+    """The names of each protocol's parameters."""
+    lines = ["| protocol | parameters |", "|---|---|"]
+    for name in registered():
+        always = set(example(name, users=MANY).parameters())
+        shown = [f"`{each}`{'' if each in always else '*'}" for each in parameter_names(name)]
+        lines.append(f"| `{name}` | {', '.join(shown)} |")
+    return "\n".join([*lines, "", "A star marks what is there only for statistics without a closed form."])
 
 
 TABLES = {
     "transcript.md": {"messages": message_table, "example": example_dump},
-    "wire.md": {"protocols": protocol_table},
+    "wire.md": {"protocols": protocol_table, "parameters": parameter_table},
 }
 
 

@@ -4,6 +4,7 @@ import ast
 import base64
 import hashlib
 import json
+import re
 import sys
 import time
 import zlib
@@ -29,6 +30,7 @@ from protocols.workloads.problem import make_workload
 from tests.docs import independent
 from tests.docs.foreign import FOREIGN, RUN, SECONDS, Table, all_ended, play
 from tests.docs.independent import replies, wire
+from tests.docs.tables import DOCS, parameter_names, registered
 from tests.vectors.wire import PATH, make
 
 VECTORS: dict[str, Any] = json.loads(PATH.read_text())
@@ -185,6 +187,18 @@ RANDOMIZERS: dict[str, Callable[..., dict[str, Any]]] = {
     "PrivUnit": independent.privunit,
     "Shares": independent.split,
 }
+
+
+def test_every_parameter_randomizer_and_protocol_is_described() -> None:
+    page = (DOCS / "wire.md").read_text()
+    described = set(re.findall(r"`(\w+)`", " ".join(re.findall(r"^\| (`\w+`(?:, `\w+`)*) \|", page, re.MULTILINE))))
+    assert {each for name in registered() for each in parameter_names(name)} <= described
+    optional = {"rows", "seal"}
+    assert optional <= described
+    assert set(re.findall(r"^### (\w+)$", page, re.MULTILINE)) >= set(RANDOMIZERS)
+    sent = page.partition("### What is sent")[2].partition("### Factors")[0]
+    shorter = {name: name.replace("frequency", "") for name in ("frequency-oue", "frequency-subset")}
+    assert [name for name in registered() if f"`{shorter.get(name, name)}`" not in sent] == []
 
 
 def test_every_randomizer_has_vectors() -> None:
