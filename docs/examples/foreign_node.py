@@ -15,6 +15,7 @@ import os
 import re
 import sys
 import time
+import tomllib
 from functools import partial
 from pathlib import Path
 
@@ -235,13 +236,15 @@ class Node:
         self.done = True
 
 
-def serve(state, inputs, addresses):
+def serve(state, inputs, addresses, curve=None):
     """Connect, say that we are there, answer until the run is over. True if it ended with a result."""
     context = zmq.Context()
     post, feed = context.socket(zmq.PUSH), context.socket(zmq.SUB)
     # A frame is taken only when there is a board to take it; what is queued when we leave has a second to go.
     for option, value in ((zmq.IMMEDIATE, 1), (zmq.SNDTIMEO, 30_000), (zmq.LINGER, 1000)):
         post.setsockopt(option, value)
+    for socket in (post, feed) if curve else ():
+        socket.curve_publickey, socket.curve_secretkey, socket.curve_serverkey = curve
     node = Node(state, inputs, post.send)
     own = b"P" + hashlib.sha256(node.name.encode()).digest()[:8]
     for topic in (b"B", own):
@@ -279,6 +282,12 @@ if __name__ == "__main__":
     parser.add_argument("--state", required=True, help="folder that `parley node init` made")
     parser.add_argument("--inputs", required=True, help=".npy with one whole number for each user")
     parser.add_argument("--addresses", required=True, help="file in which the board wrote its endpoints")
+    parser.add_argument("--keys", help="our own pair of CURVE keys")
+    parser.add_argument("--board-key", help="file with the board's public CURVE key")
     given = parser.parse_args()
     private = np.load(given.inputs, allow_pickle=False).tolist()
-    sys.exit(0 if serve(State(given.state), private, json.loads(Path(given.addresses).read_text())) else 3)
+    curve = None
+    if given.keys:
+        pair, board = (tomllib.loads(Path(path).read_text()) for path in (given.keys, given.board_key))
+        curve = [each.encode() for each in (pair["public"], pair["secret"], *board.values())]
+    sys.exit(0 if serve(State(given.state), private, json.loads(Path(given.addresses).read_text()), curve) else 3)

@@ -16,7 +16,9 @@ from emulator.consent import Consent, domain_of
 from emulator.messages import Message
 from emulator.protocol import Inputs, Protocol
 from emulator.records import Record
+from emulator.security import write_allowed, write_keys
 from emulator.signing import Signer
+from emulator.sockets import make_keys
 from emulator.transcript import TranscriptReader
 from emulator.trust import write_signer, write_trust
 from emulator.witness import Witness
@@ -39,6 +41,7 @@ class Table:
     protocol: Protocol
     cohorts: dict[str, int]
     cap: float = 64.0
+    secure: bool = False
     signers: dict[str, Signer] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -47,6 +50,13 @@ class Table:
         write_trust(self.trust, {name: signer.public for name, signer in self.signers.items()})
         for name in ("analyst", "board"):
             write_signer(self.folder / f"{name}.signing", self.signers[name])
+        if self.secure:
+            pairs = {name: make_keys() for name in self.signers}
+            for name, pair in pairs.items():
+                write_keys(self.folder / f"{name}.secret", pair)
+            board = pairs.pop("board").public
+            write_allowed(self.folder / "board.public", {board: "board"})
+            write_allowed(self.folder / "allowed.public", {pair.public: name for name, pair in pairs.items()})
         write_plan(self.folder / "plan", self.protocol)
         for name in self.cohorts:
             State.create(self.folder / name, self.identity(name))
@@ -106,20 +116,32 @@ class Table:
     def heard(self, kind: type[Message]) -> list[Record]:
         return [record for record in self.records() if isinstance(record.message, kind)]
 
+    def links(self, name: str) -> tuple[object, ...]:
+        """What a command line says about CURVE keys."""
+        if not self.secure:
+            return ()
+        other = ("--allowed", self.folder / "allowed.public")
+        if name != "board":
+            other = ("--board-key", self.folder / "board.public")
+        return ("--keys", self.folder / f"{name}.secret", *other)
+
     def board(self, *more: object) -> "subprocess.Popen[str]":
         terms = ("--run", RUN, "--users", self.users, "--nodes", len(self.cohorts), "--addresses", self.addresses)
         # The nonce is fixed, so that a run draws the same replies each time it is tested.
         signed = ("--signing-key", self.folder / "board.signing", "--trust", self.trust, "--nonce", NONCE.hex())
-        return self.start("-m", "nodes.board", *terms, *signed, "--transcript", self.transcript, *more)
+        links = self.links("board")
+        return self.start("-m", "nodes.board", *terms, *signed, *links, "--transcript", self.transcript, *more)
 
     def analyst(self) -> "subprocess.Popen[str]":
         signed = ("--signing-key", self.folder / "analyst.signing", "--addresses", self.addresses)
-        return self.start("-m", "nodes.analyst", "--run", RUN, "--plan", self.folder / "plan", *signed)
+        return self.start(
+            "-m", "nodes.analyst", "--run", RUN, "--plan", self.folder / "plan", *signed, *self.links("analyst")
+        )
 
     def user(self, name: str, *, foreign: bool) -> "subprocess.Popen[str]":
         program = (SCRIPT,) if foreign else ("-m", "nodes.user")
         own = ("--state", self.folder / name, "--inputs", self.folder / f"{name}.npy")
-        return self.start(*program, *own, "--addresses", self.addresses)
+        return self.start(*program, *own, "--addresses", self.addresses, *self.links(name))
 
     def start(self, *arguments: object) -> "subprocess.Popen[str]":
         # The foreign node must not need a folder of Parley's: it runs where there is none.

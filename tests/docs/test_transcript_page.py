@@ -4,6 +4,7 @@ import hashlib
 import re
 import subprocess
 import sys
+import tomllib
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,7 @@ from emulator.transcript import TranscriptReader, TranscriptWriter
 from tests.docs.foreign import RUN, Table
 from tests.docs.tables import DOCS, TABLES, example_record, made
 from tests.vectors.make import HERE, golden_path
+from tests.vectors.wire import ALICE, ANALYST, BOARD
 
 PAGE = (DOCS / "transcript.md").read_text(encoding="utf-8")
 
@@ -149,6 +151,13 @@ def test_the_example_is_what_is_written(reader: dict[str, Any], tmp_path: Path) 
     assert data == bytes.fromhex("".join(line[6:] for line in lines))
     keys = {"alice": Signer(b"\3" * 32).public, "board": Signer(b"\2" * 32).public}
     assert reader["verify"](tmp_path / "t.parley", keys) == []
+
+
+def test_the_listed_keys_are_those_of_the_example() -> None:
+    listed = tomllib.loads(documented("Signatures", "toml"))
+    assert listed == {
+        name: key.public.hex() for name, key in (("analyst", ANALYST), ("board", BOARD), ("alice", ALICE))
+    }
 
 
 @pytest.mark.parametrize("page", TABLES)

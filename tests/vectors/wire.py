@@ -9,6 +9,7 @@ import hashlib
 import json
 import sys
 import zlib
+from contextlib import suppress
 from dataclasses import fields
 from fractions import Fraction
 from pathlib import Path
@@ -20,6 +21,7 @@ from numpy.typing import NDArray
 from emulator.board import BOARD_NAME
 from emulator.codec import DTYPES, bundle, encode, envelope, pack
 from emulator.coins import coins
+from emulator.errors import BadInput
 from emulator.merkle import Tree, leaf_hash
 from emulator.messages import (
     Abort,
@@ -39,11 +41,13 @@ from emulator.messages import (
     Roster,
     Setup,
 )
+from emulator.protocol import Protocol
 from emulator.question import question_of, setup_digest, terms_of
 from emulator.randomizer import Randomizer
 from emulator.records import closing, closing_payload, leaf_of
 from emulator.sealing import public_of, seal
 from emulator.signing import Signer, covered
+from emulator.simulate import conversation
 from emulator.transport import topic_for
 from nodes.receipts import Receipts
 from protocols.groups import members
@@ -59,6 +63,10 @@ from protocols.randomizers.randomized_response import RandomizedResponse
 from protocols.randomizers.shares import Shares
 from protocols.randomizers.subset_selection import SubsetSelection
 from protocols.randomizers.two_level import TwoLevel
+from protocols.registry import design, names
+from protocols.workloads.kernel import Kernel
+from protocols.workloads.problem import make_workload
+from protocols.workloads.workload import Workload
 
 PATH = Path(__file__).resolve().parent / "wire.json"
 RUN, NODE = "survey", "alice"
@@ -454,8 +462,88 @@ def other_vectors() -> dict[str, Any]:
     }
 
 
+KERNEL = np.array([[0.0, 1.0, 0.5], [1.0, 0.25, 0.75], [0.5, 0.75, 0.0]])
+STATISTICS: tuple[Workload, ...] = (
+    make_workload("kendall", "3x4", None),
+    make_workload("gini-diversity", "4", None),
+    make_workload("gini-mean-difference", "5", None),
+    make_workload("auc", "4", None),
+    Kernel(KERNEL),
+)
+USERS, SHOWN = 400, 3
+
+
+def protocol_vectors() -> list[dict[str, Any]]:
+    """A few users' replies in every round of every protocol about several statistics.
+
+    Broadcasts are sums of floats, so that another machine may make others; what follows from them it makes alike.
+    """
+    vectors = []
+    for name in names("shuffler"):
+        for workload in STATISTICS:
+            with suppress(BadInput):
+                protocol = design(name, workload, epsilon=EPSILONS.get(name, 2.0), users=USERS)
+                vectors += [spoken(workload.name, *each) for each in rounds_of(protocol)]
+    return vectors
+
+
+EPSILONS = {"three-round-tuned": 4.0, "split-and-mix": 1.0, "shuffled": 1.0}
+
+
+def rounds_of(protocol: Protocol) -> list[tuple[Protocol, Setup, Announce]]:
+    """The setup and each broadcast of a run; behind a shuffler there is one round."""
+    inputs = np.random.default_rng(1).integers(0, protocol.inputs, USERS)
+    claim = protocol.claim
+    if claim.trusts == "shuffler":
+        setup = Setup(
+            run=RUN,
+            protocol=protocol.name,
+            parameters=protocol.parameters(),
+            epsilon=claim.epsilon,
+            delta=claim.delta,
+            rounds=1,
+            domain={"inputs": protocol.inputs},
+            nonce=NONCE,
+        )
+        return [(protocol, setup, Announce(run=RUN, round=1, broadcast={}, speakers=USERS))]
+    said = [message for _, message in conversation(protocol, inputs, KEY, run=RUN)]
+    (setup,) = (message for message in said if isinstance(message, Setup))
+    return [(protocol, setup, message) for message in said if isinstance(message, Announce)]
+
+
+def spoken(statistic: str, protocol: Protocol, setup: Setup, announce: Announce) -> dict[str, Any]:
+    """What the first users who speak in a round say."""
+    inputs = np.random.default_rng(announce.round).integers(0, protocol.inputs, USERS)
+    step = protocol.rounds[announce.round - 1]
+    places = np.flatnonzero(step.speaks(np.arange(USERS)))[:SHOWN]
+    return {
+        "protocol": protocol.name,
+        "statistic": statistic,
+        "setup": encode(setup).hex(),
+        "announce": encode(announce).hex(),
+        "coin_key": KEY.hex(),
+        "silent": [int(each) for each in range(int(places[-1])) if each not in places],
+        "users": [
+            {
+                "user": int(user),
+                "input": int(inputs[user]),
+                "reply": drawn(protocol, setup, announce, user, inputs[user]),
+            }
+            for user in places
+        ],
+    }
+
+
+def drawn(protocol: Protocol, setup: Setup, announce: Announce, user: int, x: int) -> dict[str, Any]:
+    """One user's reply, column by column."""
+    step, question = protocol.rounds[announce.round - 1], question_of(terms_of(setup), announce)
+    flips = coins(KEY, question, int(user), 1, step.coins)
+    found = step.respond(announce.broadcast, np.array([x]), flips)
+    return {name: column(np.asarray(values[0])) for name, values in sorted(found.items())}
+
+
 def make() -> dict[str, Any]:
-    """All of them."""
+    """All that is the same on every machine."""
     return {
         "made_by": "python -m tests.vectors.wire --write",
         "values": value_vectors(),
@@ -475,7 +563,7 @@ def make() -> dict[str, Any]:
 def text() -> str:
     """As the file holds them: one vector a line."""
     lines = []
-    for name, content in make().items():
+    for name, content in (*make().items(), ("protocols", protocol_vectors())):
         if isinstance(content, list):
             inner = ",\n".join("  " + json.dumps(each) for each in content)
             lines.append(f"{json.dumps(name)}: [\n{inner}\n]")
