@@ -252,3 +252,45 @@ def consistency_path(first: int, leaves: list[bytes], whole: bool = True) -> lis
     if first <= left:
         return [*consistency_path(first, leaves[:left], whole), tree_root(leaves[left:])]
     return [*consistency_path(first - left, leaves[left:], False), tree_root(leaves[:left])]
+
+
+def best_sum(dimension: int, candidates: int, best: int) -> float:
+    """The expected sum of the inner products of the best candidates with a unit vector."""
+    half, special = candidates // 2, scipy.special
+    best = min(best, candidates - best)
+    if dimension == 1:
+        return 1.0
+
+    def share(angle: float) -> float:
+        below = special.betainc(0.5, (dimension - 1) / 2, math.sin(angle) ** 2)
+        return float(special.betainc(half - best, best, below)) if best < half else 1.0
+
+    constant = 2 * math.exp(math.lgamma(dimension / 2) - math.lgamma((dimension - 1) / 2)) / math.sqrt(math.pi)
+    area, _ = scipy.integrate.quad(
+        lambda a: constant * math.cos(a) ** (dimension - 2) * math.sin(a) * share(a), 0, math.pi / 2, epsabs=1e-13
+    )
+    return float(half * area)
+
+
+def decoding(randomizer: str, parameters: dict[str, Any], dimension: int) -> tuple[float, float]:
+    """(what one step of the integer sum is worth, what each reply adds besides)"""
+    epsilon = parameters["epsilon"]
+    if randomizer == "OneBit":
+        least = math.ceil(WHOLE / (1 + replies.exponential_lower(guarded(epsilon))))
+        half, middle = (parameters["high"] - parameters["low"]) / 2, (parameters["high"] + parameters["low"]) / 2
+        return half * WHOLE / (WHOLE - 2 * least), middle
+    if randomizer in ("Codebook", "Blasiok"):
+        candidates, best = parameters.get("candidates", 2), parameters.get("best", 1)
+        high, low = replies.two_level(candidates, best, epsilon)
+        sum_of_best = best_sum(dimension + (randomizer == "Codebook"), candidates, best)
+        return parameters["radius"] / ((high - low) / WHOLE * sum_of_best) / 2**36, 0.0
+    k = parameters["categories"]
+    if randomizer == "OptimisedUnaryEncoding":
+        own, other = 0.5, math.ceil(2**32 / (1 + replies.exponential_lower(guarded(epsilon)))) / 2**32
+    else:
+        w = parameters.get("size", 1)
+        high, low = replies.two_level(k, w, epsilon)
+        left, both = WHOLE - w * high - (k - w) * low, w * (w - 1) / (k - 1)
+        own = w * (high + left / k) / WHOLE
+        other = (both * high + (w - both) * low + left * w / k) / WHOLE
+    return 1 / (own - other), -other / (own - other)

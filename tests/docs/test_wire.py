@@ -4,6 +4,7 @@ import ast
 import base64
 import hashlib
 import json
+import math
 import re
 import struct
 import sys
@@ -33,7 +34,7 @@ from tests.docs.foreign import FOREIGN, RUN, SECONDS, Table, all_ended, play
 from tests.docs.independent import replies, wire
 from tests.docs.independent_protocols import Coins, reply, speaks
 from tests.docs.tables import DOCS, parameter_names, registered
-from tests.vectors.wire import PATH, column, drawn, make
+from tests.vectors.wire import PATH, column, decoding_vectors, drawn, make
 
 VECTORS: dict[str, Any] = json.loads(PATH.read_text())
 EXAMPLES = Path(__file__).resolve().parents[2] / "docs" / "examples"
@@ -65,7 +66,7 @@ def direction(vector: dict[str, Any]) -> Any:
 
 def test_the_vectors_are_those_of_parley() -> None:
     made = json.loads(json.dumps(make()))
-    kept = {name: each for name, each in VECTORS.items() if name != "protocols"}
+    kept = {name: each for name, each in VECTORS.items() if name not in ("protocols", "decoding")}
     assert without_floats(kept) == without_floats(made)
     for ours, theirs in zip(VECTORS["randomizers"], made["randomizers"], strict=True):
         if ours["randomizer"] == "PrivUnit":
@@ -236,6 +237,20 @@ def test_replies(vector: dict[str, Any]) -> None:
             assert np.allclose(made, direction(vector), rtol=0, atol=1e-9)
         else:
             assert made.tobytes().hex() == expected["hex"]
+
+
+@pytest.mark.parametrize("vector", VECTORS["decoding"], ids=lambda vector: vector["randomizer"])
+def test_decoding(vector: dict[str, Any]) -> None:
+    name = vector["randomizer"]
+    made = next(
+        each for each in decoding_vectors() if all(each[key] == vector[key] for key in ("randomizer", "parameters"))
+    )
+    assert (made["unit"], made["offset"]) == pytest.approx((vector["unit"], vector["offset"]), rel=1e-9)
+    if name == "GridLaplace":
+        assert math.frexp(vector["unit"])[0] == 0.5
+    elif name != "PrivUnit":
+        found = independent.decoding(name, vector["parameters"], vector["dimension"])
+        assert found == pytest.approx((vector["unit"], vector["offset"]), rel=1e-9)
 
 
 @pytest.mark.parametrize(

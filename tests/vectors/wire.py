@@ -337,10 +337,13 @@ def rows_of(name: str, size: int, count: int = 6) -> NDArray[np.uint8]:
     return np.array([list(row) for row in (bytes(size), b"\xff" * size, *drawn)], dtype=np.uint8)
 
 
-def randomizer_vectors() -> list[dict[str, Any]]:
-    """Replies of every randomizer for given coins and inputs."""
+Case = tuple[Randomizer, dict[str, Any], NDArray[Any]]
+
+
+def randomizer_cases() -> list[Case]:
+    """Every randomizer, its parameters, and values to hide."""
     vectors = np.array([[1.0, 0.0, 0.0], [0.3, -0.4, 0.1], [0.0, 0.0, 0.0], [-0.6, 0.8, 0.0]])
-    cases: list[tuple[Randomizer, dict[str, Any], NDArray[Any]]] = [
+    return [
         (RandomizedResponse(categories=5, epsilon=2.0), {"categories": 5, "epsilon": 2.0}, np.array([0, 4, 2])),
         (OptimisedUnaryEncoding(categories=11, epsilon=1.0), {"categories": 11, "epsilon": 1.0}, np.array([0, 10])),
         (
@@ -376,8 +379,26 @@ def randomizer_vectors() -> list[dict[str, Any]]:
             vectors,
         ),
     ]
+
+
+def decoding_vectors() -> list[dict[str, Any]]:
+    """What a step of the integer sum of replies is worth, and what each reply adds besides."""
+    return [
+        {
+            "randomizer": type(randomizer).__name__,
+            "parameters": parameters,
+            "dimension": inputs.shape[-1],
+            "unit": randomizer.unit,
+            "offset": randomizer.offset,
+        }
+        for randomizer, parameters, inputs in randomizer_cases()
+    ]
+
+
+def randomizer_vectors() -> list[dict[str, Any]]:
+    """Replies of every randomizer for given coins and inputs."""
     found = []
-    for randomizer, parameters, inputs in cases:
+    for randomizer, parameters, inputs in randomizer_cases():
         name = type(randomizer).__name__
         rows = rows_of(name, randomizer.coins)
         if isinstance(randomizer, PrivUnit):
@@ -542,6 +563,11 @@ def drawn(protocol: Protocol, setup: Setup, announce: Announce, user: int, x: in
     return {name: column(np.asarray(values[0])) for name, values in sorted(found.items())}
 
 
+def floats() -> dict[str, Any]:
+    """What another machine may make with other last bits."""
+    return {"decoding": decoding_vectors(), "protocols": protocol_vectors()}
+
+
 def make() -> dict[str, Any]:
     """All that is the same on every machine."""
     return {
@@ -563,7 +589,7 @@ def make() -> dict[str, Any]:
 def text() -> str:
     """As the file holds them: one vector a line."""
     lines = []
-    for name, content in (*make().items(), ("protocols", protocol_vectors())):
+    for name, content in (*make().items(), *floats().items()):
         if isinstance(content, list):
             inner = ",\n".join("  " + json.dumps(each) for each in content)
             lines.append(f"{json.dumps(name)}: [\n{inner}\n]")
