@@ -251,11 +251,12 @@ def serve(state, inputs, addresses, curve=None):
         feed.setsockopt(zmq.SUBSCRIBE, topic)
     feed.connect(addresses["feed"])
     post.connect(addresses["post"])
-    if not (node.run and node.run in state.finished):
-        node.ready()
+    if node.run and node.run in state.finished:
+        return True  # nothing of it is ever answered again
+    node.ready()
     said = asked = heard = time.monotonic()
     try:
-        while not node.done and not (node.run and node.run in state.finished):
+        while not node.done:
             if feed.poll(100):
                 published, heard = feed.recv(), time.monotonic()
                 try:
@@ -272,6 +273,8 @@ def serve(state, inputs, addresses, curve=None):
             if now - asked > 0.25:
                 node.inquire()
                 asked = now
+    except Distrust as lie:
+        raise SystemExit(f"stopped, and kept the evidence: {lie}") from lie
     finally:
         context.destroy(linger=1000)
     return node.result

@@ -27,6 +27,13 @@ def test_the_foreign_node_takes_part(played: Table) -> None:
         assert state.memory.finished == {RUN}
 
 
+def test_started_again_after_the_end_it_says_nothing(played: Table) -> None:
+    process = played.user(FOREIGN, foreign=True)
+    with all_ended([process]):
+        assert process.communicate(timeout=SECONDS)[0] == ""
+    assert process.returncode == 0
+
+
 def test_the_audit_passes(played: Table) -> None:
     report = audit(played.transcript, build, witness=played.witness, choices=choices)
     assert {name: each.verdict for name, each in report.verdicts.items()} == dict.fromkeys(report.verdicts, "pass")
