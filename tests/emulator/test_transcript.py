@@ -1,7 +1,6 @@
 """The transcript: what is written is read back, what is cut is read up to the cut, what is changed is found."""
 
 import hashlib
-import re
 import resource
 import signal
 import struct
@@ -9,7 +8,6 @@ import subprocess
 import sys
 import tracemalloc
 from collections.abc import Callable, Iterator
-from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -21,12 +19,11 @@ from hypothesis import strategies as st
 from emulator import transcript
 from emulator.codec import LARGEST_FRAME, encode, pack
 from emulator.errors import BadInput, LocalProtocolError, TranscriptError
-from emulator.messages import MESSAGES, Close, Ready, Replies
+from emulator.messages import Close, Ready, Replies
 from emulator.records import LARGEST_PAYLOAD, MAGIC, VERSION, VERSIONS
 from emulator.transcript import AlteredTranscript, TranscriptReader, TranscriptWriter
 
 ROOT = Path(__file__).parents[2]
-DOCUMENT = (ROOT / "docs" / "transcript.md").read_text(encoding="utf-8")
 NOW = 1_700_000_000_000_000_000
 FRAMES = [
     encode(Ready(node="user-1", first=0, users=3, pid=11)),
@@ -487,48 +484,6 @@ def test_what_is_not_there_or_no_file_is_bad_input(tmp_path: Path) -> None:
     for path in (tmp_path / "none", tmp_path, Path("/dev/zero")):
         with pytest.raises(BadInput):
             TranscriptReader(path)
-
-
-def documented(after: str, language: str) -> str:
-    """The first block of this language in a section of the documentation."""
-    block = re.search(rf"## {after}\n.*?```{language}\n(.*?)```", DOCUMENT, re.DOTALL)
-    assert block is not None
-    return block[1]
-
-
-def test_the_documented_reader_reads_what_is_written(tmp_path: Path) -> None:
-    names: dict[str, Any] = {}
-    exec(documented("A reader", "python"), names)
-    path = write(tmp_path / "t.parley")
-    header, *messages, end = names["read"](path)
-    assert header == ("header", {"run": "r1", "created": NOW, "software": "test"})
-    assert end == ("end", {"outcome": "completed", "reason": "all replied", "records": 3})
-    assert [entry[:3] for entry in messages] == [(i, NOW + i, sender) for i, sender in enumerate(SENDERS)]
-    assert messages[0][3] == [0, "user-1", 0, 3, 11]
-    assert messages[1][3] == [4, "r1", 1, "user-1", 0, 1, [0, 3], {"bit": ("u1", (3,), b"\x01\x00\x01")}]
-    data = path.read_bytes()
-    path.write_bytes(data[:-1])
-    with pytest.raises(EOFError, match=f"byte {boundaries(write(tmp_path / 'again.parley'))[-2]}"):
-        list(names["read"](path))
-    path.write_bytes(data[:100] + bytes([data[100] ^ 1]) + data[101:])
-    with pytest.raises(ValueError, match="altered"):
-        list(names["read"](path))
-
-
-def test_the_documented_example_is_what_is_written(tmp_path: Path) -> None:
-    lines = documented("An example", "").splitlines()
-    path = tmp_path / "t.parley"
-    with TranscriptWriter.create(path, "r1", created=NOW) as writer:
-        writer.append("user-1", encode(Ready(node="user-1", first=0, users=2, pid=4711)), NOW + 500_000_000)
-        writer.close("aborted", "stopped by hand")
-    assert path.read_bytes() == bytes.fromhex("".join(line[6:] for line in lines))
-
-
-def test_the_documented_messages_are_those_there_are() -> None:
-    rows = re.findall(r"^\| (\d+) \| `(\w+)` \| [^|]* \| ([^|]*) \|$", DOCUMENT, re.MULTILINE)
-    assert [(int(tag), kind) for tag, kind, _ in rows] == [(tag, each.kind) for tag, each in enumerate(MESSAGES)]
-    for (_, _, described), kind in zip(rows, MESSAGES, strict=True):
-        assert re.findall(r"`(\w+)`", described) == [each.name for each in fields(kind)]
 
 
 def test_kept_records_are_decoded_once_and_new_ones_still_come(tmp_path: Path) -> None:
