@@ -72,6 +72,7 @@ class Reading:
     """Goes through the record once: who must have signed what, and what signed words say about each other."""
 
     keys: Keys
+    run: str
     closing: Closing | None
     nonce: bytes = b""
     heads: Heads = field(default_factory=Heads)
@@ -133,6 +134,9 @@ class Reading:
 
     def _unlike(self, message: Message) -> str:
         """What is wrong with the record if its author really said this: the other words must fit it."""
+        named = getattr(message, "run", self.run)
+        if named != self.run and not (isinstance(message, Ready) and named == ""):
+            return f"a {_named(message)} of the run {named}, where the header names {self.run}"
         if isinstance(message, Roster):
             self.nonce = message.nonce
             return "" if message.nonce else "the board drew no nonce, so that signatures of another run would fit"
@@ -163,7 +167,7 @@ def check_authorship(conversation: Conversation, keys: Keys | None, progress: Pr
         return unknown(NO_KEYS)
     if conversation.format == 1:
         return unknown(FORMAT_1)
-    reading = Reading(keys=keys, closing=conversation.reader.closing)
+    reading = Reading(keys=keys, run=conversation.reader.run, closing=conversation.reader.closing)
     forged = list(_verify(_claims(conversation, reading, progress)))
     reading.end()
     faults = sorted([*reading.faults, *forged], key=_place)
