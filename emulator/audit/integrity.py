@@ -65,6 +65,7 @@ class Rewriter:
         self._due: Close | None = None
         self._chunks: Counter[str] = Counter()
         self._question = b""
+        self._pids: dict[str, set[int]] = {}
 
     def take(self, sender: str, message: Message) -> None:
         """Hear one recorded message; RemoteProtocolError says why a board would not have recorded it."""
@@ -135,9 +136,11 @@ class Rewriter:
         if event.event != "restart":
             return
         seat, found = self.role.seats.get(event.node), RESTARTED.fullmatch(event.detail)
-        if seat is None or found is None or int(found[1]) != seat.pid or found[1] == found[2]:
-            raise RemoteProtocolError(f"a restart of {event.node[:80]!r} that does not fit the process it had")
-        seat.pid = int(found[2])
+        # A board that was itself started again may know an earlier process of the node.
+        had = set() if seat is None else self._pids.setdefault(event.node, {seat.pid})
+        if found is None or int(found[1]) not in had or found[1] == found[2]:
+            raise RemoteProtocolError(f"a restart of {event.node[:80]!r} that does not fit the processes it had")
+        had.add(int(found[2]))
 
     def _close(self, close: Close) -> None:
         """A round's count is that of its replies, and with those missing that of the users who were asked."""

@@ -15,9 +15,12 @@ from emulator.codec import encode
 from emulator.coins import key_from_seed
 from emulator.messages import Abort, Announce, Close, Event, Message, Ready, Refusal, Replies, Result, Roster, Setup
 from emulator.protocol import Inputs
+from emulator.question import question_of, terms_of
 from emulator.signing import Signer, derived
+from emulator.simulate_shuffled import shuffled_conversation
 from emulator.transcript import TranscriptReader, TranscriptWriter
 from protocols.registry import build, design
+from protocols.workloads.gini import GiniDiversity
 from protocols.workloads.kendall import Kendall
 
 USERS, NODES = 60, 3
@@ -272,3 +275,25 @@ def test_many_signatures_on_many_threads(tmp_path: Path) -> None:
 def test_a_result_is_the_analyst_s(honest: Path, tmp_path: Path) -> None:
     change = exchange(Result, lambda message, frame: encode(message, SIGNERS["board"], nonce_of(honest)))
     assert "a forged result: analyst did not sign it" in authorship(copied(honest, tmp_path / "t", change)).reason
+
+
+def test_behind_a_shuffler_the_batch_is_signed_and_the_verdict_says_so(tmp_path: Path) -> None:
+    protocol = design("shuffled", GiniDiversity(levels=3), epsilon=1.0, users=1000)
+    signers = signers_for(KEY, 0, ("shuffler",))
+    inputs = np.random.default_rng(5).integers(0, protocol.inputs, 1000)
+    said = list(shuffled_conversation(protocol, inputs, KEY, run=RUN, nodes=2))
+    setup = next(message for _, message in said if isinstance(message, Setup))
+    asked = {message.round: message for _, message in said if isinstance(message, Announce)}
+    words = [
+        (sender, replace(each, question=question_of(terms_of(setup), asked[each.round])))
+        if isinstance(each, Replies)
+        else (sender, each)
+        for sender, each in said
+    ]
+    verdict = authorship(write_signed(tmp_path / "t", words, signers), public_keys(signers))
+    assert verdict.verdict == "pass", verdict.reason
+    assert "who sent which reply cannot be proven, by design" in verdict.evidence["meaning"]
+    silent = write_signed(
+        tmp_path / "u", [(s, replace(m, question=b"") if isinstance(m, Replies) else m) for s, m in said], signers
+    )
+    assert "shuffler answered another question" in authorship(silent, public_keys(signers)).reason

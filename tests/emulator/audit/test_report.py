@@ -371,9 +371,9 @@ def test_a_restart_fits_the_process_it_speaks_of(honest: Path, tmp_path: Path) -
 
         return change
 
-    good = restarted("pid 0 is now pid 7", "pid 7 is now pid 9")
+    good = restarted("pid 0 is now pid 7", "pid 7 is now pid 9", "pid 0 is now pid 9")
     assert audited(rewrite(honest, tmp_path / "t", good)).ok
-    wrong = audited(rewrite(honest, tmp_path / "u", restarted("pid 0 is now pid 7", "pid 0 is now pid 9")))
+    wrong = audited(rewrite(honest, tmp_path / "u", restarted("pid 0 is now pid 7", "pid 8 is now pid 9")))
     assert "a restart of 'node-1' that does not fit" in wrong.verdicts["integrity"].reason
 
 
