@@ -9,7 +9,7 @@ import pytest
 from emulator.codec import decode, encode
 from emulator.cohort import COHORT, Answered, Cohort, CohortRole, Distrust, Evidence, Finished, Memory, Said, Seated
 from emulator.consent import Column, domain_of
-from emulator.errors import BadInput, ParleyError, RemoteProtocolError
+from emulator.errors import BadInput, LocalProtocolError, ParleyError, RemoteProtocolError
 from emulator.messages import Abort, Announce, Inquiry, Message, Pledge, Receipt, Reminder, Replies, Result, Setup
 from emulator.question import question_of, setup_digest, terms_of
 from protocols.registry import design
@@ -283,6 +283,16 @@ def test_what_is_visible_besides_replies_is_the_same_for_every_input(script: str
     traces = [list(seen(np.asarray(crowd, dtype=np.int64), SCRIPTS[script])) for crowd in crowds]
     assert all(trace == traces[0] for trace in traces)
     assert traces[0]
+
+
+def test_a_protocol_that_fails_at_an_input_makes_nobody_say_which() -> None:
+    """Neither a refusal nor a word: the node stops, and what it says of itself holds no input."""
+    role = seated(inputs=np.full(10, 977))
+    said = role.hear(announce())
+    assert isinstance(next(said), Answered)
+    with pytest.raises(LocalProtocolError, match="gave no reply in round 1") as caught:
+        list(said)
+    assert "977" not in str(caught.value)
 
 
 def test_only_replies_hold_what_depends_on_inputs() -> None:
