@@ -8,12 +8,12 @@ from hypothesis import strategies as st
 
 from emulator.codec import decode, encode, is_signed, is_whole, said_by
 from emulator.errors import BadInput, RemoteProtocolError
-from emulator.messages import Message, Pledge, Ready, Roster, Setup
+from emulator.messages import Abort, Message, Pledge, Ready, Roster, Setup
 from emulator.signing import SIGNATURE_BYTES, Signer, covered, derived, verify
 from tests.emulator.samples import NONCE, every_message, setup
 
 SIGNER, OTHER = Signer(bytes(range(32))), Signer(bytes(32))
-BEFORE_THE_NONCE = (Ready, Roster, Pledge)
+WITHOUT_NONCE = (Ready, Roster, Pledge, Abort)
 
 
 def test_keys_are_those_of_rfc_8032_section_7_1() -> None:
@@ -71,8 +71,8 @@ def test_a_signed_frame_holds_the_message_and_who_said_it(message: Message) -> N
     assert said_by(SIGNER.public, signed, message, NONCE)
     assert not said_by(OTHER.public, signed, message, NONCE)
     assert not said_by(SIGNER.public, plain, message, NONCE)
-    # A setup carries its nonce itself; before there is one nothing can be bound to it.
-    free = isinstance(message, (Setup, *BEFORE_THE_NONCE))
+    # A setup carries its nonce itself; an abort must reach those who know none; the rest comes before there is one.
+    free = isinstance(message, (Setup, *WITHOUT_NONCE))
     assert said_by(SIGNER.public, signed, message, bytes(16)) == free
 
 
