@@ -29,7 +29,7 @@ import zmq
 from benchmarks.messages import make_load, measure_board
 from benchmarks.page import machine, table, write_block
 from emulator.codec import pack, unpack
-from emulator.coins import coins, key_from_seed
+from emulator.coins import addressed, key_from_seed
 from emulator.messages import Announce, Result
 from emulator.protocol import Broadcast, Estimate, Protocol, Tally
 from emulator.transcript import TranscriptReader
@@ -107,7 +107,7 @@ def bare_sender(plan: bytes, inputs: np.ndarray, first: int, up: str, down: str)
             public = pickle.loads(feed.recv())
             for start in range(0, len(inputs), CHUNK):
                 part = inputs[start : start + CHUNK]
-                flips = coins(KEY, number, first + start, len(part), step.coins)
+                flips = addressed(KEY, number, first + start, len(part), step.coins)
                 speaking = step.speaks(np.arange(first + start, first + start + len(part)))
                 columns = step.respond(public, part[speaking], flips[speaking])
                 post.send(b"".join(column.tobytes() for column in columns.values()))

@@ -90,9 +90,7 @@ ANY_MESSAGE: dict[type[messages.Message], st.SearchStrategy[messages.Message]] =
         domain=parameters,
         nonce=nonces,
     ),
-    messages.Announce: st.builds(
-        messages.Announce, run=names, round=counts, broadcast=broadcasts, speakers=counts
-    ),
+    messages.Announce: st.builds(messages.Announce, run=names, round=counts, broadcast=broadcasts, speakers=counts),
     messages.Replies: replies(),
     messages.Refusal: st.builds(messages.Refusal, run=names, round=counts, node=names, reason=texts),
     messages.Close: st.builds(

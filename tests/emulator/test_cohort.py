@@ -472,7 +472,11 @@ def test_a_node_behind_a_shuffler_waits_for_its_pledge() -> None:
     spoken = design("shuffled", make_workload("gini-diversity", "3", None), epsilon=1.0, users=1000)
     claim = spoken.claim
     asked = setup(
-        protocol=spoken.name, parameters=spoken.parameters(), epsilon=claim.epsilon, delta=claim.delta, rounds=claim.rounds
+        protocol=spoken.name,
+        parameters=spoken.parameters(),
+        epsilon=claim.epsilon,
+        delta=claim.delta,
+        rounds=claim.rounds,
     )
     agreed = consent(cap=claim.epsilon, delta=claim.delta, trusts="shuffler", shuffler=BOARD.public, **SIGNED)
     role = cohort(consent=agreed)

@@ -1,4 +1,4 @@
-"""Transcripts of format 1 stay readable for good: shown, audited, and replayed bit for bit; they are never continued."""
+"""Transcripts of format 1 stay readable for good: shown, audited, replayed bit for bit; they are never continued."""
 
 from pathlib import Path
 

@@ -75,4 +75,6 @@ def test_questions_stay_as_they_are() -> None:
         run=RUN, protocol="p", parameters={"a": 1}, epsilon=1.0, delta=0.0, rounds=2, domain=domain_of(3), nonce=NONCE
     )
     assert terms_of(asked).hex() == "3c812f4bad12dfa4b5e78d612acaad99cc826c472b09d053ab7fc7719b6f5be4"
-    assert question_of(terms_of(asked), ASKED).hex() == "ed43c78efcf3d7f0389e9c50185e00d62ab032e4d54d6b1a9f1a7fee0810982b"
+    assert (
+        question_of(terms_of(asked), ASKED).hex() == "ed43c78efcf3d7f0389e9c50185e00d62ab032e4d54d6b1a9f1a7fee0810982b"
+    )

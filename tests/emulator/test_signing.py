@@ -111,6 +111,8 @@ def test_keys_are_never_shown() -> None:
 
 def test_an_experiment_has_the_same_keys_again_and_everybody_another() -> None:
     names = ["analyst", "board", *(f"node-{number}" for number in range(20))]
-    keys = {derived(bytes(32), name).secret for name in names} | {derived(bytes([1] * 32), name).secret for name in names}
+    keys = {derived(bytes(32), name).secret for name in names} | {
+        derived(bytes([1] * 32), name).secret for name in names
+    }
     assert len(keys) == 2 * len(names)
     assert derived(bytes(32), "board").secret == derived(bytes(32), "board").secret

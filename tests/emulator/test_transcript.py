@@ -448,7 +448,10 @@ def test_each_version_has_its_own_function(tmp_path: Path, monkeypatch: pytest.M
         ("not a short text", chained(HEADER, end(reason="a" * 5000))),
         ("does not count", chained(HEADER, end(records=False))),
         ("root or signature is not one", chained(HEADER, end(root=bytes(31)))),
-        ("root or signature is not one", chained(HEADER, end(root="")),),
+        (
+            "root or signature is not one",
+            chained(HEADER, end(root="")),
+        ),
         ("root or signature is not one", chained(HEADER, end(signature=bytes(63)))),
         ("root or signature is not one", chained(HEADER, end(signature=7))),
         ("nested too deeply", chained(HEADER, b"\x91" * 100_000)),
@@ -564,7 +567,10 @@ def test_the_documented_reader_reads_what_is_written(tmp_path: Path) -> None:
     header, *messages, end = names["read"](path)
     assert header == ("header", {"run": "r1", "created": NOW, "software": "test"})
     root = tree_of(list(TranscriptReader(path))).root()
-    assert end == ("end", {"outcome": "completed", "reason": "all replied", "records": 3, "root": root, "signature": b""})
+    assert end == (
+        "end",
+        {"outcome": "completed", "reason": "all replied", "records": 3, "root": root, "signature": b""},
+    )
     assert [entry[:3] for entry in messages] == [(i, NOW + i, sender) for i, sender in enumerate(SENDERS)]
     assert messages[0][3] == [0, "user-1", 0, 3, 11, "", b""]
     assert messages[1][3] == [4, "r1", 1, "user-1", 0, 1, [0, 3], {"bit": ("u1", (3,), b"\x01\x00\x01")}, b""]

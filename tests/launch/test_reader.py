@@ -13,12 +13,10 @@ def full(node: str, arguments: list[str]) -> dict[str, object]:
 
 
 def test_a_crowds_arguments_are_read_as_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    common = ["--cap", "1.5", "--trust", "nobody", "--addresses", "nowhere.json", "--witness", "witness"]
-    crowd = [
-        ["--node", f"node-{n}", "--first", str(n), "--users", "1", "--journal", f"state/{n}", *common] for n in range(5)
-    ]
+    common = ["--patience", "1.5", "--addresses", "nowhere.json", "--witness", "witness"]
+    crowd = [["--state", f"state/{n}", *common] for n in range(5)]
     wanted = [full("user", arguments) for arguments in crowd]
-    assert wanted[3]["journal"] == Path("state/3")
+    assert wanted[3]["state"] == Path("state/3")
     reader = Reader()
     assert reader.read("user", crowd[0]) == wanted[0]
     # From here on the library need not read a whole line again.

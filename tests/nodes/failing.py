@@ -9,7 +9,15 @@ from typing import Any
 
 from nodes.disk import Disk
 
-FAULTS = ("no space", "input/output error", "short write", "torn write", "killed before", "killed after", "killed within")
+FAULTS = (
+    "no space",
+    "input/output error",
+    "short write",
+    "torn write",
+    "killed before",
+    "killed after",
+    "killed within",
+)
 ERRORS = {"no space": errno.ENOSPC, "input/output error": errno.EIO, "torn write": errno.EIO}
 
 

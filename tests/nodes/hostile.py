@@ -57,7 +57,9 @@ def honest(run: str = RUN, epsilon: float = EPSILON, levels: int = 3) -> Setup:
 
 
 def announce(number: int, run: str = RUN, **arrays: list[float]) -> Announce:
-    return Announce(run=run, round=number, broadcast={name: np.array(each) for name, each in arrays.items()}, speakers=USERS)
+    return Announce(
+        run=run, round=number, broadcast={name: np.array(each) for name, each in arrays.items()}, speakers=USERS
+    )
 
 
 def oversized_mu() -> Iterator[Message]:

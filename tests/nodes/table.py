@@ -106,9 +106,7 @@ class Table:
     def board(self, port: BoardPort) -> BoardNode:
         keys = {f"node-{number}": self.public(f"node-{number}") for number in range(self.nodes)}
         role = BoardRole(self.terms, lambda: NONCE, keys)
-        return BoardNode(
-            role, port, open_record(self.transcript, RUN), self.transcript, signer=self.signer("board")
-        )
+        return BoardNode(role, port, open_record(self.transcript, RUN), self.transcript, signer=self.signer("board"))
 
     def analyst(self, port: AnalystPort) -> AnalystNode:
         return AnalystNode(AnalystRole(spoken(), RUN), port, self.signer("analyst"))

@@ -4,6 +4,7 @@ import asyncio
 import time
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -33,10 +34,8 @@ class Places:
         return self._board
 
     def node(self, name: str) -> NodePort:
-        if self.memory:
-            port = self.memory.node(name)
-        else:
-            port = connect_node(self._board.addresses, own=topic_for(name))  # type: ignore[attr-defined]
+        board: Any = self._board
+        port = self.memory.node(name) if self.memory else connect_node(board.addresses, own=topic_for(name))
         self._open.append(port)
         return port
 
@@ -148,7 +147,7 @@ async def test_who_comes_after_the_roster_gets_no_seat(places: Places, tmp_path:
         late = asyncio.create_task(seat(table.user(1, places.node("node-1"))))
         await until(lambda: len([each for each in table.record() if isinstance(each, Event)]) > 0)
         group.create_task(seat(table.analyst(places.analyst())))
-    with pytest.raises(LocalProtocolError, match="the board left without showing|silent"):
+    with pytest.raises(LocalProtocolError, match=r"the board left without showing|silent"):
         await late
     assert {user for _, user in table.replies()} == set(range(USERS // 2))
     assert len(table.replies()) == 3 * USERS // 2

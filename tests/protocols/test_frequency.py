@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from emulator.coins import coins, key_from_seed
+from emulator.coins import addressed, key_from_seed
 from protocols.frequency import Frequency, FrequencyGrr, FrequencyOue, FrequencySubset
 from protocols.workloads.auc import AreaUnderCurve
 from protocols.workloads.gini import GiniDiversity
@@ -55,7 +55,7 @@ class TestFrequencySubsetOfAuc(ProtocolContract):
 
 def replies_of(protocol: Frequency, inputs: Any) -> Any:
     step = protocol.step
-    return step.respond({}, inputs, coins(key_from_seed(3), 1, 0, len(inputs), step.coins))
+    return step.respond({}, inputs, addressed(key_from_seed(3), 1, 0, len(inputs), step.coins))
 
 
 def test_randomized_response_takes_out_the_very_sum_of_pairs_with_oneself() -> None:
