@@ -5,6 +5,7 @@ from typing import TypeVar
 import numpy as np
 import pytest
 
+from emulator.consent import Column, domain_of
 from emulator.errors import LocalProtocolError
 from emulator.messages import Announce, Message, Replies, Result, Setup
 from emulator.question import question_of, terms_of
@@ -62,6 +63,15 @@ def test_the_name_of_the_run_changes_no_reply() -> None:
     one = [message for _, message in conversation(protocol(100), INPUTS, KEY, run="one")]
     other = [message for _, message in conversation(protocol(100), INPUTS, KEY, run="other")]
     assert replies(one) == replies(other)
+
+
+def test_what_inputs_mean_is_part_of_the_question() -> None:
+    meaning = domain_of(3, [Column(name="answer", levels=3, categories=("no", "maybe", "yes"))])
+    one = [message for _, message in conversation(protocol(100), INPUTS, KEY)]
+    other = [message for _, message in conversation(protocol(100), INPUTS, KEY, domain=meaning)]
+    assert replies(one).keys() == replies(other).keys()
+    assert replies(one) != replies(other)
+    assert setup_in(other).domain == meaning
 
 
 def test_another_key_gives_other_noise() -> None:
