@@ -10,10 +10,10 @@ import pytest
 
 from emulator.addresses import BoardAddresses
 from emulator.board import Board
-from emulator.codec import encode, said_by
+from emulator.codec import decode, encode, open_envelope, said_by
 from emulator.errors import LocalProtocolError
 from emulator.merkle import Tree
-from emulator.messages import Abort, Announce, Close, Event, Ready, Refusal, Reminder, Replies
+from emulator.messages import Abort, Announce, Close, Event, Ready, Refusal, Reminder, Replies, Result
 from emulator.simulate import conversation, simulate
 from emulator.sockets import connect_analyst, connect_node, open_board
 from emulator.transcript import TranscriptReader
@@ -172,28 +172,83 @@ async def test_a_restarted_analyst_reads_the_record_and_goes_on(places: Places, 
     assert [m.round for m in table.record() if isinstance(m, Announce)] == [1, 2, 3]
 
 
-@pytest.mark.parametrize("number", [0, 1, 2, 3])
-async def test_a_restarted_node_gives_the_same_replies(places: Places, tmp_path: Path, number: int) -> None:
-    """It is stopped before the setup, or in the round of this number."""
+class Died(Exception):
+    """A node is gone."""
+
+
+class Mortal(NodePort):
+    """A port whose node dies when it is about to send a reply of this round; of its chunks some may have left."""
+
+    def __init__(self, port: NodePort, number: int, chunk: int) -> None:
+        self.port, self.at = port, (number, chunk)
+
+    async def receive(self, timeout: float) -> list[bytes]:
+        return await self.port.receive(timeout)
+
+    async def send(self, frame: bytes) -> None:
+        message = decode(frame)
+        if isinstance(message, Replies) and (message.round, message.chunk) == self.at:
+            raise Died
+        await self.port.send(frame)
+
+    def close(self) -> None:
+        self.port.close()
+
+
+@pytest.mark.parametrize("chunk", [0, 2])
+@pytest.mark.parametrize("number", [1, 2, 3])
+async def test_a_restarted_node_gives_the_same_replies(places: Places, tmp_path: Path, number: int, chunk: int) -> None:
     table = Table.laid(tmp_path, 2)
     async with asyncio.timeout(60), asyncio.TaskGroup() as group:
-        board = table.board(places.board)
-        group.create_task(board.serve())
+        group.create_task(table.board(places.board).serve())
+        group.create_task(seat(table.analyst(places.analyst())))
         group.create_task(seat(table.user(0, places.node("node-0"))))
-        port = places.node("node-1")
-        first = asyncio.create_task(table.user(1, port).serve())
-        await until(lambda: len(board.role.seats) == 2)
-        if number:
-            group.create_task(seat(table.analyst(places.analyst())))
-            await until(lambda: board.role.round >= number)
-        first.cancel()
+        port = Mortal(places.node("node-1"), number, chunk)
+        with pytest.raises(Died):
+            await table.user(1, port).serve()
         port.close()
-        if not number:
-            group.create_task(seat(table.analyst(places.analyst())))
         group.create_task(seat(table.user(1, places.node("node-1"))))
     assert table.result().estimate == simulate(spoken(), INPUTS, KEY).estimate
     assert done(table.state(1)) == ["seated", 1, 2, 3, "finished"]
     assert table.evidence() == []
+
+
+async def test_a_node_that_comes_back_after_the_end_learns_that_it_is_over(places: Places, tmp_path: Path) -> None:
+    """Its last reply is on record and it did not hear the result; a result without the setup it does not believe."""
+    table = Table.laid(tmp_path, 2)
+    async with asyncio.timeout(60), asyncio.TaskGroup() as group:
+        board = table.board(places.board)
+        group.create_task(board.serve())
+        group.create_task(seat(table.analyst(places.analyst())))
+        group.create_task(seat(table.user(0, places.node("node-0"))))
+        port = places.node("node-1")
+        first = table.user(1, Deaf(port))
+        life = asyncio.create_task(first.serve())
+        await until(lambda: board.role.over)
+        life.cancel()
+        # The board stays while somebody listens.
+        group.create_task(seat(table.user(1, places.node("node-1"))))
+        await asyncio.sleep(0)
+        port.close()
+    assert done(table.state(1)) == ["seated", 1, 2, 3, "finished"]
+    assert table.evidence() == []
+
+
+class Deaf(NodePort):
+    """A port that hears everything but the end of the run."""
+
+    def __init__(self, port: NodePort) -> None:
+        self.port = port
+
+    async def receive(self, timeout: float) -> list[bytes]:
+        batch = await self.port.receive(timeout)
+        return [each for each in batch if not isinstance(decode(open_envelope(each)[2]), Result)]
+
+    async def send(self, frame: bytes) -> None:
+        await self.port.send(frame)
+
+    def close(self) -> None:
+        self.port.close()
 
 
 async def test_a_restarted_board_shows_nodes_what_it_recorded_before(places: Places, tmp_path: Path) -> None:
