@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from emulator.codec import decode, encode, said_by
 from emulator.coins import addressed, coins
 from emulator.consent import Consent
-from emulator.errors import LocalProtocolError, RemoteProtocolError
+from emulator.errors import LocalProtocolError, ParleyError, RemoteProtocolError
 from emulator.merkle import HASH_BYTES, is_consistent, is_included
 from emulator.messages import (
     Abort,
@@ -377,14 +377,19 @@ class CohortRole:
         may = self._grant(announce, step)
         for chunk in wanted:
             start, stop = chunk * self._chunk, min((chunk + 1) * self._chunk, len(self.inputs))
-            users, columns = draw_replies(
-                step,
-                announce.broadcast,
-                self.inputs[start:stop],
-                self.first + start,
-                partial(coins, self._key, question),
-                None if may is None else may[start:stop],
-            )
+            try:
+                users, columns = draw_replies(
+                    step,
+                    announce.broadcast,
+                    self.inputs[start:stop],
+                    self.first + start,
+                    partial(coins, self._key, question),
+                    None if may is None else may[start:stop],
+                )
+            except (ParleyError, ArithmeticError, LookupError, ValueError) as error:
+                # What went wrong may tell an input, so it is neither a refusal nor part of what is said.
+                what = f"{self._seated().name} gave no reply in round {announce.round}"
+                raise LocalProtocolError(f"node {self.node}: {what}; this node says nothing more") from error
             if self._wallet is not None:
                 self._wallet.said(announce.run, announce.round, users - self.first, columns)
             yield Replies(

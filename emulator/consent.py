@@ -151,9 +151,7 @@ class Consent:
         if isinstance(message, Setup | Announce | Result):
             return said_by(self.analyst, frame, message, nonce)
         if isinstance(message, Abort):
-            return any(
-                said_by(key, frame, message, each) for key in (self.board, self.analyst) for each in (nonce, b"")
-            )
+            return any(said_by(key, frame, message, nonce) for key in (self.board, self.analyst))
         if isinstance(message, Pledge):
             return said_by(self.shuffler, frame, message, nonce)
         return True

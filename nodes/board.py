@@ -277,6 +277,9 @@ class BoardNode:
             await self._redeliver(message)
         elif isinstance(message, Inquiry):
             self._show(message.node, message.round)
+        elif isinstance(message, Ready):
+            # A node that came back after the end: without the setup it does not believe the result.
+            self._remind_of_setup()
 
     def _opened(self) -> TranscriptWriter:
         if self.writer is None:

@@ -10,6 +10,7 @@ knowing what was answered before may answer twice.
 
 import hashlib
 import os
+import secrets
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -84,7 +85,8 @@ class State:
     @classmethod
     def create(cls, folder: Path, identity: Identity, *, durable: bool = True, disk: Disk = REAL) -> None:
         """A new state, whole or not there at all."""
-        path, draft, new = folder / FILE, folder / f".{FILE}.{os.getpid()}", not folder.exists()
+        # A name that nobody else has: one who was killed here may have left a draft under any number of a process.
+        path, draft, new = folder / FILE, folder / f".{FILE}.{secrets.token_hex(8)}", not folder.exists()
         record = {
             "node": identity.node,
             "first": identity.first,
