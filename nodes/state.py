@@ -186,7 +186,7 @@ class State:
             payloads, self._end = list(self._chain.payloads(content)), len(content)
         except ValueError as error:
             raise BadInput(
-                f"the state {self.path} is {error}; a node must not speak with it, make a new one with `parley node init`"
+                f"the state {self.path} is {error}; no node may speak with it, make a new one with `parley node init`"
             ) from None
         try:
             identity, *commits = map(unpack, payloads)
