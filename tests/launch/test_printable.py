@@ -189,10 +189,10 @@ def test_refusals_that_quote_a_name(parley: Parley, tmp_path: Path, command: str
     assert said.code == code
     clean(said)
     if command != "report":
-        assert r"column a\x1b[2Jb\nc" in said.err
+        assert r"column a\x1b[2Jb" in said.err
         assert len(said.err.splitlines()) == 1
     else:
-        assert r"column a\\x1b[2Jb" in (tmp_path / "page.html").read_text()
+        assert r"column a\\x1b[2Jb\\nc" in (tmp_path / "page.html").read_text()
 
 
 def test_the_reason_of_a_run_that_failed(nasty: Path) -> None:
