@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from emulator.codec import pack
-from emulator.coins import coins, key_from_seed
+from emulator.coins import addressed, key_from_seed
 from emulator.errors import BadInput, LocalProtocolError, RemoteProtocolError
 from emulator.protocol import Broadcast, Claim, Estimate, Protocol, Round, Tally, check_arrays
 from protocols import registry
@@ -94,10 +94,10 @@ def mutations(value: Any) -> Iterator[Any]:
 def answer(step: Round, public: Broadcast, inputs: int) -> None:
     """Everything that is done with a round, for every input, by a user, an analyst and an auditor."""
     tried = np.arange(inputs) if inputs <= MOST_TRIED else np.array([0, inputs // 2, inputs - 1])
-    replies = step.respond(public, tried, coins(KEY, 1, 0, len(tried), step.coins))
+    replies = step.respond(public, tried, addressed(KEY, 1, 0, len(tried), step.coins))
     check_arrays("replies", replies, step.reply, len(tried))
     for alone in (0, len(tried) - 1):
-        one = step.respond(public, tried[alone : alone + 1], coins(KEY, 1, alone, 1, step.coins))
+        one = step.respond(public, tried[alone : alone + 1], addressed(KEY, 1, alone, 1, step.coins))
         assert {name: column.tobytes() for name, column in one.items()} == {
             name: column[alone : alone + 1].tobytes() for name, column in replies.items()
         }
@@ -148,7 +148,7 @@ def later_rounds(protocol: Protocol) -> Iterator[tuple[Round, Broadcast]]:
         if number > 1 and step.broadcast:
             yield step, public
         speaking = step.speaks(users)
-        flips = coins(KEY, number, 0, USERS, step.coins)[speaking]
+        flips = addressed(KEY, number, 0, USERS, step.coins)[speaking]
         tally = step.tally(public, step.respond(public, inputs[speaking], flips))
         heard = (*heard, (public, tally))
         following = protocol.conclude(heard)

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from emulator.coins import coins, key_from_seed
+from emulator.coins import addressed, key_from_seed
 from emulator.errors import RemoteProtocolError
 from protocols import registry
 from protocols.workloads.auc import AreaUnderCurve
@@ -47,7 +47,7 @@ def test_a_constant_range_says_nothing_and_can_be_audited(matrix: Any) -> None:
     protocol = registry.design("two-round", Kernel(matrix, shift=0.0), epsilon=2.0, users=300)
     size = len(matrix)
     inputs = np.arange(300) % size
-    flips = [coins(key_from_seed(3), number, 0, 300, protocol.rounds[number - 1].coins) for number in (1, 2)]
+    flips = [addressed(key_from_seed(3), number, 0, 300, protocol.rounds[number - 1].coins) for number in (1, 2)]
     first = protocol.rounds[0].tally({}, protocol.rounds[0].respond({}, inputs, flips[0]))
     public: Any = protocol.conclude((({}, first),))
     step = protocol.rounds[1]
