@@ -116,3 +116,62 @@ def test_wallets_that_cannot_be_made_or_shown(parley: Parley) -> None:
     Path("purse/log").write_bytes(whole[:-1])
     assert "cut or damaged" in parley("wallet", "show", "purse").err
     assert [each.name for each in Path().iterdir()] == ["purse"]
+
+
+def test_wallets_carry_over_from_run_to_run(parley: Parley) -> None:
+    """Real nodes with wallets: nobody loses more than the cap, whoever is silent is counted, and the audit agrees."""
+    made = ("--users", 60, "--processes", 2, "--cap", 1.1, "--constant", "--inputs", 4)
+    assert parley("wallet", "create", "purse", *made).code == 0
+    asked = ("--statistic", "gini-diversity", "--levels", 4, "--protocol", "frequency-grr", "--epsilon", 0.5)
+    silent = 0
+    for number in range(4):
+        out = Path(f"run-{number}")
+        who = (
+            "--users",
+            60,
+            "--processes",
+            2,
+            "--seed",
+            number,
+            "--quorum",
+            0.05,
+            "--wallet",
+            "purse",
+            "--out",
+            out,
+            "--name",
+            f"r{number}",
+        )
+        said = parley("run", *asked, *who, "--json", "--quiet")
+        assert said.code == 0, said.err
+        refused = said.record.get("silent_for_wallets", 0)
+        assert said.record["replied"] + refused == 60
+        assert ("wallets refused" in said.err) == (refused > 0)
+        silent += refused
+        audited = parley("audit", out, "--json")
+        assert audited.code == 0, audited.out
+        assert audited.record["authorship"]["verdict"] == "pass"
+    assert silent > 0
+    shown = parley("wallet", "show", "purse", "--json").record
+    assert (shown["users"], shown["runs"]) == (60, 4)
+    assert shown["spent"]["largest"] <= 1.1
+
+
+@pytest.mark.parametrize(
+    ("changes", "word"),
+    [
+        (("--users", 60, "--processes", 3), "is not a wallet of the 20 users of node-0"),
+        (("--users", 50, "--processes", 2), "is not a wallet of the 25 users of node-0"),
+        (("--users", 60, "--processes", 1), "the wallet"),
+    ],
+)
+def test_a_wallet_of_other_users_is_refused_before_anything_starts(
+    parley: Parley, changes: tuple[object, ...], word: str
+) -> None:
+    assert parley("wallet", "create", "purse", "--users", 60, "--processes", 2, "--cap", 2).code == 0
+    asked = ("--statistic", "gini-diversity", "--levels", 4, "--protocol", "frequency-grr", "--epsilon", 0.5)
+    said = parley("run", *asked, *changes, "--wallet", "purse", "--out", "run")
+    assert said.code == 2
+    assert len(said.err.splitlines()) == 1
+    assert word in said.err
+    assert not Path("run").exists()
