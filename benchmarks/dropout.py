@@ -18,7 +18,7 @@ import click
 import numpy as np
 
 from emulator.arithmetic import one_thread
-from emulator.coins import coins, key_from_seed
+from emulator.coins import addressed, key_from_seed
 from emulator.errors import BadInput, LocalProtocolError
 from emulator.messages import Announce, Close, Message, Replies, Result, Roster
 from emulator.protocol import Inputs, Protocol
@@ -45,7 +45,7 @@ def estimate(protocol: Protocol, inputs: Inputs, key: bytes, silent: float, gene
         if isinstance(message, Announce):
             step = protocol.rounds[message.round - 1]
             speaking = users[step.speaks(users) & (generator.random(len(users)) >= silent)]
-            flips = coins(key, message.round, 0, len(inputs), step.coins)[speaking]
+            flips = addressed(key, message.round, 0, len(inputs), step.coins)[speaking]
             columns = step.respond(message.broadcast, inputs[speaking], flips)
             waiting.append(
                 Replies(run=RUN, round=message.round, node="all", chunk=0, chunks=1, users=speaking, columns=columns)

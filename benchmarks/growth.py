@@ -26,7 +26,7 @@ import zmq
 from benchmarks.page import IMAGES, machine, table, write_block
 from benchmarks.watcher import Watcher
 from emulator.codec import decode, encode, envelope, open_envelope
-from emulator.coins import coins, key_from_seed
+from emulator.coins import addressed, key_from_seed
 from emulator.messages import Announce, Replies, Result
 from emulator.protocol import Broadcast, Estimate, Protocol, Tally
 from emulator.transcript import TranscriptReader, TranscriptWriter
@@ -168,7 +168,7 @@ def where(levels: str, protocol: str, users: int = 2 * CHUNK) -> Where:
             for start in range(0, users, CHUNK):
                 names = np.arange(start, start + CHUNK)
                 speaking = step.speaks(names)
-                flips = found.time("encode", coins, KEY, number, start, CHUNK, step.coins)
+                flips = found.time("encode", addressed, KEY, number, start, CHUNK, step.coins)
                 columns = found.time("encode", step.respond, public, inputs[names][speaking], flips[speaking])
                 said = Replies(
                     run="where", round=number, node="n", chunk=0, chunks=1, users=names[speaking], columns=columns

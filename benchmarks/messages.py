@@ -29,7 +29,7 @@ import numpy as np
 import zmq
 
 from emulator.codec import decode, encode, open_envelope, pack, unpack
-from emulator.coins import key_from_seed
+from emulator.coins import key_from_seed, nonce_from_key
 from emulator.messages import Announce, Message, Ready, Reminder, Replies, Result
 from emulator.protocol import Protocol
 from emulator.simulate import conversation
@@ -39,6 +39,7 @@ from launch.cluster import Cluster, Layout
 from launch.folder import RunFolder
 from launch.processes import Order, Processes
 from launch.progress import Silent
+from nodes.analyst import write_plan
 from protocols.registry import design
 from protocols.workloads import synthetic
 from protocols.workloads.problem import make_workload
@@ -176,8 +177,10 @@ def measure_bare(load: Load, folder: Path) -> float:
 def measure_board(load: Load, folder: Path) -> float:
     """Seconds of open rounds, from a real board's record."""
     transcript, addresses, plan = folder / "board.parley", folder / "addresses.json", folder / "plan"
-    plan.write_bytes(pack({"protocol": load.protocol.name, "parameters": load.protocol.parameters()}))
+    write_plan(plan, load.protocol)
     board = ("--users", load.users, "--nodes", len(load.ready), "--transcript", transcript, "--addresses", addresses)
+    # The replies were drawn in advance, for the question with this nonce.
+    board = (*board, "--nonce", nonce_from_key(KEY).hex())
     with Processes() as processes:
         processes.spawn([_order("board", folder, "--run", RUN, *board)])
         while not addresses.exists():

@@ -29,9 +29,11 @@ import zmq
 from benchmarks.messages import make_load, measure_board
 from benchmarks.page import machine, table, write_block
 from emulator.codec import pack, unpack
-from emulator.coins import coins, key_from_seed
-from emulator.messages import Announce, Result
+from emulator.coins import coins, key_from_seed, nonce_from_key
+from emulator.consent import domain_of
+from emulator.messages import Announce, Result, Setup
 from emulator.protocol import Broadcast, Estimate, Protocol, Tally
+from emulator.question import question_of, terms_of
 from emulator.transcript import TranscriptReader
 from launch.cluster import Cluster
 from launch.folder import RunFolder
@@ -99,18 +101,36 @@ class Figures:
 def bare_sender(plan: bytes, inputs: np.ndarray, first: int, up: str, down: str) -> None:
     """Answer each broadcast with the columns of all users, in chunks."""
     protocol = _built(plan)
+    terms = terms_of(_setup(protocol))
     with zmq.Context() as context, context.socket(zmq.PUSH) as post, context.socket(zmq.PULL) as feed:
         post.connect(up)
         feed.connect(down)
         post.send(b"here")
         for number, step in enumerate(protocol.rounds, 1):
             public = pickle.loads(feed.recv())
+            question = question_of(terms, Announce(run="bare", round=number, broadcast=public))
             for start in range(0, len(inputs), CHUNK):
                 part = inputs[start : start + CHUNK]
-                flips = coins(KEY, number, first + start, len(part), step.coins)
+                flips = coins(KEY, question, first + start, len(part), step.coins)
                 speaking = step.speaks(np.arange(first + start, first + start + len(part)))
                 columns = step.respond(public, part[speaking], flips[speaking])
                 post.send(b"".join(column.tobytes() for column in columns.values()))
+
+
+def _setup(protocol: Protocol) -> Setup:
+    """What both are asked: the same question gives the same coins."""
+    claim = protocol.claim
+    return Setup(
+        run="bare",
+        protocol=protocol.name,
+        parameters=protocol.parameters(),
+        epsilon=claim.epsilon,
+        delta=claim.delta,
+        rounds=claim.rounds,
+        version=protocol.version,
+        domain=domain_of(protocol.inputs),
+        nonce=nonce_from_key(KEY),
+    )
 
 
 def _built(plan: bytes) -> Protocol:
@@ -182,7 +202,7 @@ def _collect(protocol: Protocol, post: "zmq.Socket[bytes]", feeds: list["zmq.Soc
 
 def whole(protocol: Protocol, inputs: np.ndarray, processes: int) -> Took:
     """A run."""
-    layout = Layout(protocol=protocol, inputs=inputs, key=KEY, processes=processes)
+    layout = Layout(protocol=protocol, inputs=inputs, key=KEY, processes=processes, repeatable=True)
     with tempfile.TemporaryDirectory() as name:
         home = RunFolder(run="overhead", path=Path(name) / "run", default=False)
         began, computed = time.perf_counter(), processor_seconds()

@@ -11,12 +11,14 @@ import numpy as np
 
 from emulator.audit.integrity import check_integrity
 from emulator.board import BoardRole, Terms
-from emulator.codec import decode, encode, envelope, open_envelope
+from emulator.codec import decode, encode, envelope, is_signed, open_envelope
+from emulator.cohort import Answered, CohortRole, Evidence, Said
 from emulator.coins import key_from_seed
+from emulator.consent import consent_to
 from emulator.errors import BadInput, ParleyError, RemoteProtocolError
-from emulator.messages import Abort, Message, Replies, Result
+from emulator.messages import Abort, Inquiry, Replies
 from emulator.protocol import Protocol
-from emulator.roles import CohortRole, Commit
+from emulator.signing import SIGNATURE_BYTES
 from emulator.simulate import conversation
 from emulator.transcript import TranscriptReader, TranscriptWriter
 from emulator.transport import MemoryTransport, Received
@@ -67,7 +69,8 @@ def codec(data: bytes) -> None:
     """What decodes is the one encoding of what it decodes to."""
     frame = sealed(data)
     with suppress(RemoteProtocolError):
-        assert encode(decode(frame)) == frame
+        message = decode(frame)
+        assert encode(message) == (sealed(data[:-SIGNATURE_BYTES]) if is_signed(frame) else frame)
     with suppress(RemoteProtocolError):
         assert envelope(*open_envelope(frame)) == frame
 
@@ -104,26 +107,27 @@ async def _talk(path: Path, data: bytes) -> None:
     if not role.over:
         await node.put(role.hear("board", Abort(run=RUN, outcome="aborted", reason="enough"), 0.0))
     assert node.writer is not None
-    node.writer.close("completed" if isinstance(role.ending, Result) else "aborted")
+    node.writer.close(role.ending.outcome if isinstance(role.ending, Abort) else "completed")
 
 
 def cohort(data: bytes) -> None:
-    """Whatever a node hears, each user answers each round once, and only what is in the journal."""
-    role = CohortRole(node="node-0", first=0, inputs=INPUTS, key=KEY, cap=1.0, build=build)
-    journal, given = set[int](), dict[int, bytes]()
+    """Whatever a node hears, each user answers each round once, and only what is to be on disk before."""
+    consent = consent_to(spoken(), RUN)
+    role = CohortRole(node="node-0", first=0, inputs=INPUTS, key=KEY, consent=consent, build=build)
+    answered, given = dict[int, bytes](), dict[int, bytes]()
     for _, frame in frames_in(data):
         with suppress(RemoteProtocolError, BadInput):
             for said in role.hear(decode(frame)):
-                _note(said, journal, given)
+                _note(said, answered, given)
 
 
-def _note(said: Message | Commit, journal: set[int], given: dict[int, bytes]) -> None:
-    if isinstance(said, Commit):
-        assert said.round not in journal
-        journal.add(said.round)
-    else:
-        assert isinstance(said, Replies)
-        assert said.round in journal
+def _note(said: Said, answered: dict[int, bytes], given: dict[int, bytes]) -> None:
+    assert not isinstance(said, Evidence | Inquiry), "nobody signs here, so there is nothing to ask for"
+    if isinstance(said, Answered):
+        assert said.round == len(answered) + 1
+        answered[said.round] = said.question
+    elif isinstance(said, Replies):
+        assert answered[said.round] == said.question
         assert given.setdefault(said.round, encode(said)) == encode(said)
 
 

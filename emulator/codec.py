@@ -27,6 +27,7 @@ from emulator.messages import (
     KINDS_OF_FORMAT_1,
     LONGEST_TEXT,
     MESSAGES,
+    Abort,
     Message,
     Pledge,
     Ready,
@@ -82,10 +83,13 @@ def said_by(public: bytes, frame: bytes, message: Message, nonce: bytes) -> bool
 
 
 def _bound(message: Message, nonce: bytes) -> bytes:
-    """The nonce a signature is bound to: none for what is said before or without one, a setup's own for a setup."""
+    """The nonce a signature is bound to: none for what is said before or without one, a setup's own for a setup.
+
+    An abort must end those too who have heard no setup, or refused it, and know no nonce.
+    """
     if isinstance(message, Setup):
         return message.nonce
-    return b"" if isinstance(message, Ready | Roster | Pledge) else nonce
+    return b"" if isinstance(message, Ready | Roster | Pledge | Abort) else nonce
 
 
 def is_signed(frame: bytes) -> bool:

@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from emulator.codec import decode, encode, said_by
 from emulator.coins import addressed, coins
 from emulator.consent import Consent
-from emulator.errors import LocalProtocolError, RemoteProtocolError
+from emulator.errors import LocalProtocolError, ParleyError, RemoteProtocolError
 from emulator.merkle import HASH_BYTES, is_consistent, is_included
 from emulator.messages import (
     Abort,
@@ -249,7 +249,7 @@ class CohortRole:
                 said = self._asked(message)
             elif isinstance(message, Reminder) and self.state is not Cohort.WAITING:
                 said = self._again(message)
-            elif isinstance(message, Receipt) and self.state is not Cohort.WAITING:
+            elif isinstance(message, Receipt) and self.state is not Cohort.WAITING and self.consent.wants_receipts:
                 return self._believe(message)
             elif isinstance(message, Result | Abort) and following is not self.state:
                 return self._end(message)
@@ -377,14 +377,19 @@ class CohortRole:
         may = self._grant(announce, step)
         for chunk in wanted:
             start, stop = chunk * self._chunk, min((chunk + 1) * self._chunk, len(self.inputs))
-            users, columns = draw_replies(
-                step,
-                announce.broadcast,
-                self.inputs[start:stop],
-                self.first + start,
-                partial(coins, self._key, question),
-                None if may is None else may[start:stop],
-            )
+            try:
+                users, columns = draw_replies(
+                    step,
+                    announce.broadcast,
+                    self.inputs[start:stop],
+                    self.first + start,
+                    partial(coins, self._key, question),
+                    None if may is None else may[start:stop],
+                )
+            except (ParleyError, ArithmeticError, LookupError, ValueError) as error:
+                # What went wrong may tell an input, so it is neither a refusal nor part of what is said.
+                what = f"{self._seated().name} gave no reply in round {announce.round}"
+                raise LocalProtocolError(f"node {self.node}: {what}; this node says nothing more") from error
             if self._wallet is not None:
                 self._wallet.said(announce.run, announce.round, users - self.first, columns)
             yield Replies(
@@ -477,7 +482,8 @@ class CohortRole:
 
     def _end(self, ending: Result | Abort) -> Iterator[Said]:
         """A result ends the run once the last reply is accounted for; an abort ends it at once."""
-        if self.run not in ("", ending.run):
+        over = ending.run in self.memory.finished
+        if over or self.run not in ("", ending.run) or not self.consent.covers(ending.run):
             return
         self.ending = ending
         if isinstance(ending, Result) and self.consent.wants_receipts and self._proven < self.round:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from typing import Any, Self
 
-from emulator.codec import said_by
+from emulator.codec import pack, said_by
 from emulator.errors import BadInput, RemoteProtocolError
 from emulator.messages import NAME, NONCE_BYTES, Abort, Announce, Message, Pledge, Result, Setup
 from emulator.protocol import Claim, Protocol, Trust
@@ -117,7 +117,8 @@ class Consent:
         """Refuse a run, a domain or a nonce that was not agreed to; nothing is built for that."""
         if not self.covers(setup.run):
             raise RemoteProtocolError(f"the run {setup.run} is not one that these users agreed to ({self.run:.80})")
-        if setup.domain != self.domain:
+        # As bytes: values that merely compare as equal (4 and 4.0), or cannot be compared (arrays), are others.
+        if pack(setup.domain) != pack(self.domain):
             raise RemoteProtocolError(f"the domain {_brief(setup.domain)} is not the agreed {_brief(self.domain)}")
         if len(setup.nonce) != NONCE_BYTES:
             raise RemoteProtocolError("the setup has no nonce")
@@ -150,9 +151,7 @@ class Consent:
         if isinstance(message, Setup | Announce | Result):
             return said_by(self.analyst, frame, message, nonce)
         if isinstance(message, Abort):
-            return any(
-                said_by(key, frame, message, each) for key in (self.board, self.analyst) for each in (nonce, b"")
-            )
+            return any(said_by(key, frame, message, nonce) for key in (self.board, self.analyst))
         if isinstance(message, Pledge):
             return said_by(self.shuffler, frame, message, nonce)
         return True
@@ -184,6 +183,6 @@ def consent_to(protocol: Protocol, run: str, domain: Mapping[str, Any] | None = 
 
 def _brief(domain: Mapping[str, Any]) -> str:
     columns = domain.get("columns", ())
-    if not columns:
-        return f"of {domain.get('inputs')} inputs"
+    if isinstance(columns, tuple) and not columns:
+        return f"of {domain.get('inputs')!r:.80} inputs"
     return f"{columns!r:.300}"

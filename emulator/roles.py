@@ -31,8 +31,10 @@ from emulator.messages import (
 )
 from emulator.protocol import Broadcast, Estimate, Protocol, Tally, check_arrays
 
-# Users that are asked at once whether they answer in a round.
+# Users that are asked at once whether they answer in a round, and how many an analyst asks at all: a seat for everybody
+# on earth would keep it, and whoever reads its record, busy for hours.
 BLOCK = 2**20
+MOST_USERS = 2**30
 Builder = Callable[[str, Mapping[str, Any]], Protocol]
 
 
@@ -84,7 +86,9 @@ class AnalystRole:
         self.rejections: Counter[str] = Counter()
         self.replied = 0
         self._seats: list[tuple[int, int]] = []
-        self._batch: set[int] | None = None
+        self._seated = 0
+        self._chunks = 0
+        self._held: set[int] = set()
         self._heard: list[tuple[Broadcast, Tally]] = []
         self._tally: Tally | None = None
 
@@ -133,6 +137,9 @@ class AnalystRole:
     def _answer(self, message: Message) -> list[Message]:
         if isinstance(message, Ready):
             self._seats.append((message.first, message.first + message.users))
+            self._seated += message.users
+            if self._seated > MOST_USERS:
+                raise RemoteProtocolError(f"analyst: nodes claim more than {MOST_USERS} users")
         if isinstance(message, Roster):
             claim, self.nonce = self.protocol.claim, message.nonce
             setup = Setup(
@@ -158,7 +165,7 @@ class AnalystRole:
         check_arrays(f"round {number}", broadcast, self.protocol.rounds[number - 1].broadcast)
         nobody = self._nobody(number, broadcast)
         self._heard.append((broadcast, nobody))
-        self._batch = None
+        self._chunks, self._held = 0, set()
         return Announce(run=self.run, round=number, broadcast=broadcast, speakers=self._speakers(number))
 
     def _speakers(self, number: int) -> int:
@@ -184,7 +191,8 @@ class AnalystRole:
             raise RemoteProtocolError(f"analyst in round {self.round}: a reply for round {replies.round}")
         step = self.protocol.rounds[self.round - 1]
         broadcast, tally = self._heard[-1]
-        self._batch = (set(range(replies.chunks)) if self._batch is None else self._batch) - {replies.chunk}
+        self._chunks = self._chunks or replies.chunks
+        self._held.add(replies.chunk)
         try:
             check_arrays(f"replies of {replies.node}", replies.columns, step.reply, len(replies.users))
         except RemoteProtocolError:
@@ -203,9 +211,10 @@ class AnalystRole:
         self.replied += self._heard[-1][1].replies
         if self._heard[-1][1].replies == 0:
             return Abort(run=self.run, outcome="failed", reason=f"no usable reply in round {self.round}")
-        if self.protocol.claim.trusts == "shuffler" and self._batch:
+        lacking = self._chunks - len(self._held)
+        if self.protocol.claim.trusts == "shuffler" and lacking:
             # Sums of shares mean nothing unless all shares are there, and a part of a crowd hides nobody.
-            reason = f"the shuffler's batch of round {self.round} is not whole: {len(self._batch)} frames are missing"
+            reason = f"the shuffler's batch of round {self.round} is not whole: {lacking} frames are missing"
             return Abort(run=self.run, outcome="failed", reason=reason)
         # The same replies must give the same bits, here and when the record is replayed.
         with one_thread():

@@ -1,7 +1,8 @@
 """A whole run in memory: the same roles as over sockets, without processes, clock or loss."""
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 import numpy as np
 
@@ -16,18 +17,28 @@ from emulator.roles import AnalystRole
 
 
 def conversation(
-    protocol: Protocol, inputs: Inputs, key: bytes, *, run: str = "simulated", nodes: int = 1, chunk: int = CHUNK
+    protocol: Protocol,
+    inputs: Inputs,
+    key: bytes,
+    *,
+    run: str = "simulated",
+    nodes: int = 1,
+    chunk: int = CHUNK,
+    domain: Mapping[str, Any] | None = None,
 ) -> Iterator[tuple[str, Message]]:
-    """Every message of a run in the order of the record, with its sender."""
+    """Every message of a run in the order of the record, with its sender.
+
+    `domain`: what the inputs mean, where they come from columns; it is part of the question that coins follow.
+    """
     board = BoardRole(Terms(run=run, users=len(inputs), nodes=nodes), lambda: nonce_from_key(key))
-    analyst = AnalystRole(protocol, run)
+    analyst = AnalystRole(protocol, run, domain)
     cohorts = [
         CohortRole(
             node=f"node-{number}",
             first=int(part[0]),
             inputs=inputs[part[0] : part[-1] + 1],
             key=key,
-            consent=consent_to(protocol, run),
+            consent=consent_to(protocol, run, domain),
             build=lambda name, parameters: protocol,
             chunk=chunk,
         )

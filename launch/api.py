@@ -68,7 +68,7 @@ class Problem:
         chosen = self.protocol(protocol, epsilon)
         began = time.monotonic()
         tally = _Tally()
-        for _, message in conversation(chosen, self.inputs, _key(seed)):
+        for _, message in conversation(chosen, self.inputs, _key(seed), domain=self.domain):
             tally.take(message)
         return tally.answer(chosen, self, time.monotonic() - began, seed)
 

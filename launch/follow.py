@@ -95,9 +95,12 @@ def close_broken(transcript: Path, run: str, error: BaseException) -> None:
         if isinstance(last, Result):
             writer.close("completed")
             return
-        if not isinstance(last, Abort):
-            abort = Abort(run=run, outcome=outcome, reason=reason)
-            writer.append(BOARD_NAME, encode(abort), time.time_ns())
+        if isinstance(last, Abort):
+            # The board said how the run ended and died before it could close the record.
+            writer.close(last.outcome, last.reason)
+            return
+        abort = Abort(run=run, outcome=outcome, reason=reason)
+        writer.append(BOARD_NAME, encode(abort), time.time_ns())
         writer.close(outcome, reason)
 
 

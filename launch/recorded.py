@@ -11,21 +11,23 @@ from emulator.audit.conversation import Conversation, listen
 from emulator.errors import BadInput, TranscriptError
 from emulator.protocol import Protocol
 from emulator.sealing import load_secret
+from emulator.trust import read_trust
 from emulator.witness import Witness
 from launch.folder import RUNS
 from launch.settings import protocol_file_option
 from protocols.registry import build
 from protocols.sealed import unsealed
 
-TRANSCRIPT, WITNESS, OPENING_KEY = "transcript.parley", "witness.parley", "opening.key"
+TRANSCRIPT, WITNESS, OPENING_KEY, TRUST = "transcript.parley", "witness.parley", "opening.key", "trust.toml"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Recorded:
-    """A transcript and, where the emulation left one, the witness beside it."""
+    """A transcript and, where the emulation left them, the witness and the list of signing keys beside it."""
 
     transcript: Path
     witness: Path | None
+    trust: Path | None = None
 
     def listen(self) -> Conversation:
         """The conversation on record; BadInput where the record was altered, for then it proves nothing."""
@@ -44,6 +46,10 @@ class Recorded:
         """The witness, or None where there is none; BadInput where it cannot be used."""
         return None if self.witness is None else Witness.load(self.witness)
 
+    def load_keys(self) -> dict[str, bytes] | None:
+        """Whose signatures count, or None where nobody said so; BadInput where the list cannot be used."""
+        return None if self.trust is None else read_trust(self.trust)
+
     def need_witness(self) -> Witness:
         """The witness, or BadInput: some questions cannot be answered from the transcript alone."""
         if self.witness is None:
@@ -51,23 +57,30 @@ class Recorded:
         return Witness.load(self.witness)
 
 
-def find_run(named: Path, witness: Path | None = None) -> Recorded:
+def find_run(named: Path, witness: Path | None = None, trust: Path | None = None) -> Recorded:
     """A folder of a run, a transcript, or the name of a folder in runs/."""
     for candidate in (named, RUNS / named):
         if candidate.is_dir() and (candidate / TRANSCRIPT).is_file():
-            return _with_witness(candidate / TRANSCRIPT, witness)
+            return _with_files(candidate / TRANSCRIPT, witness, trust)
         if candidate.is_file():
-            return _with_witness(candidate, witness)
+            return _with_files(candidate, witness, trust)
     if named.is_dir():
         raise BadInput(f"{named} holds no {TRANSCRIPT}; give the folder of a run or a transcript")
     raise BadInput(f"{named} is no run; give the folder of a run, its name in {RUNS}/ or a transcript")
 
 
-def _with_witness(transcript: Path, given: Path | None) -> Recorded:
-    beside = transcript.with_name(WITNESS)
-    if given is not None:
-        return Recorded(transcript=transcript, witness=given)
-    return Recorded(transcript=transcript, witness=beside if beside.is_file() else None)
+def _with_files(transcript: Path, witness: Path | None, trust: Path | None) -> Recorded:
+    """What was named, else what lies beside the transcript."""
+    return Recorded(
+        transcript=transcript,
+        witness=witness or _beside(transcript, WITNESS),
+        trust=trust or _beside(transcript, TRUST),
+    )
+
+
+def _beside(transcript: Path, name: str) -> Path | None:
+    path = transcript.with_name(name)
+    return path if path.is_file() else None
 
 
 _run_argument = click.argument("run", type=click.Path(path_type=Path), default=RUNS / "latest")

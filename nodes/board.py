@@ -224,7 +224,7 @@ class BoardNode:
     async def _drop(self, sender: str, cause: str) -> None:
         """A dropped frame is an event on record, until there are too many of its kind to be worth the space."""
         if await self._affords(sender, NOTE_BYTES + len(cause)):
-            log.warning("dropped a frame of %s: %s", sender, cause)
+            log.warning("dropped a frame of %s: %.500s", sender, cause)
             await self._note("drop", sender, cause)
 
     async def _note_refusals(self) -> None:
@@ -277,6 +277,9 @@ class BoardNode:
             await self._redeliver(message)
         elif isinstance(message, Inquiry):
             self._show(message.node, message.round)
+        elif isinstance(message, Ready):
+            # A node that came back after the end: without the setup it does not believe the result.
+            self._remind_of_setup()
 
     def _opened(self) -> TranscriptWriter:
         if self.writer is None:

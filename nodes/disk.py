@@ -9,8 +9,12 @@ from pathlib import Path
 class Disk:
     """The real disk. Every method is one system call that may fail with OSError."""
 
-    def make_folder(self, path: Path) -> None:
-        path.mkdir(mode=0o700)
+    def make_folder(self, path: Path, *, parents: bool = False) -> None:
+        path.mkdir(mode=0o700, parents=parents)
+
+    def remove_folder(self, path: Path) -> None:
+        """Only if it is empty."""
+        path.rmdir()
 
     def open(self, path: Path, flags: int) -> int:
         return os.open(path, flags | os.O_CLOEXEC, 0o600)
@@ -44,7 +48,7 @@ class Disk:
     def rename(self, source: Path, target: Path) -> None:
         source.rename(target)
 
-    def remove_folder(self, path: Path) -> None:
+    def remove_tree(self, path: Path) -> None:
         shutil.rmtree(path)
 
     def unlink(self, path: Path) -> None:

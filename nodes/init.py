@@ -9,11 +9,13 @@ from pathlib import Path
 
 import click
 
+from emulator.board import ANALYST_NAME, BOARD_NAME, LAUNCHER_NAME
 from emulator.coins import fresh_key
 from emulator.consent import Column, Consent, domain_of
 from emulator.errors import BadInput
 from emulator.protocol import Trust
 from emulator.security import read_allowed
+from emulator.shuffler import SHUFFLER_NAME
 from emulator.signing import SECRET_BYTES, Signer
 from emulator.trust import read_signer, read_trust
 from nodes.common import BAD_INPUT
@@ -77,6 +79,8 @@ def main(
     Example: parley node init alice --run survey --node node-0 --inputs 64 --cap 1 --trust trust.toml
     """
     try:
+        if node in (ANALYST_NAME, BOARD_NAME, LAUNCHER_NAME, SHUFFLER_NAME):
+            raise BadInput(f"{node!r} is not a name for a user node: somebody else has it in every run")
         signer = Signer(secrets.token_bytes(SECRET_BYTES)) if signing_key is None else read_signer(signing_key)
         consent = make_consent(
             run=run,

@@ -52,7 +52,7 @@ class Log:
                 disk.sync_folder(folder.parent)
             except BaseException:
                 with suppress(OSError):
-                    disk.remove_folder(made)
+                    disk.remove_tree(made)
                 raise
             finally:
                 log.close()

@@ -10,6 +10,7 @@ knowing what was answered before may answer twice.
 
 import hashlib
 import os
+import secrets
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -21,7 +22,7 @@ from emulator.cohort import Answered, Commit, Evidence, Finished, Memory, Seated
 from emulator.coins import KEY_BYTES
 from emulator.consent import Consent
 from emulator.errors import BadInput, LocalProtocolError, RemoteProtocolError
-from emulator.messages import NAME
+from emulator.messages import LARGEST_COUNT, NAME
 from emulator.signing import Signer
 from nodes.disk import REAL, Disk, write_whole
 
@@ -52,7 +53,7 @@ class Identity:
             raise BadInput(
                 f"{self.node[:80]!r} cannot name a node: use letters, digits and . _ : -, at most 64 of them"
             )
-        if self.first < 0 or self.users < 1:
+        if self.first < 0 or self.users < 1 or self.first + self.users > LARGEST_COUNT:
             raise BadInput(f"{self.users} users from {self.first} on are not a cohort; give at least one user")
         if len(self.coin_key) != KEY_BYTES:
             raise BadInput(f"a coin key of {len(self.coin_key)} bytes is not one of {KEY_BYTES}")
@@ -84,20 +85,23 @@ class State:
     @classmethod
     def create(cls, folder: Path, identity: Identity, *, durable: bool = True, disk: Disk = REAL) -> None:
         """A new state, whole or not there at all."""
-        path, draft = folder / FILE, folder / f".{FILE}.{os.getpid()}"
-        payload = pack(
-            {
-                "node": identity.node,
-                "first": identity.first,
-                "users": identity.users,
-                "consent": identity.consent.record(),
-                "coin_key": identity.coin_key,
-                "signing_key": identity.signing_key,
-            }
-        )
+        # A name that nobody else has: one who was killed here may have left a draft under any number of a process.
+        path, draft, new = folder / FILE, folder / f".{FILE}.{secrets.token_hex(8)}", not folder.exists()
+        record = {
+            "node": identity.node,
+            "first": identity.first,
+            "users": identity.users,
+            "consent": identity.consent.record(),
+            "coin_key": identity.coin_key,
+            "signing_key": identity.signing_key,
+        }
+        try:
+            payload = pack(record)
+        except LocalProtocolError as error:
+            raise BadInput(f"no state can be made of this: {error}") from error
         try:
             if not folder.is_dir():
-                disk.make_folder(folder)
+                disk.make_folder(folder, parents=True)
             descriptor = disk.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
             try:
                 write_whole(disk, descriptor, MAGIC + _entry(_start(), payload)[0], 0)
@@ -113,6 +117,9 @@ class State:
         except FileExistsError:
             raise BadInput(f"{path} exists already; a state is never written over, give a new folder") from None
         except OSError as error:
+            if new:
+                with suppress(OSError):
+                    disk.remove_folder(folder)
             raise BadInput(f"no state can be made in {folder}: {error.strerror}") from error
 
     def write(self, commit: Commit) -> None:
@@ -210,11 +217,21 @@ def _entry(chain: bytes, payload: bytes) -> tuple[bytes, bytes]:
 
 
 def save_evidence(folder: Path, evidence: Evidence) -> Path:
-    """Keep what a node has seen, for `parley audit --against`; a file that is there already says the same."""
-    path = folder / f"evidence-{evidence.round}.parley"
-    with suppress(FileExistsError), open(path, "xb") as file:
-        file.write(EVIDENCE_MAGIC + pack(vars(evidence)))
-    return path
+    """Keep what a node has seen, for `parley audit --against`; the same once, and beside what else is there."""
+    content = EVIDENCE_MAGIC + pack(vars(evidence))
+    path, number = folder / f"evidence-{evidence.round}.parley", 1
+    while True:
+        try:
+            with open(path, "xb") as file:
+                file.write(content)
+        except FileExistsError:
+            if path.read_bytes() != content:
+                number += 1
+                path = folder / f"evidence-{evidence.round}-{number}.parley"
+                continue
+        except OSError as error:
+            raise LocalProtocolError(f"{evidence.reason}; {path} cannot be written: {error.strerror}") from error
+        return path
 
 
 def load_evidence(path: Path) -> Evidence:

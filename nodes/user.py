@@ -34,6 +34,7 @@ ASK_SECONDS = 0.25
 LEAVE_SECONDS = 5.0
 # A day: what libzmq is told in milliseconds must fit into its integers.
 MOST_PATIENCE = 86_400.0
+LONGEST_REASON = 500
 log = logging.getLogger("user")
 
 
@@ -48,6 +49,9 @@ class UserNode:
         self._spoke = 0.0
         self._refused: set[str] = set()
         self._authentic: dict[str, bytes] = {}
+        self._offered = b""
+        self._excluded = False
+        self._leaving: float | None = None
 
     @property
     def longest_silence(self) -> float:
@@ -55,7 +59,7 @@ class UserNode:
 
     @property
     def over(self) -> bool:
-        return self.role.state is Cohort.DONE
+        return self.role.state is Cohort.DONE or self._excluded
 
     async def serve(self) -> None:
         """Say ready until heard, answer until the run is over; give up when the board has fallen silent."""
@@ -73,8 +77,7 @@ class UserNode:
                 elif self.role.state is Cohort.WAITING:
                     # A run goes on whose setup we have not heard.
                     due = min(due, heard + SILENCE_SECONDS)
-            elif time.monotonic() - heard > self._most_silence():
-                raise LocalProtocolError(self._why_silent())
+            self._check_patience(heard)
             inquiry = self.role.inquiry()
             if inquiry is not None and time.monotonic() - asked >= ASK_SECONDS:
                 await self.port.send(self.role.frame(inquiry))
@@ -85,14 +88,15 @@ class UserNode:
                 patience = min(2 * patience, max(LONGEST_PATIENCE, self.patience))
                 due = time.monotonic() + patience
 
-    def _most_silence(self) -> float:
-        """A board that has said the result leaves soon; until then it may be busy with others."""
-        return LEAVE_SECONDS if self.role.state is Cohort.LEAVING else self.longest_silence
-
-    def _why_silent(self) -> str:
+    def _check_patience(self, heard: float) -> None:
+        """Give up on a board that is silent, or that has said the result and shows no receipt."""
+        now, node = time.monotonic(), self.role.node
         if self.role.state is Cohort.LEAVING:
-            return f"node {self.role.node}: the board left without showing that the last reply is on record"
-        return f"node {self.role.node}: the board has been silent for {self.longest_silence:g} s"
+            self._leaving = now if self._leaving is None else self._leaving
+            if now - self._leaving > pace_of(self.patience) * LEAVE_SECONDS:
+                raise LocalProtocolError(f"node {node}: the board does not show that the last reply is on record")
+        elif now - heard > self.longest_silence:
+            raise LocalProtocolError(f"node {node}: the board has been silent for {self.longest_silence:g} s")
 
     async def _take(self, batch: list[bytes]) -> bool:
         """Hear a batch; of reminders only the last, and only if it can know of what was sent before.
@@ -110,6 +114,8 @@ class UserNode:
             # One after the other: the nonce that an announcement is signed for is known from the setup before it.
             if self._is_authentic(message, frame):
                 await self._hear(message)
+                # It refused the setup, and now the run is over.
+                self._excluded |= isinstance(message, Result) and self._has_refused(message)
         return before != (self.role.state, self.role.round)
 
     async def _open(self, sealed: bytes) -> tuple[Message, bytes] | None:
@@ -117,25 +123,33 @@ class UserNode:
         try:
             frame = open_envelope(sealed)[2]
         except RemoteProtocolError as error:
-            log.warning("dropped a broadcast: %s", error)
+            log.warning("dropped a broadcast: %s", in_one_line(error))
             return None
         try:
             return decode(frame), frame
         except RemoteProtocolError as error:
-            log.warning("refused: %s", error)
+            reason = in_one_line(error)
+            log.warning("refused: %s", reason)
             if is_whole(frame):
-                await self._refuse(self.role.run, self.role.round + 1, f"a broadcast that is not a message: {error}")
+                await self._refuse(self.role.run, self.role.round + 1, f"a broadcast that is not a message: {reason}")
             return None
 
     def _is_authentic(self, message: Message, frame: bytes) -> bool:
         """Whether it was said by whom it must come from; what is merely repeated was found so before."""
         if self._authentic.get(message.kind) == frame:
             return True
-        if not self.role.consent.is_authentic(message, frame, self.role.nonce):
-            log.warning("dropped a %s that is not signed by whom it must come from", message.kind)
+        if not self.role.consent.is_authentic(message, frame, self.role.nonce or self._offered):
+            log.warning("dropped a message (%s) that is not signed by whom it must come from", message.kind)
             return False
         self._authentic[message.kind] = frame
+        if isinstance(message, Setup):
+            # Who refuses a setup is to hear that its run is over all the same.
+            self._offered = message.nonce
         return True
+
+    def _has_refused(self, ending: Result) -> bool:
+        """Whether this is the end of a run whose setup was heard and not accepted."""
+        return self.role.state is Cohort.WAITING and bool(self._offered) and self.role.consent.covers(ending.run)
 
     async def _hear(self, message: Message) -> None:
         try:
@@ -151,9 +165,10 @@ class UserNode:
             # The pledge may have been lost on its way; and whoever is not the shuffler is owed no word.
             log.warning("waits: %s", error)
         except (RemoteProtocolError, BadInput) as error:
-            log.warning("refused: %s", error)
+            reason = in_one_line(error)
+            log.warning("refused: %s", reason)
             if isinstance(message, Setup | Announce):
-                await self._refuse(message.run, message.round if isinstance(message, Announce) else 0, str(error))
+                await self._refuse(message.run, message.round if isinstance(message, Announce) else 0, reason)
         except Distrust as error:
             self._keep(error.evidence)
             raise
@@ -166,11 +181,16 @@ class UserNode:
         """Say so on record; the same complaint once."""
         if run and (str(number) + reason) not in self._refused:
             self._refused.add(str(number) + reason)
-            refusal = Refusal(run=run, round=number, node=self.role.node, reason=reason[:500])
+            refusal = Refusal(run=run, round=number, node=self.role.node, reason=reason[:LONGEST_REASON])
             await self.port.send(self.role.frame(refusal))
 
     async def _say_ready(self) -> None:
         await self.port.send(self.role.frame(self.role.ready(os.getpid())))
+
+
+def in_one_line(error: Exception) -> str:
+    """What is wrong, as one short line: a stranger's words may be in it, as many as a frame holds."""
+    return " ".join(str(error)[:LONGEST_REASON].split())
 
 
 def pace_of(patience: float) -> float:

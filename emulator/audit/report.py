@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from emulator.audit.authorship import Keys, check_authorship
 from emulator.audit.conversation import Conversation, listen
 from emulator.audit.empirical import check_empirical
 from emulator.audit.fidelity import Choice, Choices, check_fidelity
@@ -16,7 +17,7 @@ from emulator.audit.result import check_result
 from emulator.audit.rounds import check_rounds
 from emulator.audit.shuffled import ANONYMOUS, check_shuffled_fidelity, check_shuffled_privacy
 from emulator.audit.side_channels import check_side_channels
-from emulator.audit.verdict import Progress, Verdict, quiet, unknown
+from emulator.audit.verdict import Outcome, Progress, Verdict, quiet, unknown
 from emulator.coins import fresh_key
 from emulator.errors import ParleyError, TranscriptError
 from emulator.protocol import Broadcast, Round
@@ -26,21 +27,24 @@ from emulator.witness import Witness
 
 # What must be shown, not merely not refuted, before a run is called good.
 NEEDED = ("integrity", "rounds", "privacy")
-CHECKS = ("integrity", "rounds", "privacy", "fidelity", "side_channels", "result")
+CHECKS = ("integrity", "authorship", "rounds", "privacy", "fidelity", "side_channels", "result")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Report:
-    """A verdict a check."""
+    """A verdict a check, and which of them must pass."""
 
     verdicts: Mapping[str, Verdict]
+    needed: tuple[str, ...] = NEEDED
 
     @property
     def ok(self) -> bool:
-        """No check failed, and those that need nothing but the transcript were made."""
-        return all(each.verdict != "fail" for each in self.verdicts.values()) and all(
-            self.verdicts[name].verdict == "pass" for name in NEEDED
-        )
+        """No check failed, and those that need nothing but what was given passed."""
+        return not self.named("fail") and all(self.verdicts[name].verdict == "pass" for name in self.needed)
+
+    def named(self, verdict: Outcome) -> list[str]:
+        """The checks with this verdict."""
+        return [name for name, each in self.verdicts.items() if each.verdict == verdict]
 
     def record(self) -> dict[str, Any]:
         """As JSON."""
@@ -57,6 +61,7 @@ def audit(
     build: Builder,
     *,
     witness: Witness | None = None,
+    keys: Keys | None = None,
     choices: Choices = no_choices,
     sample: int | None = None,
     trials: int | None = None,
@@ -64,15 +69,21 @@ def audit(
     progress: Progress = quiet,
     most_bytes: int = MOST_BYTES,
 ) -> Report:
-    """Audit a transcript; BadInput only where there is no file to read. With `trials`, the experiment as well."""
+    """Audit a transcript; BadInput only where there is no file to read. With `trials`, the experiment as well.
+
+    `keys`: whose signatures count, from outside the record. With them authorship must be shown, not merely not refuted.
+    """
+    needed = NEEDED if keys is None else (*NEEDED, "authorship")
     integrity = check_integrity(source, progress)
     try:
         conversation = listen(source, build)
     except TranscriptError:
         reason = "the record cannot be read: see integrity"
-        return Report(verdicts={name: unknown(reason) for name in CHECKS} | {"integrity": integrity})
+        verdicts = {name: unknown(reason) for name in CHECKS} | {"integrity": integrity}
+        return Report(verdicts=verdicts, needed=needed)
     generator = generator or np.random.default_rng()
     checks: dict[str, Callable[[], Verdict]] = {
+        "authorship": lambda: check_authorship(conversation, keys, progress),
         "rounds": lambda: check_rounds(conversation),
         "privacy": lambda: check_privacy(
             conversation, sample=sample, generator=generator, progress=progress, most_bytes=most_bytes
@@ -86,7 +97,8 @@ def audit(
         checks["empirical"] = lambda: check_empirical(
             conversation, trials, fresh_key(), generator=generator, progress=progress
         )
-    return Report(verdicts={"integrity": integrity, **{name: _attempt(check) for name, check in checks.items()}})
+    verdicts = {"integrity": integrity, **{name: _attempt(check) for name, check in checks.items()}}
+    return Report(verdicts=verdicts, needed=needed)
 
 
 def _through_shuffler(

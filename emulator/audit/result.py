@@ -6,8 +6,9 @@ from emulator.arithmetic import one_thread
 from emulator.audit.conversation import Conversation
 from emulator.audit.rounding import nearly_the_same
 from emulator.audit.verdict import Verdict, failed, passed, unknown
-from emulator.errors import ParleyError
-from emulator.messages import Result
+from emulator.board import ANALYST_NAME
+from emulator.errors import ParleyError, RemoteProtocolError
+from emulator.messages import Abort, Result, Setup
 from emulator.protocol import Protocol
 from emulator.records import Record
 from emulator.roles import AnalystRole
@@ -16,11 +17,16 @@ ELSEWHERE = "it was computed on another kind of processor, with another number o
 
 
 def _another(
-    conversation: Conversation, protocol: Protocol, record: Record, error: Exception, recorded: float | None
+    conversation: Conversation,
+    setup: Setup,
+    protocol: Protocol,
+    record: Record,
+    error: Exception,
+    recorded: float | None,
 ) -> Verdict:
     """The record holds another word than the analyst's: a lie, or rounding."""
     found = {"estimate": recorded, "record": record.sequence}
-    if nearly_the_same(conversation, protocol):
+    if nearly_the_same(conversation, setup, protocol):
         reason = f"record {record.sequence} comes out the same up to rounding, not bit for bit: {ELSEWHERE}"
         return unknown(reason, **found)
     return failed(f"record {record.sequence}: {error}", **found)
@@ -36,9 +42,12 @@ def check_result(conversation: Conversation) -> Verdict:
     with np.errstate(all="ignore"), one_thread():
         for record, message in conversation.messages():
             try:
+                given_up = isinstance(message, Abort) and record.sender == ANALYST_NAME
+                if given_up and not any(isinstance(each, Abort) for each in role.pending[:1]):
+                    raise RemoteProtocolError("the analyst gave up although it had no reason to")
                 role.hear(message)
             except (ParleyError, ArithmeticError, ValueError) as error:
-                return _another(conversation, protocol, record, error, recorded)
+                return _another(conversation, setup, protocol, record, error, recorded)
     if not isinstance(ending, Result):
         return unknown("the record holds no result", estimate=None, rejected=role.rejected)
     return passed(estimate=recorded, replied=role.replied, rejected=role.rejected)

@@ -1,4 +1,8 @@
-"""Rounds: counted in the record, never taken from a field, with what is mere transport beside them."""
+"""Rounds: counted in the record, never taken from a field, with what is mere transport beside them.
+
+Whoever answers, answers for all of its users who are to speak: a node whose frames are all there, and who claims more
+users than it speaks for, is named.
+"""
 
 from collections import Counter
 from typing import get_args
@@ -9,7 +13,9 @@ from emulator.audit.conversation import Conversation
 from emulator.audit.people import People
 from emulator.audit.verdict import Verdict, failed, passed, unknown
 from emulator.messages import Announce, Message, Replies, Result
-from emulator.protocol import Interaction
+from emulator.protocol import Interaction, Protocol
+from emulator.roles import BLOCK, MOST_USERS
+from emulator.shuffler import SHUFFLER_NAME
 
 CLASSES: tuple[Interaction, ...] = get_args(Interaction)
 PROTOCOL_KINDS = ("announce", "replies", "close", "result")
@@ -55,11 +61,45 @@ class Alternations:
         return "fully interactive" if self.again else "sequentially interactive"
 
 
+class Turnout:
+    """How many users each node answered for, round by round, and whether all of its frames are there."""
+
+    def __init__(self) -> None:
+        self._answered: Counter[tuple[int, str]] = Counter()
+        self._chunks: dict[tuple[int, str], tuple[int, set[int]]] = {}
+
+    def take(self, message: Message) -> None:
+        """Count the users of one frame."""
+        if isinstance(message, Replies):
+            place = message.round, message.node
+            self._answered[place] += len(message.users)
+            self._chunks.setdefault(place, (message.chunks, set()))[1].add(message.chunk)
+
+    def wrong(self, conversation: Conversation, protocol: Protocol) -> str:
+        """Which node answered whole, and yet not for all of its users. A shuffler speaks for those who came to it."""
+        seats = {seat.node: seat for seat in conversation.seats if seat.node != SHUFFLER_NAME}
+        for (number, node), answered in self._answered.items():
+            chunks, held = self._chunks[number, node]
+            if node not in seats or len(held) < chunks or not 1 <= number <= len(protocol.rounds):
+                continue
+            first, end = seats[node].first, seats[node].first + seats[node].users
+            if end - first > MOST_USERS:
+                return f"{node} claims {end - first} users, more than a run has"
+            step = protocol.rounds[number - 1]
+            speakers = sum(
+                int(step.speaks(np.arange(start, min(start + BLOCK, end))).sum()) for start in range(first, end, BLOCK)
+            )
+            if answered != speakers:
+                return f"{node} answered round {number} for {answered} of its {speakers} users who were to speak"
+        return ""
+
+
 def check_rounds(conversation: Conversation) -> Verdict:
     """Declared against observed: number of rounds and class of interaction."""
-    seen = Alternations()
+    seen, turnout = Alternations(), Turnout()
     for _, message in conversation.messages():
         seen.take(message)
+        turnout.take(message)
     setup, protocol = conversation.setup, conversation.protocol
     evidence = {
         "declared": None if setup is None else setup.rounds,
@@ -81,4 +121,7 @@ def check_rounds(conversation: Conversation) -> Verdict:
         return failed(f"{seen.again} replies came from users who had spoken before: {seen.interaction}", **evidence)
     if isinstance(conversation.ending, Result) and seen.observed != setup.rounds:
         return failed(f"{seen.observed} rounds led to a result, {setup.rounds} were declared", **evidence)
+    wrong = turnout.wrong(conversation, protocol)
+    if wrong:
+        return failed(wrong, **evidence)
     return passed(**evidence)

@@ -6,11 +6,12 @@ from typing import Any
 
 import numpy as np
 
-from emulator.audit.verdict import Verdict, failed, passed
+from emulator.audit.verdict import Verdict, failed, passed, unknown
 from emulator.randomizer import Floats
 
 ALPHA = 1e-6
 LISTED = 10
+NOTHING_TO_TEST = "not tested: there is too little on record for any test"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,7 +38,7 @@ class Family:
         )
 
     def judge(self, meaning: str, **evidence: Any) -> Verdict:
-        """Fail where a test's p-value is below its part of alpha."""
+        """Fail where a test's p-value is below its part of alpha. Where there was no test there is no pass."""
         worst = sorted(self.tests, key=lambda each: each.p_value)
         threshold = self.alpha / max(1, len(self.tests))
         evidence = {
@@ -51,6 +52,8 @@ class Family:
             first = worst[0]
             numbers = f"n = {first.count}, statistic {first.statistic:.6g}, p-value {first.p_value:.3g}"
             return failed(f"{first.what}: {meaning} ({numbers}, threshold {threshold:.3g})", **evidence)
+        if not worst:
+            return unknown(NOTHING_TO_TEST, **evidence)
         return passed(**evidence)
 
 

@@ -1,6 +1,5 @@
 """`parley audit`: what a run's record proves about it."""
 
-import json
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -15,7 +14,9 @@ from rich.progress import Progress as Bars
 from emulator.audit.report import Report
 from emulator.audit.report import audit as audit_transcript
 from emulator.audit.verdict import Progress, quiet
-from launch.recorded import find_run, json_option, run_argument, witness_option
+from launch.against import Comparison, compare_evidence, compare_records, is_evidence
+from launch.printable import printable, printable_json
+from launch.recorded import TRUST, Recorded, find_run, json_option, run_argument, witness_option
 from launch.settings import CHECK_FAILED, GOOD, debug_option
 from protocols.alphabets import choices
 
@@ -23,6 +24,18 @@ from protocols.alphabets import choices
 @click.command()
 @run_argument
 @witness_option
+@click.option(
+    "--trust",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help=f"Whose signatures count, from a source you trust.  [default: {TRUST} beside the run]",
+)
+@click.option(
+    "--against",
+    type=click.Path(path_type=Path),
+    metavar="OTHER|EVIDENCE",
+    help="Only compare RUN with another copy of its record, or with evidence that a node kept.",
+)
 @click.option("--sample", type=click.IntRange(min=1), metavar="N", help="Look at N users chosen at random.")
 @click.option("--empirical", is_flag=True, help="Swap one user's input and bound epsilon from below.")
 @click.option(
@@ -35,6 +48,8 @@ from protocols.alphabets import choices
 def audit(
     run: Path,
     witness: Path | None,
+    trust: Path | None,
+    against: Path | None,
     sample: int | None,
     empirical: bool,
     trials: int,
@@ -42,17 +57,20 @@ def audit(
     as_json: bool,
     silent: bool,
 ) -> int:
-    """Check RUN: integrity, rounds, exact privacy loss of every user, fidelity, side channels, result.
+    """Check RUN: integrity, authorship, rounds, exact privacy loss of every user, fidelity, side channels, result.
 
     RUN is the folder of a run, its name in runs/, or a transcript; without it, the latest run.
     """
-    recorded = find_run(run, witness)
+    recorded = find_run(run, witness, trust)
+    if against is not None:
+        return _say(compare(recorded, against), as_json)
     began = time.perf_counter()
     with _progress(silent) as progress:
         report = audit_transcript(
             recorded.transcript,
             recorded.build,
             witness=recorded.load_witness(),
+            keys=recorded.load_keys(),
             choices=choices,
             sample=sample,
             trials=trials if empirical else None,
@@ -61,8 +79,21 @@ def audit(
     seconds = time.perf_counter() - began
     good = report.ok and not (strict and any(each.verdict == "unknown" for each in report.verdicts.values()))
     record = {**report.record(), "ok": good, "seconds": seconds}
-    click.echo(json.dumps(record, indent=2) if as_json else describe(report, good, seconds))
+    click.echo(printable_json(record, indent=2) if as_json else describe(report, good, seconds))
     return GOOD if good else CHECK_FAILED
+
+
+def compare(recorded: Recorded, against: Path) -> Comparison:
+    """The record held against another copy, or against what a node kept."""
+    if is_evidence(against):
+        return compare_evidence(recorded.transcript, against, recorded.load_keys())
+    return compare_records(recorded.transcript, find_run(against).transcript)
+
+
+def _say(found: Comparison, as_json: bool) -> int:
+    lines = "\n".join(map(printable, found.findings))
+    click.echo(printable_json(found.record(), indent=2) if as_json else lines)
+    return GOOD if found.good else CHECK_FAILED
 
 
 def describe(report: Report, good: bool, seconds: float) -> str:
@@ -73,12 +104,32 @@ def describe(report: Report, good: bool, seconds: float) -> str:
     speed = f", {users / seconds:,.0f} users a second" if users else ""
     if "seconds" in record["integrity"]:
         speed += f"; the run itself took {record['integrity']['seconds']:.2f} s"
-    return "\n".join([*lines, f"{'time':<13} {seconds:.2f} s{speed}", "good" if good else "NOT GOOD"])
+    warnings = [f"{'warning':<13} {printable(each)}" for each in record["integrity"].get("warnings", ())]
+    return "\n".join([*lines, *warnings, f"{'time':<13} {seconds:.2f} s{speed}", last_line(report, good)])
+
+
+def last_line(report: Report, good: bool) -> str:
+    """Good or not, and what that does not speak about."""
+    said = [
+        f"{label}: {_listed(names)}"
+        for label, names in (("failed", report.named("fail")), ("not tested", report.named("unknown")))
+        if names
+    ]
+    return "; ".join(["good" if good else "NOT GOOD", *said])
+
+
+def _listed(names: list[str]) -> str:
+    return ", ".join(name.replace("_", " ") for name in names)
+
+
+def _authorship(check: dict[str, Any]) -> str:
+    said = f"{check['signatures']} signatures of {check['authors']} parties, {check['heads']} heads of the record"
+    return f"{said}; {check['meaning']}" if "meaning" in check else said
 
 
 def _line(name: str, check: dict[str, Any]) -> str:
     detail = check.get("reason") or DETAILS[name](check)
-    return f"{check['verdict']:<8} {detail}"
+    return f"{check['verdict']:<8} {printable(detail)}"
 
 
 def _privacy(check: dict[str, Any]) -> str:
@@ -92,6 +143,7 @@ def _privacy(check: dict[str, Any]) -> str:
 
 DETAILS: dict[str, Callable[[dict[str, Any]], str]] = {
     "integrity": lambda check: f"{check['records']} records, chain {check['chain'][:16]}, closed as {check['outcome']}",
+    "authorship": _authorship,
     "rounds": lambda check: (
         f"{check['declared']} declared, {check['observed']} observed, {check['interaction']['observed']}; "
         f"transport: {', '.join(f'{count} {kind}' for kind, count in check['transport'].items())}"

@@ -18,10 +18,12 @@ from scipy.stats import norm
 
 from emulator.arithmetic import one_thread
 from emulator.codec import decode, encode
-from emulator.coins import coins, key_from_seed
+from emulator.coins import addressed, coins, key_from_seed, nonce_from_key
+from emulator.consent import domain_of
 from emulator.errors import BadInput
 from emulator.messages import Announce, Replies, Setup
 from emulator.protocol import Broadcast, Estimate, Inputs, Protocol, Tally, check_arrays
+from emulator.question import question_of, terms_of
 from emulator.randomizer import MOST_OUTCOMES, Columns, Floats, row_bytes
 from emulator.simulate import conversation, simulate
 from protocols import registry
@@ -34,15 +36,32 @@ PARTS = ((0, 1), (1, 40), (40, 90))
 NONSENSE: tuple[Any, ...] = (None, math.nan, -1, "?", [], {"a": 1}, True, 2.5, 10**18)
 
 
+def setup_for(protocol: Protocol, key: bytes) -> Setup:
+    """What the analyst of an experiment with this key says first."""
+    claim = protocol.claim
+    return Setup(
+        run="contract",
+        protocol=protocol.name,
+        parameters=protocol.parameters(),
+        epsilon=claim.epsilon,
+        delta=claim.delta,
+        rounds=claim.rounds,
+        version=protocol.version,
+        domain=domain_of(protocol.inputs),
+        nonce=nonce_from_key(key),
+    )
+
+
 def estimate(protocol: Protocol, inputs: Inputs, key: bytes) -> Estimate:
     """A run without messages: the rounds' functions called one after the other."""
     heard: tuple[tuple[Broadcast, Tally], ...] = ()
     conclusion: Broadcast | Estimate = protocol.opening()
-    users = np.arange(len(inputs))
+    users, terms = np.arange(len(inputs)), terms_of(setup_for(protocol, key))
     for number, step in enumerate(protocol.rounds, 1):
         assert not isinstance(conclusion, Estimate)
         speaking = step.speaks(users)
-        flips = coins(key, number, 0, len(inputs), step.coins)[speaking]
+        question = question_of(terms, Announce(run="contract", round=number, broadcast=conclusion))
+        flips = coins(key, question, 0, len(inputs), step.coins)[speaking]
         replies = step.respond(conclusion, inputs[speaking], flips)
         heard = (*heard, (conclusion, step.tally(conclusion, replies)))
         # As the analyst does: the last bits depend on the number of threads.
@@ -87,17 +106,6 @@ class ProtocolContract:
     def inputs(self) -> Inputs:
         return draw(self.data, self.workload, self.users, np.random.default_rng(20))
 
-    def setup(self) -> Setup:
-        claim = self.made.claim
-        return Setup(
-            run="contract",
-            protocol=self.made.name,
-            parameters=self.made.parameters(),
-            epsilon=claim.epsilon,
-            delta=claim.delta,
-            rounds=claim.rounds,
-        )
-
     def rounds_played(self, users: int) -> Iterator[tuple[int, Broadcast, Inputs, Columns]]:
         """Round, broadcast, users who spoke and their replies."""
         broadcast: Broadcast = {}
@@ -136,13 +144,13 @@ class ProtocolContract:
             assert step.check(broadcast, columns).all()
 
     def test_a_stranger_rebuilds_it_from_the_setup(self) -> None:
-        frame = encode(self.setup())
+        frame = encode(setup_for(self.made, key_from_seed(2)))
         heard = decode(frame)
         assert isinstance(heard, Setup)
         built = registry.build(heard.protocol, heard.parameters)
-        assert built.claim == self.made.claim
+        assert (built.claim, built.version, built.inputs) == (self.made.claim, self.made.version, self.made.inputs)
         step, again = self.made.rounds[0], built.rounds[0]
-        flips = coins(key_from_seed(2), 1, 0, 30, step.coins)
+        flips = addressed(key_from_seed(2), 1, 0, 30, step.coins)
         ours = step.respond(self.made.opening(), self.inputs[:30], flips)
         theirs = again.respond(built.opening(), self.inputs[:30], flips)
         assert {name: column.tobytes() for name, column in ours.items()} == {
@@ -212,7 +220,7 @@ class ProtocolContract:
 
     def test_replies_depend_on_their_own_row_alone(self) -> None:
         step, opening = self.made.rounds[0], self.made.opening()
-        flips = coins(key_from_seed(3), 1, 0, 50, step.coins)
+        flips = addressed(key_from_seed(3), 1, 0, 50, step.coins)
         together = step.respond(opening, self.inputs[:50], flips)
         for part in (slice(0, 1), slice(7, 30), slice(30, 50)):
             apart = step.respond(opening, self.inputs[:50][part], flips[part])
@@ -229,7 +237,7 @@ class ProtocolContract:
 
     def test_tallies_are_integers_that_add(self) -> None:
         step, opening = self.made.rounds[0], self.made.opening()
-        replies = step.respond(opening, self.inputs[:90], coins(key_from_seed(5), 1, 0, 90, step.coins))
+        replies = step.respond(opening, self.inputs[:90], addressed(key_from_seed(5), 1, 0, 90, step.coins))
         whole = step.tally(opening, replies)
         parts = [step.tally(opening, {name: column[a:b] for name, column in replies.items()}) for a, b in PARTS]
         added = parts[0] + parts[1] + parts[2]

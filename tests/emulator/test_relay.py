@@ -11,6 +11,7 @@ from emulator.messages import (
     Abort,
     Announce,
     Close,
+    Inquiry,
     Message,
     Ready,
     Refusal,
@@ -21,7 +22,7 @@ from emulator.messages import (
 )
 from emulator.relay import MOST_BUNDLED, QUIET_SECONDS, REPEAT_SECONDS, Passed, RelayRole, merged
 from emulator.security import read_relays, write_relays
-from tests.emulator.samples import RUN, every_message, setup
+from tests.emulator.samples import RUN, every_message, receipt, setup
 
 NOBODY = np.empty(0, dtype=np.int64)
 
@@ -116,13 +117,26 @@ def test_a_node_that_speaks_for_another_is_not_passed_on() -> None:
 
 @pytest.mark.parametrize("message", every_message(), ids=lambda message: str(message.kind))
 def test_only_words_of_user_nodes_go_up_and_only_broadcasts_down(message: Message) -> None:
-    upward, downward = ("ready", "replies", "refusal", "event"), ("replies", "refusal", "ready", "resume", "event")
+    upward = ("ready", "replies", "refusal", "event", "inquiry")
+    downward = ("replies", "refusal", "ready", "resume", "event", "inquiry", "pledge")
     if message.kind not in upward:
         with pytest.raises(RemoteProtocolError, match="no user node says"):
             RelayRole("relay-0").hear_node(encode(message), None, 0.0)
     if message.kind in downward:
         with pytest.raises(RemoteProtocolError, match="feed of broadcasts"):
             RelayRole("relay-0").hear_board(sealed(0, message), 0.0)
+
+
+def test_a_receipt_goes_to_its_node_alone() -> None:
+    role = running()
+    shown = sealed(0, receipt(node="b"))
+    assert role.hear_board(shown, 2.0) == Passed(down=(shown,), only="b")
+    assert role.hear_board(shown, 2.0) == Passed(down=(shown,), only="b"), "who asks again is answered again"
+    assert role.hear_board(sealed(0, receipt(node="elsewhere")), 2.0) == Passed()
+    asked = encode(Inquiry(run=RUN, round=1, node="b"))
+    assert role.hear_node(asked, None, 2.0) == Passed(up=(asked,))
+    with pytest.raises(RemoteProtocolError, match="a spoke in the name of b"):
+        role.hear_node(asked, "a", 2.0)
 
 
 @given(st.lists(st.binary(min_size=5, max_size=40), min_size=2, max_size=40))

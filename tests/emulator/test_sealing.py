@@ -11,7 +11,7 @@ from emulator.errors import BadInput
 from emulator.sealing import OVERHEAD, load_secret, new_secret, open_boxes, public_of, save_secret, seal
 
 MESSAGES = np.random.default_rng(1).integers(0, 256, size=(20, 9), dtype=np.uint8)
-COINS = coins(key_from_seed(4), 1, 0, 20, 32)
+COINS = coins(key_from_seed(4), bytes(32), 0, 20, 32)
 EXPECTED = (
     "13be4feaeaf204c7fd3358fc9c00721881d174278128227ec674f37f7fe97b6dd6869b93a354447af266513f367103d740d7e85ac9e012e814"
 )
@@ -30,7 +30,7 @@ def test_only_the_holder_of_the_key_opens() -> None:
 def test_the_same_coins_give_the_same_boxes_and_others_do_not() -> None:
     public = public_of(new_secret())
     assert np.array_equal(seal(public, MESSAGES, COINS), seal(public, MESSAGES, COINS))
-    other = coins(key_from_seed(5), 1, 0, 20, 32)
+    other = coins(key_from_seed(5), bytes(32), 0, 20, 32)
     assert not (seal(public, MESSAGES, COINS)[:, 32:] == seal(public, MESSAGES, other)[:, 32:]).all(axis=1).any()
 
 

@@ -1,7 +1,6 @@
 """The transcript: what is written is read back, what is cut is read up to the cut, what is changed is found."""
 
 import hashlib
-import re
 import resource
 import signal
 import struct
@@ -9,7 +8,7 @@ import subprocess
 import sys
 import tracemalloc
 from collections.abc import Callable, Iterator
-from dataclasses import fields
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -21,12 +20,13 @@ from hypothesis import strategies as st
 from emulator import transcript
 from emulator.codec import LARGEST_FRAME, encode, pack
 from emulator.errors import BadInput, LocalProtocolError, TranscriptError
-from emulator.messages import MESSAGES, Close, Ready, Replies
+from emulator.merkle import EMPTY, Tree
+from emulator.messages import Close, Ready, Replies
 from emulator.records import LARGEST_PAYLOAD, MAGIC, VERSION, VERSIONS
+from emulator.signing import Signer
 from emulator.transcript import AlteredTranscript, TranscriptReader, TranscriptWriter
 
 ROOT = Path(__file__).parents[2]
-DOCUMENT = (ROOT / "docs" / "transcript.md").read_text(encoding="utf-8")
 NOW = 1_700_000_000_000_000_000
 FRAMES = [
     encode(Ready(node="user-1", first=0, users=3, pid=11)),
@@ -69,7 +69,16 @@ def chained(*payloads: bytes, version: int = VERSION) -> bytes:
 
 HEADER = pack(["header", {"run": "r1"}])
 MESSAGE = pack([0, NOW, "board", FRAMES[2]])
-END = pack(["end", {"outcome": "completed", "reason": "", "records": 1}])
+
+
+def end(version: int = VERSION, **changes: Any) -> bytes:
+    """A closing record of an empty record, with something changed."""
+    fields: dict[str, Any] = {"outcome": "failed", "reason": "", "records": 0}
+    signed: dict[str, Any] = {"root": EMPTY, "signature": b""} if version > 1 else {}
+    return pack(["end", {**fields, **signed, **changes}])
+
+
+END = end(outcome="completed", records=1)
 
 
 def boundaries(path: Path) -> list[int]:
@@ -90,6 +99,15 @@ def drain(path: Path) -> TranscriptReader:
     return reader
 
 
+def tree_of(records: list[transcript.Record]) -> Tree:
+    """The tree over these records, by the documentation: a leaf holds number, time, sender and digest of the frame."""
+    tree = Tree()
+    for each in records:
+        data = pack([each.sequence, each.time_ns, each.sender, hashlib.sha256(each.frame).digest()])
+        tree.append(hashlib.sha256(b"\0" + data).digest())
+    return tree
+
+
 def test_what_is_written_is_read(tmp_path: Path) -> None:
     path = write(tmp_path / "t.parley")
     reader = TranscriptReader(path)
@@ -104,7 +122,8 @@ def test_what_is_written_is_read(tmp_path: Path) -> None:
     assert records[0].time == pytest.approx(NOW / 1e9)
     assert isinstance(records[1].message, Replies)
     assert records[1].message is records[1].message
-    assert reader.closing == transcript.Closing(outcome="completed", reason="all replied", records=3)
+    root = tree_of(records).root()
+    assert reader.closing == transcript.Closing(outcome="completed", reason="all replied", records=3, root=root)
     assert reader.truncated_at is None
 
 
@@ -124,7 +143,8 @@ def test_any_bytes_of_any_sender_come_back(
         writer.close("failed", reason)
     reader = TranscriptReader(path)
     assert [(record.sender, record.frame, record.time_ns) for record in reader] == messages
-    assert reader.closing == transcript.Closing(outcome="failed", reason=reason, records=len(messages))
+    root = tree_of(list(reader)).root()
+    assert reader.closing == transcript.Closing(outcome="failed", reason=reason, records=len(messages), root=root)
 
 
 def test_every_truncation_is_read_to_its_last_whole_record(tmp_path: Path) -> None:
@@ -198,12 +218,41 @@ def test_resume_refuses_what_is_closed_altered_missing_or_written_by_another(tmp
         TranscriptWriter.resume(tmp_path / "v.parley")
 
 
-def test_resume_keeps_an_old_version_as_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    path = write(tmp_path / "t.parley", outcome=None)
-    monkeypatch.setattr(transcript, "VERSION", 2)
-    with pytest.raises(TranscriptError, match="older version 1"):
+def test_resume_keeps_an_old_version_as_it_is(tmp_path: Path) -> None:
+    path = tmp_path / "t.parley"
+    path.write_bytes(chained(HEADER, MESSAGE, version=1))
+    before = path.read_bytes()
+    with pytest.raises(TranscriptError, match="older version 1: it can be read, not continued"):
         TranscriptWriter.resume(path)
-    assert len(list(TranscriptReader(path))) == 3
+    assert path.read_bytes() == before
+    assert len(list(TranscriptReader(path))) == 1
+
+
+def test_a_resumed_transcript_has_the_tree_of_all_its_messages(tmp_path: Path) -> None:
+    path = write(tmp_path / "t.parley", outcome=None)
+    with TranscriptWriter.resume(path) as writer:
+        assert writer.tree.root() == tree_of(list(TranscriptReader(path))).root()
+        writer.append("board", FRAMES[2], NOW)
+        assert writer.tree.root() == tree_of(list(TranscriptReader(path))).root()
+
+
+def test_the_closing_record_is_signed_with_everything_it_says(tmp_path: Path) -> None:
+    signer, nonce = Signer(bytes(32)), bytes(16)
+    path = tmp_path / "t.parley"
+    with TranscriptWriter.create(path, "r1") as writer:
+        writer.append("board", FRAMES[2], NOW)
+        writer.close("completed", "so", signer, nonce)
+    closing = drain(path).closing
+    assert closing is not None
+    assert closing.said_by(signer.public, nonce)
+    assert not closing.said_by(Signer(bytes([1] * 32)).public, nonce)
+    assert not closing.said_by(signer.public, bytes([1] * 16))
+    for changes in ({"outcome": "failed"}, {"reason": ""}, {"records": 0}, {"root": bytes(32)}, {"signature": b""}):
+        assert not replace(closing, **changes).said_by(signer.public, nonce)  # type: ignore[arg-type]
+    unsigned = drain(write(tmp_path / "u.parley")).closing
+    assert unsigned is not None
+    assert unsigned.signature == b""
+    assert not unsigned.said_by(signer.public, nonce)
 
 
 def test_nothing_is_written_over(tmp_path: Path) -> None:
@@ -336,7 +385,7 @@ def test_one_reader_serves_several_readings_at_once(tmp_path: Path) -> None:
 def test_a_newer_version_is_named(tmp_path: Path) -> None:
     path = tmp_path / "t.parley"
     path.write_bytes(chained(HEADER, version=7))
-    with pytest.raises(TranscriptError, match=r"version 7; this program reads 1$"):
+    with pytest.raises(TranscriptError, match=r"version 7; this program reads 1, 2$"):
         TranscriptReader(path)
 
 
@@ -344,7 +393,7 @@ def test_each_version_has_its_own_function(tmp_path: Path, monkeypatch: pytest.M
     """Version 0 never was: a stand-in with its sender last shows that old payloads become today's records."""
 
     def parse_version_0(payload: bytes, position: Any) -> Any:
-        entry = VERSIONS[1](payload, position) if b"board" not in payload else None
+        entry = VERSIONS[VERSION](payload, position) if b"board" not in payload else None
         return entry or transcript.Record(
             sequence=position.sequence, time_ns=0, sender="board", frame=FRAMES[2], offset=position.offset
         )
@@ -389,11 +438,20 @@ def test_each_version_has_its_own_function(tmp_path: Path, monkeypatch: pytest.M
         ("bytes after the closing", chained(HEADER, MESSAGE, END) + b"\x00"),
         ("bytes after the closing", chained(HEADER, MESSAGE, END, END)),
         ("outcome, reason", chained(HEADER, pack(["end", {"outcome": "completed", "records": 0}]))),
-        ("or with more", chained(HEADER, pack(["end", {"outcome": "failed", "reason": "", "records": 0, "x": 0}]))),
-        ("outcome that is none", chained(HEADER, pack(["end", {"outcome": "fine", "reason": "", "records": 0}]))),
-        ("outcome that is none", chained(HEADER, pack(["end", {"outcome": np.zeros(3), "reason": "", "records": 0}]))),
-        ("no short text", chained(HEADER, pack(["end", {"outcome": "failed", "reason": "a" * 5000, "records": 0}]))),
-        ("does not count", chained(HEADER, pack(["end", {"outcome": "failed", "reason": "", "records": False}]))),
+        ("outcome, reason", chained(HEADER, end(x=0))),
+        ("outcome, reason, records, root, signature", chained(HEADER, end(version=1))),
+        ("outcome, reason, records$", chained(HEADER, end(), version=1)),
+        ("unknown outcome", chained(HEADER, end(outcome="fine"))),
+        ("unknown outcome", chained(HEADER, end(outcome=np.zeros(3)))),
+        ("not a short text", chained(HEADER, end(reason="a" * 5000))),
+        ("does not count", chained(HEADER, end(records=False))),
+        ("root or signature is not one", chained(HEADER, end(root=bytes(31)))),
+        (
+            "root or signature is not one",
+            chained(HEADER, end(root="")),
+        ),
+        ("root or signature is not one", chained(HEADER, end(signature=bytes(63)))),
+        ("root or signature is not one", chained(HEADER, end(signature=7))),
         ("nested too deeply", chained(HEADER, b"\x91" * 100_000)),
         ("nested too deeply", chained(b"\x92\xa6header\x81\xa3run" + b"\x91" * 500 + b"\xc0")),
         ("claims to be 4294967295 bytes", chained(HEADER) + b"\xff" * 40),
@@ -413,6 +471,10 @@ def test_the_file_those_were_made_from_is_good(tmp_path: Path) -> None:
     path = tmp_path / "t.parley"
     path.write_bytes(chained(HEADER, MESSAGE, END))
     assert drain(path).closing is not None
+    message = pack([0, NOW, "board", encode(Close(run="r1", round=1, replies=3, missing=0), format=1)])
+    path.write_bytes(chained(HEADER, message, end(1, records=1), version=1))
+    old = drain(path)
+    assert old.closing == transcript.Closing(outcome="failed", reason="", records=1)
 
 
 def test_a_recorded_frame_that_is_no_message_is_named(tmp_path: Path) -> None:
@@ -487,48 +549,6 @@ def test_what_is_not_there_or_no_file_is_bad_input(tmp_path: Path) -> None:
     for path in (tmp_path / "none", tmp_path, Path("/dev/zero")):
         with pytest.raises(BadInput):
             TranscriptReader(path)
-
-
-def documented(after: str, language: str) -> str:
-    """The first block of this language in a section of the documentation."""
-    block = re.search(rf"## {after}\n.*?```{language}\n(.*?)```", DOCUMENT, re.DOTALL)
-    assert block is not None
-    return block[1]
-
-
-def test_the_documented_reader_reads_what_is_written(tmp_path: Path) -> None:
-    names: dict[str, Any] = {}
-    exec(documented("A reader", "python"), names)
-    path = write(tmp_path / "t.parley")
-    header, *messages, end = names["read"](path)
-    assert header == ("header", {"run": "r1", "created": NOW, "software": "test"})
-    assert end == ("end", {"outcome": "completed", "reason": "all replied", "records": 3})
-    assert [entry[:3] for entry in messages] == [(i, NOW + i, sender) for i, sender in enumerate(SENDERS)]
-    assert messages[0][3] == [0, "user-1", 0, 3, 11]
-    assert messages[1][3] == [4, "r1", 1, "user-1", 0, 1, [0, 3], {"bit": ("u1", (3,), b"\x01\x00\x01")}]
-    data = path.read_bytes()
-    path.write_bytes(data[:-1])
-    with pytest.raises(EOFError, match=f"byte {boundaries(write(tmp_path / 'again.parley'))[-2]}"):
-        list(names["read"](path))
-    path.write_bytes(data[:100] + bytes([data[100] ^ 1]) + data[101:])
-    with pytest.raises(ValueError, match="altered"):
-        list(names["read"](path))
-
-
-def test_the_documented_example_is_what_is_written(tmp_path: Path) -> None:
-    lines = documented("An example", "").splitlines()
-    path = tmp_path / "t.parley"
-    with TranscriptWriter.create(path, "r1", created=NOW) as writer:
-        writer.append("user-1", encode(Ready(node="user-1", first=0, users=2, pid=4711)), NOW + 500_000_000)
-        writer.close("aborted", "stopped by hand")
-    assert path.read_bytes() == bytes.fromhex("".join(line[6:] for line in lines))
-
-
-def test_the_documented_messages_are_those_there_are() -> None:
-    rows = re.findall(r"^\| (\d+) \| `(\w+)` \| [^|]* \| ([^|]*) \|$", DOCUMENT, re.MULTILINE)
-    assert [(int(tag), kind) for tag, kind, _ in rows] == [(tag, each.kind) for tag, each in enumerate(MESSAGES)]
-    for (_, _, described), kind in zip(rows, MESSAGES, strict=True):
-        assert re.findall(r"`(\w+)`", described) == [each.name for each in fields(kind)]
 
 
 def test_kept_records_are_decoded_once_and_new_ones_still_come(tmp_path: Path) -> None:

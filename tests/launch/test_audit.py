@@ -7,6 +7,7 @@ from pathlib import Path
 import pyarrow.parquet
 import pytest
 
+from benchmarks.forgery import Draft
 from tests.launch.conftest import Parley
 
 USERS = 301
@@ -23,9 +24,10 @@ def test_audit_of_a_good_run(parley: Parley, finished: Path) -> None:
     assert said.code == 0
     report = said.record
     assert report["ok"] is True
-    assert [report[name]["verdict"] for name in ("integrity", "rounds", "privacy", "fidelity", "result")] == [
-        "pass"
-    ] * 5
+    checks = ("integrity", "authorship", "rounds", "privacy", "fidelity", "result")
+    assert [report[name]["verdict"] for name in checks] == ["pass"] * 6
+    assert report["side_channels"]["verdict"] == "unknown", "six frames have no order to test"
+    assert "not tested" in report["side_channels"]["reason"]
     assert (report["rounds"]["declared"], report["rounds"]["observed"]) == (3, 3)
     assert 0 < report["privacy"]["max_loss"] <= report["privacy"]["claim"] == 4.0
     assert report["privacy"]["users"] == USERS
@@ -37,17 +39,18 @@ def test_audit_in_words(parley: Parley, finished: Path) -> None:
     assert said.code == 0
     lines = said.out.splitlines()
     assert [line.split()[0] for line in lines[:-1]] == [
-        "integrity", "rounds", "privacy", "fidelity", "side", "result", "time",
+        "integrity", "authorship", "rounds", "privacy", "fidelity", "side", "result", "time",
     ]  # fmt: skip
     assert "users a second; the run itself took" in lines[-2]
-    assert lines[-1] == "good"
+    assert lines[-1] == "good; not tested: side channels"
 
 
 def test_audit_of_the_transcript_alone(parley: Parley, transcript: Path) -> None:
     said = parley("audit", transcript, "--json", "--sample", 20)
     assert said.code == 0
-    assert said.record["fidelity"]["verdict"] == "unknown"
+    assert said.record["fidelity"]["verdict"] == said.record["authorship"]["verdict"] == "unknown"
     assert said.record["privacy"]["users"] == 20
+    assert parley("audit", transcript).out.endswith("good; not tested: authorship, fidelity, side channels\n")
     assert parley("audit", transcript, "--strict").code == 1
 
 
@@ -70,7 +73,42 @@ def test_audit_of_a_changed_transcript(parley: Parley, transcript: Path) -> None
     assert said.code == 1
     assert said.record["integrity"]["verdict"] == "fail"
     assert said.record["integrity"]["byte"] <= len(content) - 300
-    assert "NOT GOOD" in parley("audit", transcript).out
+    assert "NOT GOOD; failed: integrity; not tested: authorship, rounds" in parley("audit", transcript).out
+
+
+def test_audit_with_keys_named(parley: Parley, transcript: Path, finished: Path) -> None:
+    said = parley("audit", transcript, "--trust", finished / "trust.toml", "--json")
+    assert said.record["authorship"]["verdict"] == "pass"
+    assert said.record["authorship"]["authors"] == 4
+    assert said.record["authorship"]["heads"] == 3
+
+
+def test_audit_with_the_keys_of_others(parley: Parley, transcript: Path, finished: Path, tmp_path: Path) -> None:
+    lines = (finished / "trust.toml").read_text().splitlines()
+    foreign = [line[:-10] + "0123456789"[:9] + '"' if line.startswith('"node-1"') else line for line in lines]
+    (tmp_path / "others.toml").write_text("\n".join(foreign))
+    said = parley("audit", transcript, "--trust", tmp_path / "others.toml")
+    assert said.code == 1
+    assert "node-1 came with a foreign key" in said.out
+    assert "NOT GOOD; failed: authorship" in said.out
+
+
+def test_text_of_strangers_is_made_visible(parley: Parley, finished: Path, tmp_path: Path) -> None:
+    draft = Draft.read(finished / "transcript.parley")
+    draft.header["\x1b[2J"] = 1
+    forged = tmp_path / "forged.parley"
+    forged.write_bytes(draft.bytes(heads=False))
+    said = parley("audit", forged, "--trust", finished / "trust.toml")
+    assert said.code == 1
+    assert "the header also holds \\x1b[2J, which nobody signed" in said.out
+    assert "\x1b" not in said.out
+
+
+def test_audit_with_a_list_that_is_none(parley: Parley, transcript: Path, tmp_path: Path) -> None:
+    (tmp_path / "list.toml").write_text("what is this")
+    said = parley("audit", transcript, "--trust", tmp_path / "list.toml")
+    assert said.code == 2
+    assert "is not a list of signing keys" in said.err
 
 
 @pytest.mark.parametrize("command", ["audit", "replay", "export"])

@@ -6,11 +6,13 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 from launch import layout
+from nodes.state import FILE, State
 from tests.launch.conftest import PROBLEM, ROOT, Parley, Said
 
 SMALL = ("--users", "20", "--processes", "2")
@@ -165,19 +167,60 @@ def test_debug_shows_where(parley: Parley) -> None:
 @pytest.mark.parametrize(
     ("flag", "value"),
     [
-        *((flag, value) for flag in ("--cap", "--delta-cap", "--patience") for value in ("nan", "inf")),
+        ("--patience", "nan"),
+        ("--patience", "inf"),
         ("--patience", "1e+09"),
         ("--patience", "1e+300"),
     ],
 )
 def test_limits_of_a_user_node_are_numbers(tmp_path: Path, flag: str, value: str) -> None:
-    """A cap that compares with nothing would let any epsilon through."""
     np.save(tmp_path / "inputs.npy", np.zeros(1, dtype=np.int64))
     board = [word for name in ("--post", "--feed", "--desk") for word in (name, "tcp://127.0.0.1:9")]
-    mine = ["--node", "a", "--inputs", "inputs.npy", "--state", "state", "--cap", "1", flag, value]
+    mine = ["--inputs", "inputs.npy", "--state", "state", flag, value]
     command = [sys.executable, "-m", "nodes.user", *board, *mine]
     done = subprocess.run(
         command, cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(ROOT)}, capture_output=True, text=True, timeout=60
     )
     refused(Said(code=done.returncode, out=done.stdout, err=done.stderr), flag, value)
     assert not (tmp_path / "state").exists()
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        *((("--cap", value), ("cap", value)) for value in ("nan", "inf", "-1")),
+        *((("--delta-cap", value), ("delta", value)) for value in ("nan", "inf")),
+        (("--run", "a b"), ("a b", "name of a run")),
+        (("--node", "a b"), ("a b", "name a node")),
+        (("--first", -1), ("-1", "cohort")),
+        (("--users", 0), ("0 users", "cohort")),
+        (("--inputs", 0), ("0 inputs", "empty")),
+        (("--column", "age=18:90/16"), ("--inputs", "--column")),
+        (("--trust", "nowhere.toml"), ("nowhere.toml", "cannot be read")),
+        (("--trust-shuffler",), ("--trust", "--shuffler-key")),
+        (("--signing-key", "nowhere.signing"), ("nowhere.signing", "cannot be read")),
+    ],
+    ids=str,
+)
+def test_a_state_that_means_nothing_is_not_made(parley: Parley, changes: tuple[object, ...], words: Any) -> None:
+    """A cap that compares with nothing would let any epsilon through."""
+    given = {"--run": "survey", "--node": "a", "--inputs": 4, "--cap": 1}
+    given |= {changes[0]: changes[1]} if len(changes) == 2 else {}
+    extra = changes if len(changes) == 1 else ()
+    said = parley("node", "init", "state", *(word for pair in given.items() for word in pair), *extra)
+    refused(said, *words)
+    assert not Path("state").exists()
+
+
+def test_a_state_is_made_once_and_prints_its_public_key(parley: Parley) -> None:
+    command = ("node", "init", "state", "--run", "survey-*", "--node", "a", "--column", "age=18:90/16", "--cap", 1)
+    said = parley(*command)
+    assert (said.code, said.err) == (0, "")
+    with State(Path("state")) as state:
+        signer = state.identity.signer
+        assert signer is not None
+        assert said.out == f'"a" = "{signer.public.hex()}"\n'
+        assert state.identity.consent.inputs == 16
+        before = (Path("state") / FILE).read_bytes()
+    refused(parley(*command), "exists already")
+    assert (Path("state") / FILE).read_bytes() == before

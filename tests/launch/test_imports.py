@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from emulator.codec import pack
+from nodes.analyst import write_plan
 from protocols.registry import design
 from protocols.workloads.kendall import Kendall
 from tests.launch.conftest import ROOT
@@ -69,10 +69,10 @@ def test_a_crowd_is_forked_without_what_only_an_analyst_needs(tmp_path: Path) ->
     """A thousand user processes are forked from one that has rehearsed: what it carries, all of them carry."""
     protocol = design("three-round", Kendall(levels=(8, 8)), epsilon=4.0, users=100)
     plan = tmp_path / "plan.parley"
-    plan.write_bytes(pack({"protocol": protocol.name, "parameters": protocol.parameters()}))
+    write_plan(plan, protocol)
     program = (
         "import os, signal, sys; from pathlib import Path; from launch import nursery, rehearsal; nursery.warm(); "
-        f"protocol = sys.modules['nodes.analyst'].read_plan(Path({str(plan)!r})); "
+        f"protocol = sys.modules['nodes.analyst'].read_plan(Path({str(plan)!r})).protocol; "
         "rehearsal.rehearse(protocol, lambda request: signal.pause); "
         "print(sorted({'scipy.linalg', 'scipy.special', 'scipy.optimize'} & set(sys.modules)))"
     )

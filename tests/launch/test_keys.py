@@ -6,6 +6,7 @@ import subprocess
 from pathlib import Path
 
 from emulator.security import read_allowed, read_keys
+from emulator.trust import read_signer, read_trust
 from tests.launch.conftest import ROOT, Parley
 from tests.launch.recovery import COMMAND, PROBLEM, RUN, check_undisturbed
 
@@ -28,6 +29,11 @@ def test_keys_are_private_and_listed(parley: Parley) -> None:
     assert read_allowed(Path("keys/board.public")) == {pairs["board"].public: "board"}
     public = Path("keys/allowed.public").read_text() + Path("keys/board.public").read_text() + said.out + said.err
     assert not [name for name, pair in pairs.items() if pair.secret in public]
+    signers = {name: read_signer(Path(f"keys/{name}.signing")) for name in PARTIES}
+    assert all(mode(path) == 0o600 for path in Path("keys").glob("*.signing"))
+    assert read_trust(Path("keys/trust.toml")) == {name: signer.public for name, signer in signers.items()}
+    public += Path("keys/trust.toml").read_text()
+    assert not [name for name, signer in signers.items() if signer.secret.hex() in public]
 
 
 def test_keys_are_never_written_over(parley: Parley) -> None:

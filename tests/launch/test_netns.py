@@ -16,12 +16,15 @@ import numpy as np
 import pytest
 
 from emulator.audit.report import audit
-from emulator.codec import pack
-from emulator.coins import key_from_seed
+from emulator.coins import key_from_seed, nonce_from_key
+from emulator.consent import Consent, domain_of
 from emulator.messages import Announce, Close, Event, Message, Replies, Result
 from emulator.simulate import conversation
+from emulator.trust import read_signer, read_trust
 from emulator.witness import Witness
 from launch.keyring import Keyring, make_keyring, parties
+from nodes.analyst import write_plan
+from nodes.state import Identity, State
 from protocols.registry import build, design
 from protocols.workloads.gini import GiniDiversity
 from tests.launch.conftest import ROOT
@@ -30,6 +33,7 @@ from tests.launch.test_interrupt import on_record
 from tests.launch.test_nursery import until
 
 RUN, USERS, NODES = "two-hosts", 120, 3
+KEY = key_from_seed(5)
 # Addresses that RFC 5737 keeps for examples; they exist only inside the two namespaces.
 BOARD_HOST, USER_HOST = "192.0.2.1", "192.0.2.2"
 ENDPOINTS = {name: f"tcp://{BOARD_HOST}:{port}" for name, port in (("post", 7001), ("feed", 7002), ("desk", 7003))}
@@ -134,18 +138,29 @@ def options(given: dict[str, object]) -> list[object]:
 def start_everybody(hosts: Hosts, ring: Keyring, folder: Path) -> list["subprocess.Popen[bytes]"]:
     terms = {"--run": RUN, "--users": USERS, "--nodes": NODES, "--transcript": folder / "transcript.parley"}
     endpoints = {f"--{name}": endpoint for name, endpoint in ENDPOINTS.items()}
+    terms |= {"--signing-key": ring.signing("board"), "--trust": ring.trust, "--nonce": nonce_from_key(KEY).hex()}
     board = hosts.start(hosts.here, "board", "board", *options({**terms, **endpoints, **ring.arguments("board")}))
-    plan = {"--run": RUN, "--plan": folder / "plan"}
+    plan = {"--run": RUN, "--plan": folder / "plan", "--signing-key": ring.signing("analyst")}
+    trust = read_trust(ring.trust)
+    consent = Consent(run=RUN, domain=domain_of(3), cap=2.0, analyst=trust["analyst"], board=trust["board"])
     analyst = hosts.start(
         hosts.here, "analyst", "analyst", *options({**plan, **endpoints, **ring.arguments("analyst")})
     )
     started = [board, analyst]
     for number in range(NODES):
         name, share = f"node-{number}", USERS // NODES
-        mine = {"--node": name, "--first": number * share, "--users": share, "--cap": 2.0}
-        private = {"--witness": folder / "witness", "--journal": folder / f"{name}.journal"}
+        identity = Identity(
+            node=name,
+            first=number * share,
+            users=share,
+            consent=consent,
+            coin_key=KEY,
+            signing_key=read_signer(ring.signing(name)).secret,
+        )
+        State.create(folder / name, identity)
+        private = {"--witness": folder / "witness", "--state": folder / name}
         slow = {"--conditions": folder / "slow.toml"}
-        words = {**mine, **private, **slow, **endpoints, **ring.arguments(name)}
+        words = {**private, **slow, **endpoints, **ring.arguments(name)}
         started.append(hosts.start(hosts.there, "user", name, *options(words)))
     return started
 
@@ -159,8 +174,8 @@ def in_round(folder: Path, number: int) -> list[Message]:
 
 def test_the_link_goes_down_in_mid_round(hosts: Hosts, tmp_path: Path) -> None:
     protocol = design("three-round", GiniDiversity(levels=3), epsilon=2.0, users=USERS)
-    inputs, key = np.arange(USERS, dtype=np.int64) % 3, key_from_seed(5)
-    (tmp_path / "plan").write_bytes(pack({"protocol": protocol.name, "parameters": protocol.parameters()}))
+    inputs, key = np.arange(USERS, dtype=np.int64) % 3, KEY
+    write_plan(tmp_path / "plan", protocol)
     Witness(run=RUN, key=key, inputs=inputs).save(tmp_path / "witness")
     (tmp_path / "slow.toml").write_text(SLOW)
     started = start_everybody(hosts, make_keyring(tmp_path / "keys", parties(["node-0", "node-1", "node-2"])), tmp_path)

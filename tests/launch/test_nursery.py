@@ -10,9 +10,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from emulator.consent import Consent, domain_of
 from emulator.errors import LocalProtocolError
 from launch.nursery import LENGTH, Channel
 from launch.processes import Exit, Order, Processes, last_lines
+from nodes.state import Identity, State
 
 LIMIT_SECONDS = 60.0
 
@@ -44,7 +46,12 @@ def patient_user(folder: Path, name: str) -> Order:
     addresses = folder / "addresses.json"
     addresses.write_text('{"post": "tcp://127.0.0.1:9", "feed": "tcp://127.0.0.1:9", "desk": "tcp://127.0.0.1:9"}')
     np.save(folder / "inputs.npy", np.zeros(1, dtype=np.int64))
-    arguments = ("--addresses", addresses, "--node", name, "--inputs", folder / "inputs.npy", "--cap", "1")
+    arguments = ("--addresses", addresses, "--inputs", folder / "inputs.npy")
+    consent = Consent(run="nobody-starts-it", domain=domain_of(2), cap=1.0)
+    State.create(
+        folder / name,
+        Identity(node=name, first=0, users=1, consent=consent, coin_key=bytes(32), signing_key=bytes(32)),
+    )
     state = ("--state", folder / name)
     return Order(name=name, node="user", arguments=tuple(map(str, (*arguments, *state))), log=folder / f"{name}.log")
 

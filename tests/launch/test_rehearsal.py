@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from emulator.codec import pack
 from launch.rehearsal import overhear, take_part
+from nodes.analyst import write_plan
 from nodes.common import GOOD
 from protocols.registry import design
 from protocols.workloads.kendall import Kendall
@@ -27,13 +27,13 @@ def test_everything_is_rehearsed_to_the_end(name: str) -> None:
 def test_no_thread_no_child_and_no_file_is_left(tmp_path: Path) -> None:
     protocol = design("three-round", Kendall(levels=(4, 4)), epsilon=4.0, users=100)
     plan = tmp_path / "plan.parley"
-    plan.write_bytes(pack({"protocol": protocol.name, "parameters": protocol.parameters()}))
+    write_plan(plan, protocol)
     program = f"""
 import os, signal
 from pathlib import Path
 from launch.rehearsal import rehearse
 from nodes.analyst import read_plan
-protocol = read_plan(Path({str(plan)!r}))
+protocol = read_plan(Path({str(plan)!r})).protocol
 held = lambda: (len(os.listdir("/proc/self/task")), len(os.listdir("/proc/self/fd")))
 before = held()
 rehearse(protocol, lambda request: lambda: signal.pause())

@@ -8,17 +8,18 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from nodes.journal import keep_key
 
 from emulator.audit.conversation import listen
-from emulator.coins import coins
+from emulator.cohort import recorded_coins
 from emulator.security import read_keys
+from emulator.trust import read_signer
 from emulator.witness import Witness
+from nodes.state import FILE, State
 from protocols.registry import build
 from tests.launch.conftest import Parley, Said
 from tests.launch.recovery import RUN, conditions
 
-SECRET_FILES = ("witness.parley", "*.secret")
+SECRET_FILES = ("witness.parley", "*.secret", "*.signing", "state.parley")
 WINDOW = 12
 # A run that survives faults, one that fails, and one that is told to show tracebacks: all of them talk a lot.
 STORIES = {
@@ -46,10 +47,15 @@ def secrets_of(folder: Path) -> dict[str, list[bytes]]:
     found = {"coin key": list(spellings(witness.key)), "inputs": list(input_spellings(witness.inputs))}
     for path in Path("keys").glob("*.secret"):
         found[f"key of {path.stem}"] = list(spellings(read_keys(path).secret.encode()))
-    protocol = listen(folder / "transcript.parley", build).protocol
+    for path in Path("keys").glob("*.signing"):
+        found[f"signing key of {path.stem}"] = list(spellings(read_signer(path).secret))
+    conversation = listen(folder / "transcript.parley", build)
+    protocol, setup = conversation.protocol, conversation.setup
     assert protocol is not None
-    for number, step in enumerate(protocol.rounds, 1):
-        rows = coins(witness.key, number, 0, 50, step.coins)
+    assert setup is not None
+    for announce in conversation.announces:
+        number, step = announce.round, protocol.rounds[announce.round - 1]
+        rows = recorded_coins(setup, announce, witness.key)(0, 50, step.coins)
         found[f"coins of round {number}"] = [spelling for row in rows for spelling in spellings(row.tobytes())]
     return found
 
@@ -78,8 +84,8 @@ def test_secrets_stay_where_they_belong(story: str, parley: Parley) -> None:
     said = parley(*RUN[:-1], "--conditions", rules, "--keys", "keys", "--debug", "--out", "run")
     assert said.code == (0 if story == "completed" else 3), said.err
     check_nothing_leaked(Path("run"), said)
-    closed = [path for pattern in (*SECRET_FILES, "*.journal", "*.log") for path in Path("run").rglob(pattern)]
-    assert len(closed) == 1 + 3 + 5, "the witness, journals and logs"
+    closed = [path for pattern in (*SECRET_FILES, "*.log") for path in Path("run").rglob(pattern)]
+    assert len(closed) == 1 + 5, "the witness and logs: secret keys and states are gone"
     assert {stat.S_IMODE(path.stat().st_mode) for path in closed} == {0o600}
     assert stat.S_IMODE(Path("run").stat().st_mode) == 0o700
 
@@ -104,11 +110,15 @@ def test_the_search_finds_what_it_looks_for(parley: Parley) -> None:
         path.write_bytes(before)
 
 
-def test_a_coin_key_is_closed_to_others(tmp_path: Path) -> None:
+def test_a_state_is_closed_to_others(parley: Parley) -> None:
     before = os.umask(0)
     try:
-        keep_key(tmp_path / "state")
+        said = parley("node", "init", "state", "--run", "survey", "--node", "a", "--inputs", 4, "--cap", 1)
     finally:
         os.umask(before)
-    assert stat.S_IMODE((tmp_path / "state/coins.key").stat().st_mode) == 0o600
-    assert stat.S_IMODE((tmp_path / "state").stat().st_mode) == 0o700
+    assert said.code == 0, said.err
+    assert stat.S_IMODE(Path("state", FILE).stat().st_mode) == 0o600
+    assert stat.S_IMODE(Path("state").stat().st_mode) == 0o700
+    with State(Path("state")) as state:
+        for secret in (state.identity.coin_key, state.identity.signing_key):
+            assert not [form for form in spellings(secret) if form in (said.out + said.err).encode()]

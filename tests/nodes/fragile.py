@@ -12,14 +12,17 @@ from pathlib import Path
 
 import nodes.user
 from emulator.codec import decode
+from emulator.cohort import CohortRole
 from emulator.messages import Message, Replies
-from emulator.roles import CohortRole, Commit
 from emulator.transport import NodePort
-from nodes.journal import Journal
+from nodes.disk import Disk
+from nodes.state import State
+from tests.nodes.table import CHUNK
 
-POINTS = ("before the journal", "torn journal", "after the journal", "between chunks", "before the acknowledgement")
+POINTS = ("before the state", "torn state", "after the state", "between chunks", "before the acknowledgement")
 ROUND = 2
-CHUNK = 8
+# What is written before the second round's answer: the setup, and the first round's.
+EARLIER = 2
 # Long enough for libzmq's thread to pass on what it was given before the process ends.
 FLUSH_SECONDS = 0.2
 
@@ -36,20 +39,21 @@ class Death:
             os.kill(os.getpid(), signal.SIGKILL)
 
 
-class FragileJournal(Journal):
-    def __init__(self, death: Death, path: Path, **options: bool) -> None:
-        super().__init__(path, **options)
-        self._death = death
+class FragileDisk(Disk):
+    def __init__(self, death: Death) -> None:
+        self._death, self._written = death, 0
 
-    def write(self, commit: Commit) -> None:
-        if commit.round == ROUND:
-            self._death.at("before the journal")
-            if self._death.point == "torn journal" and not self._death.mark.exists():
-                os.write(self._handle, b'{"run": "table", "rou')
-                self._death.at("torn journal")
-        super().write(commit)
-        if commit.round == ROUND:
-            self._death.at("after the journal")
+    def write(self, descriptor: int, content: bytes, offset: int) -> int:
+        self._written += 1
+        if self._written == EARLIER + 1:
+            self._death.at("before the state")
+            if self._death.point == "torn state":
+                super().write(descriptor, content[: len(content) // 2], offset)
+                self._death.at("torn state")
+        taken = super().write(descriptor, content, offset)
+        if self._written == EARLIER + 1:
+            self._death.at("after the state")
+        return taken
 
 
 class FragilePort(NodePort):
@@ -74,7 +78,7 @@ class FragilePort(NodePort):
 
 def main(point: str, mark: Path, options: list[str]) -> None:
     death, connect = Death(point, mark), nodes.user.connect_node
-    nodes.user.Journal = partial(FragileJournal, death)  # type: ignore[misc,assignment]
+    nodes.user.State = partial(State, disk=FragileDisk(death))  # type: ignore[misc,assignment]
     nodes.user.connect_node = lambda *given, **options: FragilePort(death, connect(*given, **options))  # type: ignore[assignment]
     nodes.user.CohortRole = partial(CohortRole, chunk=CHUNK)  # type: ignore[misc,assignment]
     nodes.user.main(options)

@@ -15,9 +15,13 @@ from pathlib import Path
 import numpy as np
 
 from emulator.addresses import BoardAddresses
-from emulator.codec import decode, encode, envelope
+from emulator.codec import decode, envelope
+from emulator.codec import encode as unsigned
+from emulator.coins import key_from_seed, nonce_from_key
+from emulator.consent import domain_of
 from emulator.errors import RemoteProtocolError
-from emulator.messages import Abort, Announce, Message, Ready, Refusal, Replies, Roster, Setup
+from emulator.messages import Abort, Announce, Message, Ready, Refusal, Replies, Result, Roster, Setup
+from emulator.signing import Signer, derived
 from emulator.sockets import open_board
 from emulator.transcript import TranscriptWriter
 from emulator.transport import BROADCAST
@@ -29,11 +33,16 @@ from protocols.workloads.kernel import Kernel
 RUN = "hostile"
 USERS = 40
 EPSILON = 1.0
+KEY = key_from_seed(1)
+NONCE = nonce_from_key(KEY)
+# Whose words the victim of a signed attack asks for; and somebody else's.
+ANALYST, BOARD, STRANGER = (derived(KEY, name) for name in ("analyst", "board", "stranger"))
+ZERO = [0.0, 0.0, 0.0]
 Attack = Callable[[], Iterator[Message]]
 
 
-def honest(run: str = RUN, epsilon: float = EPSILON) -> Setup:
-    spoken = design("three-round", GiniDiversity(levels=3), epsilon=epsilon, users=USERS)
+def honest(run: str = RUN, epsilon: float = EPSILON, levels: int = 3) -> Setup:
+    spoken = design("three-round", GiniDiversity(levels=levels), epsilon=epsilon, users=USERS)
     claim = spoken.claim
     return Setup(
         run=run,
@@ -42,11 +51,15 @@ def honest(run: str = RUN, epsilon: float = EPSILON) -> Setup:
         epsilon=claim.epsilon,
         delta=claim.delta,
         rounds=claim.rounds,
+        domain=domain_of(levels),
+        nonce=NONCE,
     )
 
 
 def announce(number: int, run: str = RUN, **arrays: list[float]) -> Announce:
-    return Announce(run=run, round=number, broadcast={name: np.array(each) for name, each in arrays.items()})
+    return Announce(
+        run=run, round=number, broadcast={name: np.array(each) for name, each in arrays.items()}, speakers=USERS
+    )
 
 
 def oversized_mu() -> Iterator[Message]:
@@ -72,12 +85,47 @@ def a_changed_broadcast_for_the_same_round() -> Iterator[Message]:
 
 
 def an_extra_round() -> Iterator[Message]:
-    zero = [0.0, 0.0, 0.0]
-    yield from (honest(), announce(1), announce(2, mu=zero), announce(3, mu=zero, mean=zero), announce(4))
+    yield from (*the_whole_conversation(), announce(4))
 
 
 def rounds_out_of_order() -> Iterator[Message]:
     yield from (honest(), announce(2, mu=[0.0, 0.0, 0.0]), announce(1))
+
+
+def a_round_left_out() -> Iterator[Message]:
+    yield from (honest(), announce(1), announce(3, mu=ZERO, mean=ZERO))
+
+
+def another_run_than_agreed() -> Iterator[Message]:
+    yield from (honest(run="elsewhere"), announce(1, run="elsewhere"))
+
+
+def fewer_values_than_agreed() -> Iterator[Message]:
+    """A node that would stop at an input outside the setup's domain would tell who has one."""
+    yield from (honest(levels=2), announce(1))
+
+
+def fewer_values_under_the_agreed_domain() -> Iterator[Message]:
+    yield from (dataclasses.replace(honest(levels=2), domain=domain_of(3)), announce(1))
+
+
+def no_nonce() -> Iterator[Message]:
+    yield from (dataclasses.replace(honest(), nonce=b""), announce(1))
+
+
+def the_same_run_again_with_another_nonce() -> Iterator[Message]:
+    """Fresh coins for the same question: the average of many replies is the input."""
+    yield from (honest(), announce(1), dataclasses.replace(honest(), nonce=bytes(16)), announce(1))
+
+
+def a_result_before_the_setup() -> Iterator[Message]:
+    """A node that would leave here could be made to come back without its memory."""
+    yield Result(run=RUN, estimate=0.0, predicted_rmse=1.0, low=0.0, high=1.0, replied=0)
+    yield from (honest(), announce(1))
+
+
+def the_whole_conversation() -> Iterator[Message]:
+    yield from (honest(), announce(1), announce(2, mu=ZERO), announce(3, mu=ZERO, mean=ZERO))
 
 
 def a_replayed_old_run() -> Iterator[Message]:
@@ -103,11 +151,27 @@ ATTACKS: dict[str, Attack] = {
         a_changed_broadcast_for_the_same_round,
         an_extra_round,
         rounds_out_of_order,
+        a_round_left_out,
+        another_run_than_agreed,
+        fewer_values_than_agreed,
+        fewer_values_under_the_agreed_domain,
+        no_nonce,
+        the_same_run_again_with_another_nonce,
+        a_result_before_the_setup,
         a_replayed_old_run,
         epsilon_above_the_cap,
         a_claim_that_lies,
     )
 }
+
+
+SIGNED: dict[str, Signer | None] = {"nobody_signs": None, "a_stranger_signs": STRANGER, "the_board_signs": BOARD}
+"""Whose signature the analyst's words bear, to users who want the analyst's; what is said is honest."""
+
+
+def encode(message: Message, signer: Signer | None = None) -> bytes:
+    """With the signature of whoever it is said to be, or without."""
+    return unsigned(message, signer, NONCE)
 
 
 def spoiled(frame: bytes) -> bytes:
@@ -148,15 +212,17 @@ async def main(attack: str, folder: Path) -> None:
     seated = True
     while port.subscribers < 1:
         await asyncio.sleep(0.01)
-    note("board", encode(Roster(run=RUN, nodes=1, users=USERS)))
+    note("board", encode(Roster(run=RUN, nodes=1, users=USERS, nonce=NONCE), BOARD))
     if attack == "not_finite":
         said = [encode(honest()), encode(announce(1)), spoiled(encode(announce(2, mu=[1.25, 0.0, 0.0])))]
+    elif attack in SIGNED:
+        said = [encode(each, SIGNED[attack]) for each in the_whole_conversation()]
     else:
         said = [encode(each) for each in ATTACKS[attack]()]
     for frame in said:
         note("analyst", frame)
         await listen(1.5, (Replies, Refusal))
-    note("board", encode(Abort(run=RUN, outcome="failed", reason="the attack is over")))
+    note("board", encode(Abort(run=RUN, outcome="failed", reason="the attack is over"), BOARD))
     writer.close("failed", "the attack is over")
     await asyncio.sleep(0.5)
     port.close()

@@ -1,7 +1,7 @@
 """A lying user node as a process: an honest one but for what it puts between itself and the board.
 
 `python -m tests.nodes.liar ATTACK ...` takes the options of nodes.user. ATTACK is a name of ATTACKS: it turns the
-honest reply of the second round into the frames that are sent instead.
+honest reply of the second round into the frames that are sent instead. What it says it signs: the lie is then its own.
 """
 
 import dataclasses
@@ -15,14 +15,25 @@ import zmq
 
 import nodes.user
 from emulator.addresses import BoardAddresses
-from emulator.codec import decode, encode
+from emulator.codec import decode, is_signed
+from emulator.codec import encode as unsigned
 from emulator.messages import Announce, Event, Message, Ready, Refusal, Replies, Result
 from emulator.security import Security
+from emulator.signing import derived
 from emulator.transport import NodePort
+from tests.nodes.table import KEY, NONCE
 
 ROUND = 2
 OVERSIZE = 2**30
 Attack = Callable[[Replies], Iterator[bytes]]
+
+
+SIGNER = derived(KEY, "node-0")
+
+
+def encode(message: Message) -> bytes:
+    """As the liar sends it."""
+    return unsigned(message, SIGNER, NONCE)
 
 
 def changed(replies: Replies) -> Replies:
@@ -137,6 +148,7 @@ class LyingPort(NodePort):
 
     async def send(self, frame: bytes) -> None:
         message: Message = decode(frame)
+        assert is_signed(frame)
         if not isinstance(message, Replies) or message.round != ROUND:
             await self._port.send(frame)
             return

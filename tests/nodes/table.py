@@ -1,23 +1,28 @@
-"""A whole table in one event loop: real node drivers, a real transcript, whichever transport."""
+"""A whole table in one event loop: real node drivers, a real transcript, real states on disk, whichever transport."""
 
 import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from emulator.board import BoardRole, Terms
-from emulator.coins import key_from_seed
+from emulator.codec import unpack
+from emulator.cohort import CohortRole
+from emulator.coins import key_from_seed, nonce_from_key
+from emulator.consent import Consent, domain_of
 from emulator.messages import Message, Replies, Result
 from emulator.protocol import Protocol
-from emulator.roles import AnalystRole, CohortRole
+from emulator.roles import AnalystRole
+from emulator.signing import Signer, derived
 from emulator.transcript import TranscriptReader
 from emulator.transport import AnalystPort, BoardPort, NodePort
 from nodes.analyst import AnalystNode
 from nodes.board import BoardNode
-from nodes.journal import Journal
 from nodes.reopen import open_record
+from nodes.state import FILE, MAGIC, Identity, State
 from nodes.user import UserNode
 from protocols.registry import build, design
 from protocols.workloads.gini import GiniDiversity
@@ -26,54 +31,92 @@ RUN = "table"
 USERS = 60
 INPUTS = np.arange(USERS, dtype=np.int64) % 3
 KEY = key_from_seed(3)
+NONCE = nonce_from_key(KEY)
+CHUNK = 8
 
 
 def spoken() -> Protocol:
     return design("three-round", GiniDiversity(levels=3), epsilon=1.0, users=USERS)
 
 
-def cohort(number: int, nodes: int, journal: Journal) -> CohortRole:
-    part = np.array_split(np.arange(USERS), nodes)[number]
+def role_of(state: State) -> CohortRole:
+    """The role of a node, with small chunks."""
+    mine = state.identity
     return CohortRole(
-        node=f"node-{number}",
-        first=int(part[0]),
-        inputs=INPUTS[part[0] : part[-1] + 1],
-        key=KEY,
-        cap=1.0,
+        node=mine.node,
+        first=mine.first,
+        inputs=INPUTS[mine.first : mine.first + mine.users],
+        key=mine.coin_key,
+        consent=mine.consent,
         build=build,
-        run=journal.run,
-        commitments=journal.commitments,
-        chunk=8,
+        memory=state.memory,
+        signer=mine.signer,
+        chunk=CHUNK,
     )
 
 
 @dataclass
 class Table:
-    """The parties of one run; `folder` holds the transcript and the journals."""
+    """The parties of one run; `folder` holds the transcript and the states. Everybody signs unless told otherwise."""
 
     folder: Path
     nodes: int
     terms: Terms
-    journals: list[Journal] = field(default_factory=list)
+    signed: bool = True
+    cap: float = 1.0
+    careless: frozenset[int] = frozenset()
+    """Nodes whose users ask nobody for a signature."""
+    states: dict[int, State] = field(default_factory=dict)
 
     @classmethod
-    def laid(cls, folder: Path, nodes: int, **terms: float) -> "Table":
-        return cls(folder, nodes, Terms(run=RUN, users=USERS, nodes=nodes, **{"patience": 0.05, **terms}))  # type: ignore[arg-type]
+    def laid(cls, folder: Path, nodes: int, *, signed: bool = True, **terms: float) -> "Table":
+        agreed = Terms(run=RUN, users=USERS, nodes=nodes, **{"patience": 0.05, **terms})  # type: ignore[arg-type]
+        return cls(folder, nodes, agreed, signed)
 
     @property
     def transcript(self) -> Path:
         return self.folder / "transcript.parley"
 
+    def signer(self, name: str) -> Signer | None:
+        return derived(KEY, name) if self.signed else None
+
+    def public(self, name: str) -> bytes:
+        return derived(KEY, name).public if self.signed else b""
+
+    def consent(self, number: int) -> Consent:
+        keys = {} if number in self.careless else {name: self.public(name) for name in ("analyst", "board")}
+        return Consent(run=RUN, domain=domain_of(3), cap=self.cap, **keys)
+
+    def state(self, number: int) -> Path:
+        """The folder of a node's state, made if it is not there."""
+        folder, part = self.folder / f"state-{number}", np.array_split(np.arange(USERS), self.nodes)[number]
+        if not (folder / FILE).exists():
+            signer = self.signer(f"node-{number}")
+            identity = Identity(
+                node=f"node-{number}",
+                first=int(part[0]),
+                users=len(part),
+                consent=self.consent(number),
+                coin_key=KEY,
+                signing_key=b"" if signer is None else signer.secret,
+            )
+            State.create(folder, identity)
+        return folder
+
     def board(self, port: BoardPort) -> BoardNode:
-        return BoardNode(BoardRole(self.terms), port, open_record(self.transcript, RUN), self.transcript)
+        keys = {f"node-{number}": self.public(f"node-{number}") for number in range(self.nodes)}
+        role = BoardRole(self.terms, lambda: NONCE, keys)
+        return BoardNode(role, port, open_record(self.transcript, RUN), self.transcript, signer=self.signer("board"))
 
     def analyst(self, port: AnalystPort) -> AnalystNode:
-        return AnalystNode(AnalystRole(spoken(), RUN), port)
+        return AnalystNode(AnalystRole(spoken(), RUN), port, self.signer("analyst"))
 
     def user(self, number: int, port: NodePort) -> UserNode:
-        journal = Journal(self.folder / f"journal-{number}.jsonl")
-        self.journals.append(journal)
-        return UserNode(cohort(number, self.nodes, journal), port, journal)
+        """A node in its first life, or in its next one: whatever had the state before lets go of it."""
+        if number in self.states:
+            self.states.pop(number).close()
+        state = self.states[number] = State(self.state(number))
+        return UserNode(role_of(state), port, state)
 
     def record(self) -> list[Message]:
         return [record.message for record in TranscriptReader(self.transcript)]
@@ -94,11 +137,32 @@ class Table:
                     found[message.round, int(user)] = reply
         return found
 
+    def evidence(self) -> list[Path]:
+        """What nodes kept against the board."""
+        return sorted(self.folder.glob("state-*/evidence-*"))
+
+
+def entries(folder: Path) -> list[Any]:
+    """What a state holds, by its framing alone: the identity, then kind and fields of what was done."""
+    content, found, at = (folder / FILE).read_bytes(), [], len(MAGIC)
+    while at < len(content):
+        size = int.from_bytes(content[at : at + 4], "little")
+        found.append(unpack(content[at + 4 : at + 4 + size]))
+        at += 4 + size + 32
+    return found
+
+
+def done(folder: Path) -> list[str | int]:
+    """The rounds a node answered by its state, and whether it sat down and finished."""
+    return [fields["round"] if kind == "answered" else kind for kind, fields in entries(folder)[1:]]
+
 
 async def seat(node: AnalystNode | UserNode) -> None:
     """Serve, and leave the table when it is over."""
     await node.serve()
     node.port.close()
+    if isinstance(node, UserNode):
+        node.state.close()
 
 
 async def until(condition: Callable[[], bool], seconds: float = 20.0) -> None:

@@ -10,13 +10,14 @@ from emulator.faults import FaultyPort
 from emulator.messages import Event
 from emulator.simulate import simulate
 from emulator.transport import MemoryTransport
-from tests.nodes.table import INPUTS, KEY, USERS, Table, seat, spoken
+from tests.nodes.table import INPUTS, KEY, USERS, Table, done, seat, spoken
 
 RULES = {
     "loss": Fault(kind="loss", probability=0.15),
     "burst": Fault(kind="loss", probability=0.05, burst=3),
     "no request": Fault(kind="loss", direction="down", messages=("announce",), probability=0.6),
     "no reply": Fault(kind="loss", direction="up", messages=("replies",), probability=0.3),
+    "no receipt": Fault(kind="loss", messages=("receipt", "inquiry"), probability=0.6),
     "duplicate": Fault(kind="duplicate", probability=0.5),
     "reorder": Fault(kind="reorder", probability=0.8, seconds=0.1),
     "corrupt": Fault(kind="corrupt", probability=0.3),
@@ -46,3 +47,5 @@ async def test_a_run_survives(name: str, tmp_path: Path) -> None:
     assert table.result().estimate == simulate(spoken(), INPUTS, KEY).estimate
     causes = {message.event for message in table.record() if isinstance(message, Event)}
     assert RULES[name].kind in causes
+    assert [done(table.state(number)) for number in range(3)] == [["seated", 1, 2, 3, "finished"]] * 3
+    assert table.evidence() == []

@@ -1,18 +1,24 @@
 """The drivers around the roles: barrier, slow joiners, stalls, loss, refusal, restart; in memory and over sockets."""
 
 import asyncio
+import time
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from emulator.addresses import BoardAddresses
-from emulator.codec import encode
-from emulator.messages import Abort, Announce, Event, Ready, Refusal, Reminder, Replies
+from emulator.board import Board
+from emulator.codec import decode, encode, open_envelope, said_by
+from emulator.errors import LocalProtocolError
+from emulator.merkle import Tree
+from emulator.messages import Abort, Announce, Close, Event, Ready, Refusal, Reminder, Replies, Result
 from emulator.simulate import conversation, simulate
 from emulator.sockets import connect_analyst, connect_node, open_board
-from emulator.transport import AnalystPort, BoardPort, MemoryTransport, NodePort
-from tests.nodes.table import INPUTS, KEY, USERS, Table, seat, spoken, until
+from emulator.transcript import TranscriptReader
+from emulator.transport import AnalystPort, BoardPort, MemoryTransport, NodePort, topic_for
+from tests.nodes.table import INPUTS, KEY, NONCE, USERS, Table, done, seat, spoken, until
 
 
 class Places:
@@ -28,7 +34,8 @@ class Places:
         return self._board
 
     def node(self, name: str) -> NodePort:
-        port = self.memory.node(name) if self.memory else connect_node(self._board.addresses)  # type: ignore[attr-defined]
+        board: Any = self._board
+        port = self.memory.node(name) if self.memory else connect_node(board.addresses, own=topic_for(name))
         self._open.append(port)
         return port
 
@@ -81,8 +88,9 @@ async def play(table: Table, places: Places, *, troubled: dict[int, Lossy] | Non
             group.create_task(seat(table.user(number, port)))
 
 
-async def test_a_run_over_any_transport_is_the_run_in_memory(places: Places, tmp_path: Path) -> None:
-    table = Table.laid(tmp_path, 3)
+@pytest.mark.parametrize("signed", [True, False])
+async def test_a_run_over_any_transport_is_the_run_in_memory(places: Places, tmp_path: Path, signed: bool) -> None:
+    table = Table.laid(tmp_path, 3, signed=signed)
     await play(table, places)
     assert table.result().estimate == simulate(spoken(), INPUTS, KEY).estimate
     expected = {
@@ -93,6 +101,23 @@ async def test_a_run_over_any_transport_is_the_run_in_memory(places: Places, tmp
     }
     assert set(table.replies()) == expected
     assert sum(isinstance(message, Ready) for message in table.record()) == 3
+    assert [done(table.state(number)) for number in range(3)] == [["seated", 1, 2, 3, "finished"]] * 3
+    assert table.evidence() == []
+
+
+async def test_everything_on_record_is_signed_by_who_said_it(places: Places, tmp_path: Path) -> None:
+    table = Table.laid(tmp_path, 2)
+    await play(table, places)
+    reader = TranscriptReader(table.transcript)
+    tree = Tree()
+    for record in reader:
+        assert said_by(table.public(record.sender), record.frame, record.message, NONCE), record.message.kind
+        if isinstance(record.message, Close):
+            assert (record.message.size, record.message.root) == (len(tree), tree.root())
+        tree.append(record.leaf)
+    assert reader.closing is not None
+    assert reader.closing.root == tree.root()
+    assert reader.closing.said_by(table.public("board"), NONCE)
 
 
 @pytest.mark.parametrize("lose", [1, 2, 5])
@@ -111,18 +136,23 @@ async def test_a_stalled_subscriber_still_takes_part(places: Places, tmp_path: P
     assert any(isinstance(message, Reminder) for message in table.record())
 
 
-async def test_a_late_joiner_is_let_in_while_the_run_goes_on(places: Places, tmp_path: Path) -> None:
+async def test_who_comes_after_the_roster_gets_no_seat(places: Places, tmp_path: Path) -> None:
+    """Who takes which number is settled before the nonce is known; the others go on without."""
     table = Table.laid(tmp_path, 2, quorum=0.4, join_deadline=0.3)
     async with asyncio.timeout(60), asyncio.TaskGroup() as group:
         board = table.board(places.board)
         group.create_task(board.serve())
         group.create_task(seat(table.user(0, places.node("node-0"))))
-        await until(lambda: board.role.setup is None and len(board.role.seats) == 1)
-        await asyncio.sleep(0.5)
-        group.create_task(seat(table.user(1, places.node("node-1"))))
-        await until(lambda: len(board.role.seats) == 2)
+        await until(lambda: board.role.state is Board.SEATED)
+        late = asyncio.create_task(seat(table.user(1, places.node("node-1"))))
+        await until(lambda: len([each for each in table.record() if isinstance(each, Event)]) > 0)
         group.create_task(seat(table.analyst(places.analyst())))
-    assert len(table.replies()) == 3 * USERS
+    with pytest.raises(LocalProtocolError, match=r"the board left without showing|silent"):
+        await late
+    assert {user for _, user in table.replies()} == set(range(USERS // 2))
+    assert len(table.replies()) == 3 * USERS // 2
+    causes = [message.detail for message in table.record() if isinstance(message, Event)]
+    assert "node node-1 comes after the roster was closed" in causes[0]
 
 
 async def test_a_restarted_analyst_reads_the_record_and_goes_on(places: Places, tmp_path: Path) -> None:
@@ -142,20 +172,103 @@ async def test_a_restarted_analyst_reads_the_record_and_goes_on(places: Places, 
     assert [m.round for m in table.record() if isinstance(m, Announce)] == [1, 2, 3]
 
 
-async def test_a_restarted_node_gives_the_same_replies(places: Places, tmp_path: Path) -> None:
+class Died(Exception):
+    """A node is gone."""
+
+
+class Mortal(NodePort):
+    """A port whose node dies when it is about to send a reply of this round; of its chunks some may have left."""
+
+    def __init__(self, port: NodePort, number: int, chunk: int) -> None:
+        self.port, self.at = port, (number, chunk)
+
+    async def receive(self, timeout: float) -> list[bytes]:
+        return await self.port.receive(timeout)
+
+    async def send(self, frame: bytes) -> None:
+        message = decode(frame)
+        if isinstance(message, Replies) and (message.round, message.chunk) == self.at:
+            raise Died
+        await self.port.send(frame)
+
+    def close(self) -> None:
+        self.port.close()
+
+
+@pytest.mark.parametrize("chunk", [0, 2])
+@pytest.mark.parametrize("number", [1, 2, 3])
+async def test_a_restarted_node_gives_the_same_replies(places: Places, tmp_path: Path, number: int, chunk: int) -> None:
+    table = Table.laid(tmp_path, 2)
+    async with asyncio.timeout(60), asyncio.TaskGroup() as group:
+        group.create_task(table.board(places.board).serve())
+        group.create_task(seat(table.analyst(places.analyst())))
+        group.create_task(seat(table.user(0, places.node("node-0"))))
+        port = Mortal(places.node("node-1"), number, chunk)
+        with pytest.raises(Died):
+            await table.user(1, port).serve()
+        port.close()
+        group.create_task(seat(table.user(1, places.node("node-1"))))
+    assert table.result().estimate == simulate(spoken(), INPUTS, KEY).estimate
+    assert done(table.state(1)) == ["seated", 1, 2, 3, "finished"]
+    assert table.evidence() == []
+
+
+async def test_a_node_that_comes_back_after_the_end_learns_that_it_is_over(places: Places, tmp_path: Path) -> None:
+    """Its last reply is on record and it did not hear the result; a result without the setup it does not believe."""
     table = Table.laid(tmp_path, 2)
     async with asyncio.timeout(60), asyncio.TaskGroup() as group:
         board = table.board(places.board)
         group.create_task(board.serve())
+        group.create_task(seat(table.analyst(places.analyst())))
         group.create_task(seat(table.user(0, places.node("node-0"))))
         port = places.node("node-1")
-        first = asyncio.create_task(table.user(1, port).serve())
-        await until(lambda: len(board.role.seats) == 2)
-        first.cancel()
-        port.close()
-        group.create_task(seat(table.analyst(places.analyst())))
+        first = table.user(1, Deaf(port))
+        life = asyncio.create_task(first.serve())
+        await until(lambda: board.role.over)
+        life.cancel()
+        # The board stays while somebody listens.
         group.create_task(seat(table.user(1, places.node("node-1"))))
+        await asyncio.sleep(0)
+        port.close()
+    assert done(table.state(1)) == ["seated", 1, 2, 3, "finished"]
+    assert table.evidence() == []
+
+
+class Deaf(NodePort):
+    """A port that hears everything but the end of the run."""
+
+    def __init__(self, port: NodePort) -> None:
+        self.port = port
+
+    async def receive(self, timeout: float) -> list[bytes]:
+        batch = await self.port.receive(timeout)
+        return [each for each in batch if not isinstance(decode(open_envelope(each)[2]), Result)]
+
+    async def send(self, frame: bytes) -> None:
+        await self.port.send(frame)
+
+    def close(self) -> None:
+        self.port.close()
+
+
+async def test_a_restarted_board_shows_nodes_what_it_recorded_before(places: Places, tmp_path: Path) -> None:
+    table = Table.laid(tmp_path, 2)
+    async with asyncio.timeout(60), asyncio.TaskGroup() as group:
+        board = table.board(places.board)
+        first = asyncio.create_task(board.serve())
+        for number in range(2):
+            group.create_task(seat(table.user(number, places.node(f"node-{number}"))))
+        group.create_task(seat(table.analyst(places.analyst())))
+        await until(lambda: board.role.round >= 2)
+        first.cancel()
+        assert board.writer is not None
+        board.writer.abandon()
+        again = table.board(places.board)
+        again.restore(time.monotonic())
+        assert again.role.nonce == board.role.nonce
+        group.create_task(again.serve())
     assert table.result().estimate == simulate(spoken(), INPUTS, KEY).estimate
+    assert table.evidence() == []
 
 
 async def test_noise_on_the_post_is_dropped_with_its_cause(places: Places, tmp_path: Path) -> None:
@@ -189,13 +302,14 @@ async def test_a_stopped_board_closes_its_record_as_aborted(places: Places, tmp_
 
 async def test_users_that_refuse_end_the_run_below_the_quorum(places: Places, tmp_path: Path) -> None:
     table = Table.laid(tmp_path, 1)
+    table.cap = 0.5
     user = table.user(0, places.node("node-0"))
-    user.role._cap = 0.5
     async with asyncio.timeout(60), asyncio.TaskGroup() as group:
         group.create_task(table.board(places.board).serve())
         group.create_task(seat(table.analyst(places.analyst())))
         group.create_task(seat(user))
     refusals = [message.reason for message in table.record() if isinstance(message, Refusal)]
     assert "above this user's cap 0.5" in refusals[0]
+    assert done(table.state(0)) == []
     assert isinstance(table.record()[-1], Abort)
     assert table.replies() == {}

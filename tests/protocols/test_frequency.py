@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from emulator.coins import coins, key_from_seed
+from emulator.coins import addressed, key_from_seed
 from emulator.protocol import Broadcast
 from emulator.randomizer import Columns, Floats
 from protocols.frequency import Frequency, FrequencyGrr, FrequencyOue, FrequencySubset
@@ -66,7 +66,7 @@ class TestFrequencySubsetOfAuc(ProtocolContract):
 
 def replies_of(protocol: Frequency, inputs: Any) -> Any:
     step = protocol.step
-    return step.respond({}, inputs, coins(key_from_seed(3), 1, 0, len(inputs), step.coins))
+    return step.respond({}, inputs, addressed(key_from_seed(3), 1, 0, len(inputs), step.coins))
 
 
 def test_randomized_response_takes_out_the_very_sum_of_pairs_with_oneself() -> None:

@@ -3,11 +3,13 @@
 import numpy as np
 import pytest
 
-from emulator.coins import coins, key_from_seed
+from emulator.arithmetic import one_thread
+from emulator.cohort import recorded_coins
+from emulator.coins import addressed, key_from_seed
 from emulator.errors import BadInput, LocalProtocolError
-from emulator.messages import Replies
+from emulator.messages import Announce, Replies, Result, Setup
+from emulator.protocol import Estimate
 from emulator.sealing import new_secret
-from emulator.simulate import simulate
 from emulator.simulate_shuffled import shuffled_conversation, simulate_shuffled
 from protocols import registry
 from protocols.sealed import sealed, unsealed
@@ -25,8 +27,20 @@ def plain() -> Shuffled:
 
 
 def test_the_estimate_is_that_of_open_replies(plain: Shuffled) -> None:
+    """Sealed replies are another question, so they come from other coins: with these, open ones say the same."""
     boxed = sealed(plain, new_secret())
-    assert simulate_shuffled(boxed, INPUTS, KEY, nodes=2, chunk=64).estimate == simulate(plain, INPUTS, KEY).estimate
+    said = [message for _, message in shuffled_conversation(boxed, INPUTS, KEY, nodes=2, chunk=64)]
+    setup = next(each for each in said if isinstance(each, Setup))
+    announce = next(each for each in said if isinstance(each, Announce))
+    step = plain.rounds[0]
+    flips = recorded_coins(setup, announce, KEY)(0, USERS, boxed.rounds[0].coins)
+    replies = step.respond({}, INPUTS, np.ascontiguousarray(flips[:, : step.coins]))
+    with one_thread():
+        expected = plain.conclude((({}, step.tally({}, replies)),))
+    assert isinstance(expected, Estimate)
+    assert isinstance(said[-1], Result)
+    assert said[-1].estimate == expected.value
+    assert simulate_shuffled(boxed, INPUTS, KEY, nodes=2, chunk=64).estimate == expected.value
 
 
 def test_a_stranger_can_answer_and_not_read(plain: Shuffled) -> None:
@@ -35,7 +49,7 @@ def test_a_stranger_can_answer_and_not_read(plain: Shuffled) -> None:
     assert secret.hex() not in str(boxed.parameters())
     stranger = registry.build("shuffled", boxed.parameters())
     step, known = stranger.rounds[0], boxed.rounds[0]
-    flips = coins(KEY, 1, 0, USERS, step.coins)
+    flips = addressed(KEY, 1, 0, USERS, step.coins)
     replies = step.respond({}, INPUTS, flips)
     assert replies["sealed"].tobytes() == known.respond({}, INPUTS, flips)["sealed"].tobytes()
     for read in (step.tally, step.check, step.log_likelihood):
@@ -48,7 +62,7 @@ def test_a_stranger_can_answer_and_not_read(plain: Shuffled) -> None:
 
 def test_likelihoods_are_those_of_what_is_inside(plain: Shuffled) -> None:
     boxed = sealed(plain, new_secret())
-    flips = coins(KEY, 1, 0, USERS, boxed.rounds[0].coins)
+    flips = addressed(KEY, 1, 0, USERS, boxed.rounds[0].coins)
     inside = plain.step.respond({}, INPUTS, np.ascontiguousarray(flips[:, : plain.step.coins]))
     replies = boxed.rounds[0].respond({}, INPUTS, flips)
     assert np.array_equal(boxed.rounds[0].log_likelihood({}, replies), plain.step.log_likelihood({}, inside))
@@ -56,7 +70,7 @@ def test_likelihoods_are_those_of_what_is_inside(plain: Shuffled) -> None:
 
 def test_spoilt_boxes_are_left_out(plain: Shuffled) -> None:
     boxed = sealed(plain, new_secret())
-    replies = boxed.rounds[0].respond({}, INPUTS, coins(KEY, 1, 0, USERS, boxed.rounds[0].coins))
+    replies = boxed.rounds[0].respond({}, INPUTS, addressed(KEY, 1, 0, USERS, boxed.rounds[0].coins))
     boxes = np.array(replies["sealed"], dtype=np.uint8)
     boxes[[5, 7], 40] ^= 1
     assert np.flatnonzero(~boxed.rounds[0].check({}, {"sealed": boxes})).tolist() == [5, 7]
@@ -101,5 +115,5 @@ def test_any_other_point_seals(plain: Shuffled, point: int) -> None:
     """On the curve, on its twist, in canonical form or not."""
     key = point.to_bytes(32, "little").hex()
     step = registry.build("shuffled", {**plain.parameters(), "seal": key}).rounds[0]
-    flips = coins(KEY, 1, 0, 9, step.coins)
+    flips = addressed(KEY, 1, 0, 9, step.coins)
     assert step.respond({}, np.arange(9), flips)["sealed"].shape == (9, *step.reply["sealed"][1])

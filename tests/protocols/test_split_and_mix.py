@@ -7,7 +7,7 @@ from typing import ClassVar
 import numpy as np
 import pytest
 
-from emulator.coins import coins, key_from_seed
+from emulator.coins import addressed, key_from_seed
 from emulator.errors import BadInput
 from emulator.messages import Replies
 from emulator.simulate import simulate
@@ -176,7 +176,7 @@ def test_the_sweeps_shortcut_has_the_law_of_the_real_sum() -> None:
     exact = made.numbers[inputs].sum(axis=0)
     real, drawn = [], []
     for trial in range(60):
-        flips = coins(key_from_seed(trial), 1, 0, 400, step.coins)
+        flips = addressed(key_from_seed(trial), 1, 0, 400, step.coins)
         real.append(made.encoder.centred(step.tally({}, step.respond({}, inputs, flips)).sums["total"]) - exact)
         drawn.append(shortcut.tally(step, {}, counts, generator).sums["total"] - exact)
     for noise in (np.array(real, dtype=float), np.array(drawn, dtype=float)):

@@ -3,7 +3,10 @@
 A golden transcript is one small run of a protocol. It is made once and kept: later versions must read it, find nothing
 wrong with it, and replay it byte for byte. A bad one is a golden transcript with one thing wrong; the check named
 beside it must reject it. Files that exist are left alone, for old transcripts are the point: delete one to make it
-anew.
+anew, and it comes out with the same bytes. `format1/` holds transcripts from before there were signatures.
+
+Everybody signs, the liars in bad transcripts too: what is wrong is then what they said, and not that they did not say
+it. `trust.toml` lists their keys, which follow from the key of every recording in the tests.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -13,14 +16,26 @@ from pathlib import Path
 import numpy as np
 
 from emulator.arithmetic import one_thread
+from emulator.codec import encode
+from emulator.coins import nonce_from_key
 from emulator.errors import BadInput
-from emulator.messages import Announce, Close, Replies, Result, Setup
+from emulator.messages import Announce, Close, Ready, Replies, Result, Setup
+from emulator.mixing import keyed_draw
 from emulator.protocol import Inputs, Protocol
+from emulator.signing import derived
+from emulator.simulate import conversation
+from emulator.simulate_shuffled import shuffled_conversation
+from emulator.transcript import TranscriptWriter
+from emulator.trust import write_trust
 from protocols.registry import design, names
 from protocols.workloads.problem import make_workload
-from tests.emulator.audit.recordings import Said, inputs_for, record, replace_first, said_in, write
+from tests.emulator.audit.recordings import KEY, RUN, Said, inputs_for, replace_first, said_in
 
 HERE = Path(__file__).resolve().parent
+FORMAT_1 = HERE / "format1"
+TRUST = HERE / "trust.toml"
+NONCE = nonce_from_key(KEY)
+SPEAKERS = ("analyst", "board", "shuffler", "node-0", "node-1")
 EXAMPLES = (("kendall", "3x3"), ("gini-diversity", "4"), ("gini-mean-difference", "4"), ("auc", "4"))
 FEW, MANY = 20, 240
 BASE = "three-round"
@@ -130,11 +145,29 @@ BAD: dict[str, Bad] = {
 }
 
 
+def write_signed(path: Path, said: Iterable[Said]) -> Path:
+    """A transcript as a board writes it: everybody's frames signed, every close with the head of the tree so far."""
+    with TranscriptWriter.create(path, RUN) as writer:
+        for number, (sender, message) in enumerate(said):
+            if isinstance(message, Ready):
+                message = replace(message, key=derived(KEY, sender).public)
+            if isinstance(message, Close):
+                message = replace(message, size=len(writer.tree), root=writer.tree.root())
+            writer.append(sender, encode(message, derived(KEY, sender), NONCE), 10**9 + 10**6 * number)
+        writer.close("completed", signer=derived(KEY, "board"), nonce=NONCE)
+    return path
+
+
 def make_golden(name: str, path: Path, users: int = FEW) -> Path:
     """The golden run of a protocol; its key is that of every recording in the tests."""
-    nodes = 2 if users == FEW else 1
+    protocol, inputs, nodes = example(name, users), golden_inputs(name, users), 2 if users == FEW else 1
     with one_thread():
-        return record(path, example(name, users), golden_inputs(name, users), nodes=nodes, chunk=users)
+        if protocol.claim.trusts == "shuffler":
+            draw = keyed_draw(KEY)
+            said = shuffled_conversation(protocol, inputs, KEY, run=RUN, nodes=nodes, chunk=users, draw=draw)
+        else:
+            said = conversation(protocol, inputs, KEY, run=RUN, nodes=nodes, chunk=users)
+        return write_signed(path, said)
 
 
 def make_bad(what: str, path: Path) -> Path:
@@ -146,7 +179,7 @@ def make_bad(what: str, path: Path) -> Path:
         if bad.content is not None:
             path.write_bytes(bad.content(scratch.read_bytes()))
         elif bad.messages is not None:
-            write(path, bad.messages(said_in(scratch)))
+            write_signed(path, bad.messages(said_in(scratch)))
     finally:
         scratch.unlink(missing_ok=True)
     return path
@@ -154,6 +187,8 @@ def make_bad(what: str, path: Path) -> Path:
 
 def main() -> None:
     """Make what is not there yet."""
+    if not TRUST.exists():
+        write_trust(TRUST, {name: derived(KEY, name).public for name in SPEAKERS})
     for name in names("shuffler"):
         if not golden_path(name).exists():
             print(make_golden(name, golden_path(name)).name)

@@ -8,11 +8,11 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from emulator.cohort import CohortRole, Commit
 from emulator.coins import key_from_seed
 from emulator.messages import Message, Reminder
 from emulator.protocol import Broadcast, Claim, Estimate, Inputs, Interaction, Protocol, Round, Tally
 from emulator.randomizer import Coins, Columns, Floats, Integers, Randomizer, Shape
-from emulator.roles import CohortRole, Commit
 from protocols.randomizers.codebook import Codebook
 from protocols.randomizers.grid_laplace import GridLaplace
 from protocols.randomizers.one_bit import OneBit

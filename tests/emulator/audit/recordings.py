@@ -10,7 +10,7 @@ from emulator.audit.conversation import Conversation, listen
 from emulator.audit.report import Report, audit
 from emulator.codec import encode
 from emulator.coins import key_from_seed
-from emulator.messages import Message, Outcome
+from emulator.messages import Abort, Message, Outcome
 from emulator.protocol import Inputs, Protocol
 from emulator.roles import Builder
 from emulator.simulate import conversation
@@ -37,11 +37,13 @@ def witness_of(inputs: Inputs) -> Witness:
 
 def write(path: Path, said: Iterable[Said], outcome: Outcome | None = "completed") -> Path:
     """A transcript with a chain of its own; without an outcome it is not closed."""
+    reason = ""
     with TranscriptWriter.create(path, RUN) as writer:
         for number, (sender, message) in enumerate(said):
             writer.append(sender, encode(message), 10**9 + 10**6 * number)
+            reason = message.reason if isinstance(message, Abort) else ""
         if outcome is not None:
-            writer.close(outcome)
+            writer.close(outcome, reason)
     return path
 
 

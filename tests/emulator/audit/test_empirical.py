@@ -9,10 +9,11 @@ from scipy.stats import binom
 
 from emulator.audit.empirical import check_empirical, honest_seat, last_digit, lower_bound
 from emulator.audit.verdict import Verdict
+from emulator.cohort import CohortRole
 from emulator.coins import key_from_seed
 from emulator.errors import BadInput
+from emulator.messages import Setup
 from emulator.protocol import Inputs, Protocol
-from emulator.roles import CohortRole
 from protocols.registry import design, names
 from protocols.workloads.problem import make_workload
 from tests.emulator.audit.broken import (
@@ -75,14 +76,14 @@ def test_too_little_noise_rises_above_the_claim(tmp_path: Path, name: str, broke
 
 
 def test_fresh_noise_on_resend_rises_above_the_claim(tmp_path: Path) -> None:
-    def seat(protocol: Protocol, first: int, inputs: Inputs, key: bytes) -> CohortRole:
-        honest = honest_seat(protocol, first, inputs, key)
+    def seat(protocol: Protocol, setup: Setup, first: int, inputs: Inputs, key: bytes) -> CohortRole:
+        honest = honest_seat(protocol, setup, first, inputs, key)
         return Forgetful(
             node=honest.node,
             first=first,
             inputs=inputs,
             key=key,
-            cap=EPSILON,
+            consent=honest.consent,
             build=builder(protocol),
             chunk=len(inputs),
         )

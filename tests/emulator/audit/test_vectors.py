@@ -40,4 +40,5 @@ def test_bad_transcripts_are_rejected(what: str) -> None:
 
 
 def test_every_check_has_a_transcript_that_it_rejects() -> None:
-    assert {bad.check for bad in BAD.values()} == set(CHECKS)
+    # Of authorship a record alone says nothing: test_authorship.py forges signed records.
+    assert {bad.check for bad in BAD.values()} == set(CHECKS) - {"authorship"}

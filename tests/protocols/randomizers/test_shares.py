@@ -6,7 +6,7 @@ import math
 import numpy as np
 import pytest
 
-from emulator.coins import coins, key_from_seed
+from emulator.coins import addressed, key_from_seed
 from emulator.errors import BadInput
 from protocols.randomizers.shares import Shares, security_of, shares_needed
 
@@ -60,7 +60,7 @@ def test_without_enough_shares_the_bag_tells() -> None:
 def test_the_sum_is_all_there_is_and_it_is_exact() -> None:
     encoder = Shares(dimension=3, shares=4, bits=20, variance=5.0)
     numbers = np.random.default_rng(1).integers(-1000, 1000, size=(400, 3))
-    flips = coins(key_from_seed(1), 1, 0, 400, encoder.coins)
+    flips = addressed(key_from_seed(1), 1, 0, 400, encoder.coins)
     shares = encoder.sample(numbers, flips)
     assert shares.shape == (400, 3, 4)
     assert shares.dtype == np.uint32
@@ -75,7 +75,7 @@ def test_the_noise_of_a_sum_has_the_variance_of_the_formula() -> None:
     encoder = Shares(dimension=64, shares=3, bits=30, variance=37.0)
     users, sums = 200, []
     for round_number in range(1, 41):
-        flips = coins(key_from_seed(9), round_number, 0, users, encoder.coins)
+        flips = addressed(key_from_seed(9), round_number, 0, users, encoder.coins)
         sums.append(encoder.centred(encoder.total(encoder.sample(np.zeros((users, 64), np.int64), flips))))
     squares = np.asarray(sums, dtype=float).reshape(-1) ** 2
     expected = users * 37.0
@@ -84,7 +84,7 @@ def test_the_noise_of_a_sum_has_the_variance_of_the_formula() -> None:
 
 def test_each_share_alone_is_uniform() -> None:
     encoder = Shares(dimension=1, shares=3, bits=2, variance=1.0)
-    shares = encoder.sample(np.full((40_000, 1), 3), coins(key_from_seed(2), 1, 0, 40_000, encoder.coins))
+    shares = encoder.sample(np.full((40_000, 1), 3), addressed(key_from_seed(2), 1, 0, 40_000, encoder.coins))
     for place in range(3):
         counts = np.bincount(shares[:, 0, place], minlength=4)
         statistic = float(((counts - 10_000) ** 2 / 10_000).sum())

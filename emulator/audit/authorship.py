@@ -1,0 +1,270 @@
+"""Authorship: who said what, proven by signatures under keys that do not come from the record.
+
+Nodes sign what they answer and which question they answer, the analyst signs what it asks, and the board signs the head
+of the tree over everything on record. A record that passes was not changed by anybody without these keys. It does not
+show that a board and a node which both lie kept to the truth; and whoever chooses the list of keys chooses who speaks.
+"""
+
+import os
+from collections import deque
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+
+from emulator.audit.conversation import Conversation
+from emulator.audit.heads import Heads
+from emulator.audit.verdict import Progress, Verdict, failed, passed, quiet, unknown
+from emulator.board import ANALYST_NAME, BOARD_NAME
+from emulator.codec import is_signed, said_by
+from emulator.messages import Abort, Announce, Close, Event, Message, Ready, Refusal, Replies, Result, Roster, Setup
+from emulator.question import question_of, terms_of
+from emulator.records import Closing, Record
+from emulator.shuffler import SHUFFLER_NAME
+
+NAMED = 20
+# Signatures that are handed to a thread at once, and how many bytes of frames at most.
+BATCH = 64
+BATCH_BYTES = 2**20
+NO_KEYS = "there is no list of keys from outside the record; name one with --trust FILE"
+FORMAT_1 = "a record of format 1 holds no signatures"
+UNSIGNED_END = (
+    "the board did not sign the end of the record: it was closed by somebody else, as the launcher does after a crash, "
+    "and records may be missing at its end"
+)
+ANONYMOUS = "the shuffler signs its batch alone: who sent which reply cannot be proven, by design"
+Keys = Mapping[str, bytes]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Fault:
+    """One thing that its author did not say, or said about another record than this one."""
+
+    record: int | None
+    what: str
+
+    def __str__(self) -> str:
+        return f"{'the closing record' if self.record is None else f'record {self.record}'}: {self.what}"
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Claim:
+    """A frame that somebody must have signed; `unlike` says what is wrong with the record if that is true."""
+
+    record: int
+    author: str
+    key: bytes
+    frame: bytes
+    message: Message
+    nonces: tuple[bytes, ...]
+    unlike: str
+
+    def fault(self) -> Fault | None:
+        """What the signature shows to be wrong."""
+        if not any(said_by(self.key, self.frame, self.message, nonce) for nonce in self.nonces):
+            how = "did not sign it" if is_signed(self.frame) else "signed nothing"
+            return Fault(record=self.record, what=f"a forged {_named(self.message)}: {self.author} {how}")
+        return Fault(record=self.record, what=self.unlike) if self.unlike else None
+
+
+@dataclass
+class Reading:
+    """Goes through the record once: who must have signed what, and what signed words say about each other."""
+
+    keys: Keys
+    run: str
+    closing: Closing | None
+    nonce: bytes = b""
+    heads: Heads = field(default_factory=Heads)
+    faults: list[Fault] = field(default_factory=list)
+    authors: set[str] = field(default_factory=set)
+    signatures: int = 0
+    unsigned_events: int = 0
+    ended_by_board: bool = True
+    _terms: bytes = b""
+    _questions: dict[int, bytes] = field(default_factory=dict)
+
+    def take(self, record: Record, message: Message) -> Claim | None:
+        """The signature that this record must bear, if it must bear one."""
+        unlike = self.heads.take(record, message) or self._unlike(message)
+        author = author_of(record.sender, message)
+        if author is None:
+            self.unsigned_events += 1
+            return None
+        if self._is_last_word_of_another(record, message):
+            self.ended_by_board = False
+            return None
+        key = self.keys.get(author)
+        if key is None:
+            self.faults.append(Fault(record=record.sequence, what=f"no key is listed for {author}"))
+            return None
+        if record.sender != author:
+            self.faults.append(Fault(record=record.sequence, what=f"a {message.kind} of {author} from {record.sender}"))
+        if isinstance(message, Ready) and message.key != key:
+            what = f"{author} came with a foreign key, not with the one that is listed for it"
+            self.faults.append(Fault(record=record.sequence, what=what))
+            return None
+        self.signatures += 1
+        self.authors.add(author)
+        loose = isinstance(message, Refusal | Abort)
+        return Claim(
+            record=record.sequence,
+            author=author,
+            key=key,
+            frame=record.frame,
+            message=message,
+            nonces=(self.nonce, b"") if loose and self.nonce else (self.nonce,),
+            unlike=unlike,
+        )
+
+    def end(self) -> None:
+        """The closing record: signed by the board, over the head of everything before it."""
+        if self.closing is None or not self.closing.signature:
+            self.ended_by_board = False
+            return
+        key = self.keys.get(BOARD_NAME, b"")
+        if not self.closing.said_by(key, self.nonce):
+            what = f"the board did not sign this end; {self.heads.rewritten('the end')}"
+            self.faults.append(Fault(record=None, what=what))
+            return
+        self.signatures += 1
+        wrong = self.heads.end(self.closing)
+        if wrong:
+            self.faults.append(Fault(record=None, what=wrong))
+
+    def _unlike(self, message: Message) -> str:
+        """What is wrong with the record if its author really said this: the other words must fit it."""
+        named = getattr(message, "run", self.run)
+        if named != self.run and not (isinstance(message, Ready) and named == ""):
+            return f"a {_named(message)} of the run {named}, where the header names {self.run}"
+        if isinstance(message, Roster):
+            self.nonce = message.nonce
+            return "" if message.nonce else "the board drew no nonce, so that signatures of another run would fit"
+        if isinstance(message, Setup):
+            self._terms = self._terms or terms_of(message)
+            return "" if message.nonce == self.nonce else "the analyst's setup is for another roster than this one"
+        if isinstance(message, Announce):
+            self._questions.setdefault(message.round, question_of(self._terms, message))
+        if isinstance(message, Replies) and message.question != self._questions.get(message.round):
+            return f"{message.node} answered another question in round {message.round} than the one on record"
+        return ""
+
+    def _is_last_word_of_another(self, record: Record, message: Message) -> bool:
+        """The launcher writes the last word of a board that has died, and cannot sign it."""
+        return (
+            isinstance(message, Abort)
+            and record.sender == BOARD_NAME
+            and self.closing is not None
+            and not self.closing.signature
+            and record.sequence == self.closing.records - 1
+            and not is_signed(record.frame)
+        )
+
+
+def check_authorship(conversation: Conversation, keys: Keys | None, progress: Progress = quiet) -> Verdict:
+    """Everything that must be signed is, by whom the list of keys names, and fits together."""
+    if keys is None:
+        return unknown(NO_KEYS)
+    if conversation.format == 1:
+        return unknown(FORMAT_1)
+    reading = Reading(keys=keys, run=conversation.reader.run, closing=conversation.reader.closing)
+    forged = list(_verify(_claims(conversation, reading, progress)))
+    reading.end()
+    faults = sorted([*reading.faults, *forged], key=_place)
+    return _judge(conversation, reading, faults)
+
+
+def _judge(conversation: Conversation, reading: Reading, faults: list[Fault]) -> Verdict:
+    anonymous = SHUFFLER_NAME in {seat.node for seat in conversation.seats}
+    evidence = {
+        "signatures": reading.signatures,
+        "authors": len(reading.authors),
+        "heads": reading.heads.count,
+        "unsigned_events": reading.unsigned_events,
+        "faults": [vars(each) for each in faults[:NAMED]],
+        **({"meaning": ANONYMOUS} if anonymous else {}),
+    }
+    if faults:
+        more = f"; {len(faults) - 1} more" if len(faults) > 1 else ""
+        return failed(f"{faults[0]}{more}", **evidence)
+    extra = sorted(set(conversation.reader.header) - {"run"})
+    if extra:
+        return unknown(f"the header also holds {', '.join(extra)}, which nobody signed", **evidence)
+    if not reading.ended_by_board:
+        return unknown(UNSIGNED_END, **evidence)
+    return passed(**evidence)
+
+
+def _claims(conversation: Conversation, reading: Reading, progress: Progress) -> Iterator[Claim]:
+    size = conversation.reader.path.stat().st_size
+    for record, message in conversation.messages():
+        claim = reading.take(record, message)
+        if claim is not None:
+            yield claim
+        progress("authorship", record.offset, size)
+
+
+def _verify(claims: Iterator[Claim]) -> Iterator[Fault]:
+    """Verify on all cores: the library lets go of the interpreter while it computes. Few batches wait at a time."""
+    workers = os.cpu_count() or 1
+    waiting: deque[Future[list[Fault]]] = deque()
+    with ExitStack() as stack:
+        pool: ThreadPoolExecutor | None = None
+        for batch in _batches(claims):
+            if pool is None and len(batch) < BATCH:
+                # The last batch is the only one: no thread is worth its while.
+                yield from _faults(batch)
+                continue
+            pool = pool or stack.enter_context(ThreadPoolExecutor(workers))
+            waiting.append(pool.submit(_faults, batch))
+            if len(waiting) > 2 * workers:
+                yield from waiting.popleft().result()
+        while waiting:
+            yield from waiting.popleft().result()
+
+
+def _faults(claims: Sequence[Claim]) -> list[Fault]:
+    return [fault for claim in claims if (fault := claim.fault()) is not None]
+
+
+def _batches(claims: Iterator[Claim]) -> Iterator[list[Claim]]:
+    batch: list[Claim] = []
+    size = 0
+    for claim in claims:
+        batch.append(claim)
+        size += len(claim.frame)
+        if len(batch) == BATCH or size > BATCH_BYTES:
+            yield batch
+            batch, size = [], 0
+    if batch:
+        yield batch
+
+
+def author_of(sender: str, message: Message) -> str | None:
+    """Who must have signed a message; nobody signs the events of nodes and of the launcher."""
+    if isinstance(message, Ready | Replies | Refusal):
+        return message.node
+    if isinstance(message, Setup | Announce | Result):
+        return ANALYST_NAME
+    if isinstance(message, Abort):
+        return sender
+    if isinstance(message, Event) and sender != BOARD_NAME:
+        return None
+    return BOARD_NAME
+
+
+def _named(message: Message) -> str:
+    """A message as one speaks of it."""
+    if isinstance(message, Replies):
+        return f"reply of {message.node} in round {message.round}"
+    if isinstance(message, Announce):
+        return f"broadcast of round {message.round}"
+    if isinstance(message, Close):
+        return f"close of round {message.round}"
+    if isinstance(message, Ready | Refusal):
+        return f"{message.kind} of {message.node}"
+    return message.kind
+
+
+def _place(fault: Fault) -> tuple[bool, int]:
+    return fault.record is None, fault.record or 0

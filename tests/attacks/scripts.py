@@ -1,0 +1,6 @@
+"""All attacks, by name."""
+
+from tests.attacks import questions, terms, words
+from tests.attacks.table import ATTACKS
+
+__all__ = ["ATTACKS", "questions", "terms", "words"]

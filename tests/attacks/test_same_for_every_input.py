@@ -1,0 +1,117 @@
+"""Nothing but the content of a reply depends on the input: every attack on every protocol, for every input.
+
+A node once answered or fell silent depending on its input when it was asked about fewer inputs than it had. So each
+attack is played to a node with each input of its domain, and everything that is visible of it must be the same.
+"""
+
+from dataclasses import replace
+from pathlib import Path
+from unittest import mock
+
+import numpy as np
+import pytest
+
+import nodes.user
+from emulator.messages import Abort
+from protocols.registry import names
+from tests.attacks.parties import BOARD, HOSTED, INPUTS, RUN, consent_for, result, spoken
+from tests.attacks.scripts import ATTACKS
+from tests.attacks.stage import CHUNK, Batches, Stage, Visible, play
+
+FRAMES = -(-HOSTED // CHUNK)
+
+
+def answered(visible: Visible) -> set[int]:
+    """The rounds in which a reply was sent."""
+    places = [each[2] for each in visible.sent if isinstance(each, tuple) and each[0] == "replies"]
+    return {place[1] for place in places}
+
+
+@pytest.mark.parametrize("attack", ATTACKS)
+@pytest.mark.parametrize("name", names("shuffler"))
+def test_nothing_but_the_content_of_a_reply_depends_on_the_input(name: str, attack: str, tmp_path: Path) -> None:
+    expected, rounds = ATTACKS[attack], len(spoken(name).rounds)
+    seen = [play(expected.script, name, each, tmp_path / str(each)) for each in range(INPUTS)]
+    mixed = np.arange(HOSTED, dtype=np.int64) % INPUTS
+    seen.append(play(expected.script, name, mixed, tmp_path / "mixed"))
+    for other in seen[1:]:
+        assert other == seen[0]
+    assert seen[0].code == expected.code, (seen[0].errors, seen[0].log)
+    assert all(len(line) < 1000 and "\n" not in line for line in seen[0].log)
+    assert not expected.refuses or seen[0].count("refusal")
+    wanted = {"all": rounds, "none": 0, "before": rounds - 1}.get(expected.answers)
+    assert wanted is None or answered(seen[0]) == set(range(1, wanted + 1))
+
+
+@pytest.mark.parametrize("attack", ATTACKS)
+@pytest.mark.parametrize("name", ["three-round", "two-round-tuned", "frequency-grr", "shuffled"])
+def test_a_second_life_tells_no_more_and_draws_nothing_anew(name: str, attack: str, tmp_path: Path) -> None:
+    """A node that was attacked and killed is started again, and hears an honest run on another record."""
+    seen = []
+    for each in range(INPUTS):
+        first, second = Stage(name), Stage(name)
+        play(ATTACKS[attack].script, name, each, tmp_path / str(each), stage=first)
+        seen.append(play(ATTACKS["honest"].script, name, each, tmp_path / str(each), stage=second))
+        for number in range(1, first.last + 1):
+            said = [*first.replies(number), *second.replies(number)]
+            frames = {frame for frame, _ in said}
+            assert len(frames) == len({replies.chunk for _, replies in said})
+    assert all(each == seen[0] for each in seen)
+
+
+@pytest.mark.parametrize("attack", ATTACKS)
+@pytest.mark.parametrize("name", ["three-round", "three-round-tuned", "frequency-grr", "split-and-mix"])
+def test_nor_where_nobody_signs(name: str, attack: str, tmp_path: Path) -> None:
+    """In an experiment without keys everybody is believed to be who they say, and the input still does not show."""
+    consent = consent_for(spoken(name), analyst=b"", board=b"", shuffler=b"")
+    seen = [play(ATTACKS[attack].script, name, each, tmp_path / str(each), consent=consent) for each in range(INPUTS)]
+    assert all(each == seen[0] for each in seen)
+    assert seen[0].code in (None, 0, 3)
+
+
+def test_who_waits_for_any_run_of_a_pattern_is_ended_by_none_that_is_over_or_another(tmp_path: Path) -> None:
+    consent = consent_for(spoken("frequency-grr"), run="attack*")
+    stage = Stage("frequency-grr")
+    assert play(ATTACKS["honest"].script, stage.name, 1, tmp_path / "node", consent=consent, stage=stage).code == 0
+
+    def replayed(stage: Stage) -> Batches:
+        yield [stage.said(stage.setup), stage.said(stage.announces[0])]
+        for run in (RUN, "another"):
+            abort = Abort(run=run, outcome="failed", reason="over")
+            yield [stage.said(abort, BOARD, b""), stage.said(abort, BOARD), stage.said(result(run))]
+
+    visible = play(replayed, stage.name, 1, tmp_path / "node")
+    assert (visible.code, visible.count("replies"), visible.count("refusal")) == (None, 0, 1)
+    assert "is over, and nothing of it is answered again" in visible.log[0]
+
+    def fresh(stage: Stage) -> Batches:
+        stage.setup = replace(stage.setup, run="attacked-again", nonce=bytes(16))
+        yield [stage.said(stage.setup)]
+        question = replace(stage.announces[0], run="attacked-again")
+        yield [stage.said(question, nonce=bytes(16))]
+
+    again = Stage("frequency-grr")
+    assert play(fresh, stage.name, 1, tmp_path / "node", stage=again).count("replies") == FRAMES
+    # Another run, other coins: no reply is that of the run before.
+    assert {each.question for _, each in stage.replies(1)} != {each.question for _, each in again.replies(1)}
+
+
+def test_another_domain_is_refused_before_anything_is_built(tmp_path: Path) -> None:
+    def script(stage: Stage) -> Batches:
+        yield from stage.seat(replace(stage.setup, domain={"inputs": 2**20}))
+        yield from stage.seat(replace(stage.setup, run="another"))
+        yield from stage.seat(replace(stage.setup, nonce=b""))
+
+    with mock.patch.object(nodes.user, "build", side_effect=AssertionError("it was built")):
+        visible = play(script, "frequency-grr", 1, tmp_path / "node")
+    assert (visible.code, visible.count("refusal")) == (None, 3)
+
+
+@pytest.mark.parametrize("name", names("shuffler"))
+def test_whatever_is_asked_for_again_the_same_bytes_come(name: str, tmp_path: Path) -> None:
+    for attack in ("reminders_of_other_things", "the_same_question_again"):
+        stage = Stage(name)
+        play(ATTACKS[attack].script, name, 1, tmp_path / attack, stage=stage)
+        for number in range(1, stage.last + 1):
+            frames = {(each.chunk, frame) for frame, each in stage.replies(number)}
+            assert len(frames) == FRAMES

@@ -1,0 +1,24 @@
+"""No forgery passes the audit, and no command that reads one ends in a traceback: a short run of the benchmark."""
+
+from pathlib import Path
+
+from benchmarks.forgery import PROTOCOLS, Draft, Honest, forge
+from emulator.arithmetic import one_thread
+
+
+def test_a_draft_of_a_record_is_that_record(tmp_path: Path) -> None:
+    with one_thread():
+        honest = Honest.make(tmp_path, PROTOCOLS[0])
+    content = honest.path.read_bytes()
+    assert Draft.read(honest.path).bytes(heads=False) == content
+    assert Draft.read(honest.path).bytes(heads=True) == content, "heads that fit are left as they are"
+
+
+def test_no_forgery_passes(tmp_path: Path) -> None:
+    tried = forge(150, 20, seed=3, folder=tmp_path, every_command=False)
+    assert tried.count == 190
+    assert tried.missed == []
+    assert tried.fallen == []
+    # The forger gets far: many forgeries are caught by signatures alone.
+    assert tried.verdicts["integrity", "pass"] > 50
+    assert tried.verdicts["authorship", "fail"] > 100

@@ -1,0 +1,264 @@
+"""What the page says each protocol sends, in plain Python: nothing of Parley is imported here."""
+
+import math
+import struct
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from tests.docs import independent
+
+Columns = dict[str, Any]
+Setup = dict[str, Any]
+SIDE_SHARES = {"positive": 0.5, "diagonal": 0.0625}
+
+
+class Factors:
+    """L, R, A and D as rows of columns: `left[x]` is L e_x."""
+
+    def __init__(self, parameters: Setup) -> None:
+        workload = parameters["workload"]
+        closed = None if "matrix" in workload else closed_form(workload)
+        if "left" in parameters:
+            self.left, self.right = parameters["left"].T.tolist(), parameters["right"].T.tolist()
+            return
+        if "factor" in parameters:
+            vectors, signs = parameters["factor"].T.tolist(), parameters["signs"].tolist()
+        else:
+            assert closed is not None
+            vectors, signs = closed
+        if "rows" in parameters:
+            kept = parameters["rows"].tolist()
+            vectors, signs = [[each[row] for row in kept] for each in vectors], [signs[row] for row in kept]
+        self.left, self.signs = vectors, signs
+        self.right = [[sign * each for sign, each in zip(signs, vector, strict=True)] for vector in vectors]
+
+    @property
+    def radius(self) -> float:
+        return max(norm(each) for each in (*self.left, *self.right))
+
+
+def norm(vector: list[float]) -> float:
+    return math.sqrt(sum(each * each for each in vector))
+
+
+def closed_form(workload: Setup) -> tuple[list[list[float]], list[float]]:
+    """(the columns of A, the diagonal of D)"""
+    name, levels = workload["statistic"], workload["levels"]
+    if name == "gini-diversity":
+        return [[float(row == x) for row in range(levels)] for x in range(levels)], [-1.0] * levels
+    if name == "gini-mean-difference":
+        points = np.linspace(0.0, 1.0, levels).tolist()
+        weights = [math.sqrt((after - before) / 2) for before, after in pairwise(points)]
+        return [[w if t < x else -w for t, w in enumerate(weights)] for x in range(levels)], [-1.0] * (levels - 1)
+    first, second = (levels, 2) if name == "auc" else levels
+    columns = []
+    for x in range(first * second):
+        (u0, u1), (v0, v1) = wave(first, x // second), wave(second, x % second)
+        blocks = ((u0, v0, u1, v1, 1), (u0, v1, u1, v0, -1), (u0, v0, u1, v1, -1), (u0, v1, u1, v0, 1))
+        columns.append(
+            [
+                (a * b + sign * c * d) * math.sqrt(0.5)
+                for one, two, three, four, sign in blocks
+                for a, c in zip(one, three, strict=True)
+                for b, d in zip(two, four, strict=True)
+            ]
+        )
+    half = len(columns[0]) // 2
+    return columns, [1.0] * half + [-1.0] * half
+
+
+def wave(size: int, place: int) -> tuple[list[float], list[float]]:
+    thetas = [(2 * j + 1) * math.pi / size for j in range(size // 2)]
+    weights = [math.sqrt(2 * abs(1 / math.tan(theta / 2)) / size) for theta in thetas]
+    return (
+        [w * math.cos(theta * place) for w, theta in zip(weights, thetas, strict=True)],
+        [w * math.sin(theta * place) for w, theta in zip(weights, thetas, strict=True)],
+    )
+
+
+def inputs_of(workload: Setup) -> int:
+    if "matrix" in workload:
+        return len(workload["matrix"])
+    levels = workload["levels"]
+    return int(np.prod(levels)) * (2 if workload["statistic"] == "auc" else 1)
+
+
+def largest(workload: Setup, *, shifted: bool) -> float:
+    """The largest entry of W, or of W - cJ, in size."""
+    if "matrix" in workload:
+        return float(np.abs(workload["matrix"] - (workload["shift"] if shifted else 0.0)).max())
+    return 0.5 if shifted and workload["statistic"] == "gini-mean-difference" else 1.0
+
+
+def side_query(workload: Setup) -> tuple[str, list[float]] | None:
+    if workload.get("statistic") == "auc":
+        return "positive", [float(x % 2) for x in range(inputs_of(workload))]
+    diagonal = np.diag(workload["matrix"]).tolist() if "matrix" in workload else [0.0]
+    return ("diagonal", diagonal) if max(diagonal) > min(diagonal) else None
+
+
+class Coins:
+    """A row of coins that parts take from in turn."""
+
+    def __init__(self, data: bytes) -> None:
+        self.data = data
+
+    def take(self, size: int) -> bytes:
+        taken, self.data = self.data[:size], self.data[size:]
+        return taken
+
+
+def prefixed(name: str, columns: Columns) -> Columns:
+    return {f"{name}.{each}": value for each, value in columns.items()}
+
+
+def vector(name: str, x: list[float], radius: float, epsilon: float, parameters: Setup, coins: Coins) -> Columns:
+    candidates, best = parameters.get("candidates", 16), parameters["best"]
+    return prefixed(name, independent.codebook(radius, epsilon, candidates, best, x, coins.take(16)))
+
+
+def scalar(name: str, x: float, low: float, high: float, epsilon: float, coins: Coins) -> Columns:
+    return prefixed(name, independent.grid_laplace(low, high, epsilon, None, x, coins.take(16)))
+
+
+def exact_range(values: list[float]) -> tuple[float, float]:
+    low, high = min(values), max(values)
+    pad = 1e-8 * max(abs(low), abs(high), 1e-100)
+    return (low, high) if high - low > pad else (low - pad, high + pad)
+
+
+def products(vectors: list[list[float]], point: list[float]) -> list[float]:
+    return [math.fsum(a * b for a, b in zip(each, point, strict=True)) for each in vectors]
+
+
+def side(parameters: Setup, x: int, coins: Coins) -> Columns:
+    query = side_query(parameters["workload"])
+    if query is None:
+        return {}
+    name, values = query
+    epsilon = parameters["epsilon"] * SIDE_SHARES[name]
+    return prefixed(name, independent.one_bit(min(values), max(values), epsilon, values[x], coins.take(8)))
+
+
+def form_epsilon(parameters: Setup) -> float:
+    """What the form may spend: epsilon less what the side query takes."""
+    query = side_query(parameters["workload"])
+    spent = parameters["epsilon"] * SIDE_SHARES[query[0]] if query else 0.0
+    return float(parameters["epsilon"] - spent)
+
+
+def labelled(vectors: list[list[float]], weight: float) -> list[list[float]]:
+    """The vectors of the AUC with the label below them."""
+    return [[*each, weight * (1.0 if x % 2 else -1.0)] for x, each in enumerate(vectors)]
+
+
+def reply(name: str, parameters: Setup, number: int, public: Columns, x: int, coins: Coins) -> Columns:
+    """What a user with input x sends in a round."""
+    if name == "linear-queries-by-reduction":
+        oracle = parameters["oracle"]
+        return {
+            f"{each}.{column}": value
+            for each in ("first", "second")
+            for column, value in reply(oracle, parameters[each], 1, {}, x, coins).items()
+        }
+    workload, epsilon = parameters["workload"], parameters["epsilon"]
+    k = inputs_of(workload)
+    if name == "frequency-grr":
+        return prefixed("category", independent.randomized_response(k, epsilon, x, coins.take(8)))
+    if name == "frequency-oue":
+        return prefixed("category", independent.unary_encoding(k, epsilon, x, coins.take(4 * k)))
+    if name == "frequency-subset":
+        return prefixed("category", subset(k, epsilon, x, coins))
+    if name == "quantise":
+        bins = parameters["bins"]
+        return prefixed("category", independent.randomized_response(bins, epsilon, x * bins // k, coins.take(8)))
+    if name == "hierarchical":
+        depth = (k // 2 - 1).bit_length()
+        level = (struct.unpack("<Q", coins.take(8))[0] >> 32) * depth >> 32
+        category = 2 * (x // 2 >> depth - 1 - level) + x % 2
+        return {"level": level, **subset(2 ** (level + 2), epsilon, category, coins)}
+    if name == "two-round-black-box" and number == 1:
+        inner = reply(parameters["oracle"], parameters["queries"], 1, {}, x, coins)
+        return {**inner, **side(parameters, x, coins)}
+    if name == "two-round-black-box":
+        bound = largest(workload, shifted=False)
+        return scalar("own", public["answers"][x], -bound, bound, form_epsilon(parameters) / 2, coins)
+    factors = Factors(parameters)
+    if name == "linear-queries":
+        radius = max(map(norm, factors.right))
+        return vector("vector", factors.right[x], radius, epsilon, parameters, coins)
+    if name == "one-round":
+        part = form_epsilon(parameters) / 2
+        left = vector("left", factors.left[x], factors.radius, part, parameters, coins)
+        right = vector("right", factors.right[x], factors.radius, part, parameters, coins)
+        return {**left, **right, **side(parameters, x, coins)}
+    if name == "two-round":
+        part = form_epsilon(parameters) / 2
+        if number == 1:
+            left = vector("left", factors.left[x], factors.radius, part, parameters, coins)
+            return {**left, **side(parameters, x, coins)}
+        values = products(factors.right, public["mean"].tolist())
+        return scalar("inner", values[x], *exact_range(values), part, coins)
+    if name == "three-round":
+        return three_round(parameters, factors, number, public, x, coins)
+    if name == "split-and-mix":
+        return split_and_mix(parameters, factors, x, coins)
+    if name in ("one-round-tuned", "shuffled"):
+        vectors = labelled(factors.left, parameters["weight"]) if parameters["weight"] else factors.left
+        spent = parameters.get("local_epsilon", epsilon)
+        return vector("vector", vectors[x], max(map(norm, vectors)), spent, parameters, coins)
+    return tuned(parameters, factors, public, x, coins)
+
+
+def subset(k: int, epsilon: float, x: int, coins: Coins) -> Columns:
+    return independent.subset_selection(k, epsilon, independent.usual_size(k, epsilon), x, coins.take(16))
+
+
+def three_round(parameters: Setup, factors: Factors, number: int, public: Columns, x: int, coins: Coins) -> Columns:
+    part, bound = form_epsilon(parameters) / 4, largest(parameters["workload"], shifted=True)
+    if number == 1:
+        right = vector("right", factors.right[x], factors.radius, part, parameters, coins)
+        return {**right, **side(parameters, x, coins)}
+    mu = public["mu"].tolist()
+    if number == 2:
+        left = vector("left", factors.left[x], factors.radius, part, parameters, coins)
+        return {**left, **scalar("inner", products(factors.left, mu)[x], -bound, bound, part, coins)}
+    mean = public["mean"].tolist()
+    value = products(factors.right, mean)[x] - products([mean], mu)[0]
+    return scalar("outer", value, -4 * bound, 4 * bound, part, coins)
+
+
+def tuned(parameters: Setup, factors: Factors, public: Columns, x: int, coins: Coins) -> Columns:
+    """Where users are split: the group of a user answers with all of epsilon."""
+    assert parameters["split"] == "users"
+    epsilon, vectors = parameters["epsilon"], factors.left
+    if parameters["workload"]["statistic"] == "auc":
+        vectors = labelled(vectors, math.sqrt(0.125) * max(map(norm, vectors)))
+    if public:
+        values = products(vectors, public["direction"].tolist())
+        low, high = exact_range(values)
+        if epsilon <= 2.32 or epsilon > 16:
+            return prefixed("scalar", independent.one_bit(low, high, epsilon, values[x], coins.take(8)))
+        return scalar("scalar", values[x], low, high, epsilon, coins)
+    if parameters["encoding"] == "subset":
+        return prefixed("vector", subset(inputs_of(parameters["workload"]), epsilon, x, coins))
+    return vector("vector", vectors[x], max(map(norm, vectors)), epsilon, parameters, coins)
+
+
+def split_and_mix(parameters: Setup, factors: Factors, x: int, coins: Coins) -> Columns:
+    value, query = list(factors.left[x]), side_query(parameters["workload"])
+    if query is not None:
+        low, high = min(query[1]), max(query[1])
+        value.append(parameters["weight"] * (2 * (query[1][x] - low) / (high - low) - 1))
+    numbers = [round(each * 2.0 ** parameters["fraction"]) for each in value]
+    chosen = {name: parameters[name] for name in ("shares", "bits", "variance")}
+    return independent.split(**chosen, x=numbers, coins=coins.take(8 * len(numbers) * (parameters["shares"] + 1)))
+
+
+def speaks(parameters: Setup, number: int, user: int) -> bool:
+    """Whether a user answers in a round."""
+    if parameters.get("split") != "users":
+        return True
+    return independent.group_of(user, parameters["salt"], parameters["shares"]) == number - 1

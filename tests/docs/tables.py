@@ -1,0 +1,192 @@
+"""The tables of docs/transcript.md and docs/wire.md that are made from the code: `python -m tests.docs.tables --write`.
+
+Without `--write` it prints the names of pages that have drifted, and fails if there are any.
+"""
+
+import re
+import sys
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import fields
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, get_type_hints
+
+import numpy as np
+from numpy.typing import NDArray
+
+from emulator.codec import encode
+from emulator.errors import BadInput
+from emulator.messages import _LENGTHS, MESSAGES, Message, Outcome, Ready, Users
+from emulator.randomizer import Shape
+from emulator.transcript import TranscriptWriter
+from nodes.common import topic_of
+from protocols.registry import design, lookup, names
+from protocols.workloads.kernel import Kernel
+from tests.vectors.make import example
+from tests.vectors.wire import ALICE, BOARD, NONCE, NOW, bound_nonce, messages
+
+DOCS = Path(__file__).resolve().parents[2] / "docs"
+TYPES: dict[Any, str] = {
+    str: "text",
+    int: "count",
+    float: "float",
+    bytes: "bytes",
+    Outcome: "text",
+    Users: "user numbers",
+    Mapping[str, Any]: "map to anything",
+    Mapping[str, NDArray[Any]]: "map to arrays",
+    Mapping[str, tuple[int, ...]]: "map to lists of counts",
+    tuple[int, ...]: "list of counts",
+    tuple[str, ...]: "list of texts",
+    tuple[bytes, ...]: "list of bytes",
+}
+SAID_BY = {
+    "ready": "node",
+    "roster": "board",
+    "setup": "analyst",
+    "announce": "analyst",
+    "replies": "node, shuffler",
+    "refusal": "node, shuffler",
+    "close": "board",
+    "result": "analyst",
+    "abort": "board, analyst",
+    "reminder": "board",
+    "resume": "analyst",
+    "event": "board, launcher",
+    "receipt": "board",
+    "inquiry": "node",
+    "pledge": "shuffler",
+}
+NEVER_RECORDED = ("resume", "receipt", "inquiry", "pledge")
+UNPUBLISHED = {"resume": "-", "inquiry": "-", "receipt": "P", "pledge": "B, by the shuffler"}
+
+
+def field_type(kind: type[Message], name: str, hint: Any) -> str:
+    if name in kind.names:
+        return "name"
+    if hint is bytes and name in _LENGTHS:
+        return f"bytes ({_LENGTHS[name]})"
+    return TYPES[hint]
+
+
+def message_table() -> str:
+    """Every kind of message with its fields, from the dataclasses."""
+    lines = [
+        "| tag | message | said by | on record | topic | signature bound to | fields (* since format 2) |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    signed = {message.kind: (message, signer) for message, signer in messages()}
+    for tag, kind in enumerate(MESSAGES):
+        message, signer = signed[kind.kind]
+        nonce = "not signed" if signer is None else "the run's" if bound_nonce(message) == NONCE else "none"
+        nonce = "its own" if kind.kind == "setup" else nonce
+        topic = UNPUBLISHED.get(kind.kind) or topic_of(message).decode()
+        recorded = "no" if kind.kind in NEVER_RECORDED else "yes"
+        hints, starred = get_type_hints(kind), kind.since_format_2
+        described = ", ".join(
+            f"`{name}`{'*' if name in starred else ''} {field_type(kind, name, hints[name])}"
+            for name in (each.name for each in fields(kind))
+        )
+        lines.append(f"| {tag} | `{kind.kind}` | {SAID_BY[kind.kind]} | {recorded} | {topic} | {nonce} | {described} |")
+    return "\n".join(lines)
+
+
+def example_record(path: Path) -> bytes:
+    """The record of transcript.md's example."""
+    with TranscriptWriter.create(path, "r1", created=NOW) as writer:
+        ready = Ready(node="alice", first=0, users=2, pid=4711, run="r1", key=ALICE.public)
+        writer.append("alice", encode(ready, ALICE), NOW + 500_000_000)
+        writer.close("aborted", "stopped by hand", BOARD)
+    return path.read_bytes()
+
+
+def example_dump() -> str:
+    """Its bytes, sixteen a line."""
+    with TemporaryDirectory() as folder:
+        data = example_record(Path(folder) / "transcript.parley")
+    lines = [f"{start:04x}  {data[start : start + 16].hex(' ')}" for start in range(0, len(data), 16)]
+    return "\n".join(["```", *lines, "```"])
+
+
+def shapes(shape: Shape) -> str:
+    """Arrays as `name` type [dimensions]; numbers depend on the example, so they are left out."""
+    found = [f"`{name}` {np.dtype(dtype).name}{'[]' * len(each)}" for name, (dtype, each) in shape.items()]
+    return ", ".join(found) or "nothing"
+
+
+def protocol_table() -> str:
+    """Every registered protocol: its rounds, what is broadcast, what is replied, through which randomizers."""
+    lines = ["| protocol | round | broadcast | reply | coins |", "|---|---|---|---|---|"]
+    for name in registered():
+        protocol = example(name, users=MANY)
+        for number, step in enumerate(protocol.rounds, 1):
+            parts = {part.name: type(part.randomizer).__name__ for part in getattr(step, "parts", ())}
+            sends = "; ".join(f"{part}: {randomizer}" for part, randomizer in parts.items())
+            sent = f"{shapes(step.reply)}{f' ({sends})' if sends else ''}"
+            lines.append(f"| `{name}` | {number}: {step.name} | {shapes(step.broadcast)} | {sent} | {step.coins} |")
+    return "\n".join(lines)
+
+
+MANY = 2000
+
+
+def registered() -> list[str]:
+    """Parley's own protocols."""
+    return [name for name in names("shuffler") if lookup(name).__module__.startswith("protocols.")]
+
+
+def parameter_names(name: str) -> list[str]:
+    """What the Setup of a protocol carries, for a statistic of its own and for one whose factors must travel."""
+    kernel = Kernel(np.array([[0.0, 1.0, 0.5], [1.0, 0.0, 0.25], [0.5, 0.25, 0.0]]))
+    found = set(example(name, users=MANY).parameters())
+    with suppress(BadInput):
+        found |= set(design(name, kernel, epsilon=1.0, users=MANY).parameters())
+    return sorted(found)
+
+
+def parameter_table() -> str:
+    """The names of each protocol's parameters."""
+    lines = ["| protocol | parameters |", "|---|---|"]
+    for name in registered():
+        always = set(example(name, users=MANY).parameters())
+        shown = [f"`{each}`{'' if each in always else '*'}" for each in parameter_names(name)]
+        lines.append(f"| `{name}` | {', '.join(shown)} |")
+    return "\n".join([*lines, "", "A star marks what is there only for statistics without a closed form."])
+
+
+TABLES = {
+    "transcript.md": {"messages": message_table, "example": example_dump},
+    "wire.md": {"protocols": protocol_table, "parameters": parameter_table},
+}
+
+
+def fill(page: str, name: str, table: str) -> str:
+    """The page with this table between its marks."""
+    marks = re.compile(rf"(<!-- {name}: [^\n]*-->\n).*?(<!-- end of {name} -->)", re.DOTALL)
+    filled, count = marks.subn(lambda found: found[1] + table + "\n" + found[2], page)
+    if count != 1:
+        raise ValueError(f"the marks of the table {name} are there {count} times")
+    return filled
+
+
+def made(page: str) -> str:
+    """A page as it should be."""
+    content = (DOCS / page).read_text(encoding="utf-8")
+    for name, table in TABLES[page].items():
+        content = fill(content, name, table())
+    return content
+
+
+def main(arguments: list[str]) -> int:
+    drifted = [page for page in TABLES if made(page) != (DOCS / page).read_text(encoding="utf-8")]
+    if arguments == ["--write"]:
+        for page in drifted:
+            (DOCS / page).write_text(made(page), encoding="utf-8")
+        return 0
+    print("\n".join(drifted))
+    return int(bool(drifted))
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,200 @@
+"""The foreign node defends its users: it believes signatures and proofs, answers once, and keeps what shows a lie."""
+
+import hashlib
+import importlib
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from emulator.codec import decode, encode
+from emulator.merkle import Tree
+from emulator.messages import Announce, Close, Inquiry, Message, Receipt, Refusal, Reminder, Replies, Result, Setup
+from emulator.records import leaf_of
+from emulator.signing import Signer
+from nodes.receipts import Receipts
+from nodes.state import load_evidence
+from protocols.registry import design
+from protocols.workloads.problem import make_workload
+from tests.docs.foreign import FOREIGN, NONCE, RUN, Table
+from tests.docs.independent import wire
+
+foreign_node: Any = importlib.import_module("foreign_node")
+NOW = 10**18
+
+
+class Desk:
+    """A foreign node in this process, and a board that can be made to lie."""
+
+    def __init__(self, folder: Path) -> None:
+        protocol = design("frequency-grr", make_workload("gini-diversity", "5", None), epsilon=2.0, users=9)
+        self.table = Table(folder=folder, protocol=protocol, cohorts={FOREIGN: 4, "node-0": 5})
+        self.analyst, self.board = self.table.signers["analyst"], self.table.signers["board"]
+        self.setup = Setup(
+            run=RUN,
+            protocol=protocol.name,
+            parameters=protocol.parameters(),
+            epsilon=2.0,
+            delta=0.0,
+            rounds=1,
+            domain={"inputs": 5},
+            nonce=NONCE,
+        )
+        self.announce = Announce(run=RUN, round=1, broadcast={}, speakers=9)
+        self.said: list[bytes] = []
+        self.node: Any = None
+        self.start()
+
+    def start(self) -> None:
+        """Start it, again or for the first time, with the state on disk."""
+        if self.node is not None:
+            wire.os.close(self.node.state.file)
+        inputs = self.table.inputs_of(FOREIGN).tolist()
+        self.node = foreign_node.Node(wire.State(self.table.folder / FOREIGN), inputs, self.said.append)
+
+    def hear(self, message: Message, signer: Signer | None = None, nonce: bytes = NONCE) -> list[Message]:
+        """What it says because of a message."""
+        before = len(self.said)
+        self.node.hear(encode(message, signer, nonce))
+        return [decode(frame) for frame in self.said[before:]]
+
+    def answer(self) -> bytes:
+        """Its one reply."""
+        self.hear(self.setup, self.analyst)
+        (reply,) = self.hear(self.announce, self.analyst)
+        assert isinstance(reply, Replies)
+        return self.said[-1]
+
+    def receipt(self, frame: bytes, *, absent: tuple[str, ...] = (), signer: Signer | None = None) -> Receipt:
+        """The receipt of a record that holds this frame."""
+        tree, receipts = Tree(), Receipts(RUN)
+        for sequence, each in enumerate((frame, b"something of others")):
+            tree.append(leaf_of(sequence, NOW, FOREIGN, hashlib.sha256(each).digest()))
+        reply = next(message for message in map(decode, self.said) if isinstance(message, Replies))
+        receipts.note(0, NOW, reply, frame)
+        close = Close(run=RUN, round=1, replies=9, missing=0, absent=absent, size=2, root=tree.root())
+        receipts.note(2, NOW, close, encode(close, signer or self.board, NONCE))
+        made = receipts.make(FOREIGN, 1, tree)
+        assert made is not None
+        return made
+
+    @property
+    def result(self) -> Result:
+        return Result(run=RUN, estimate=0.5, predicted_rmse=0.1, low=0.3, high=0.7, replied=9)
+
+
+@pytest.fixture
+def desk(tmp_path: Path) -> Desk:
+    return Desk(tmp_path)
+
+
+def test_it_answers_once_and_says_the_same_bytes_again(desk: Desk) -> None:
+    frame = desk.answer()
+    assert desk.hear(desk.announce, desk.analyst) == []
+    (again,) = desk.hear(Reminder(run=RUN, round=1, missing={FOREIGN: ()}))
+    assert encode(again, desk.table.signers[FOREIGN], NONCE) == frame
+    assert desk.hear(Reminder(run=RUN, round=1, missing={"node-0": ()})) == []
+    desk.start()
+    assert desk.answer() == frame
+
+
+def test_it_believes_nobody_but_the_analyst(desk: Desk) -> None:
+    for signer in (None, desk.board, Signer(b"x" * 32)):
+        with pytest.raises(wire.Refused, match="not signed"):
+            desk.hear(desk.setup, signer)
+    desk.hear(desk.setup, desk.analyst)
+    with pytest.raises(wire.Refused, match="not signed"):
+        desk.hear(desk.announce, desk.analyst, b"another nonce ..")
+    assert desk.said == []
+
+
+@pytest.mark.parametrize("restarted", [False, True])
+def test_it_refuses_a_second_question(desk: Desk, restarted: bool) -> None:
+    desk.answer()
+    if restarted:
+        desk.start()
+        desk.hear(desk.setup, desk.analyst)
+    before = len(desk.said)
+    other = replace(desk.setup, nonce=bytes(16))
+    with pytest.raises(wire.Refused, match="second"):
+        desk.hear(other, desk.analyst)
+    with pytest.raises(wire.Refused, match="first and only"):
+        desk.hear(replace(desk.announce, round=2), desk.analyst)
+    refusals = [decode(frame) for frame in desk.said[before:]]
+    assert [type(each) for each in refusals] == [Refusal, Refusal]
+    assert [each.round for each in refusals] == [0, 2]  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"run": "another"},
+        {"domain": {"inputs": 6}},
+        {"epsilon": 1.0},
+        {"delta": 0.1},
+        {"rounds": 2},
+        {"version": 2},
+        {"protocol": "frequency-oue"},
+        {"parameters": {"epsilon": 2.0, "users": 9}},
+    ],
+)
+def test_it_refuses_what_was_not_agreed_to(desk: Desk, change: dict[str, Any]) -> None:
+    with pytest.raises(wire.Refused):
+        desk.hear(replace(desk.setup, **change), desk.analyst)
+    (refusal,) = map(decode, desk.said)
+    assert isinstance(refusal, Refusal)
+    assert refusal.round == 0
+    assert desk.node.state.seated is None
+
+
+def test_it_leaves_with_its_receipt(desk: Desk) -> None:
+    frame = desk.answer()
+    (inquiry,) = desk.hear(desk.result, desk.analyst)
+    assert isinstance(inquiry, Inquiry)
+    assert not desk.node.done
+    desk.hear(desk.receipt(frame))
+    assert desk.node.done
+    assert desk.node.result
+    desk.start()
+    with pytest.raises(wire.Refused, match="is over"):
+        desk.hear(desk.setup, desk.analyst)
+
+
+def test_a_receipt_that_the_board_did_not_sign_is_ignored(desk: Desk) -> None:
+    frame = desk.answer()
+    with pytest.raises(wire.Refused, match="did not sign"):
+        desk.hear(desk.receipt(frame, signer=Signer(b"x" * 32)))
+    assert desk.node.proven == 0
+
+
+def test_a_board_that_leaves_its_reply_out_is_found_out(desk: Desk) -> None:
+    frame = desk.answer()
+    with pytest.raises(foreign_node.Distrust):
+        desk.hear(desk.receipt(frame + b"other bytes"))
+    kept = load_evidence(desk.table.folder / FOREIGN / "evidence-1.parley")
+    assert (kept.node, kept.round, kept.frames) == (FOREIGN, 1, (frame,))
+    assert isinstance(decode(kept.close), Close)
+
+
+def test_a_reply_in_its_name_that_it_does_not_remember_is_found_out(desk: Desk) -> None:
+    frame = desk.answer()
+    receipt = desk.receipt(frame)
+    desk.node.state.answered.clear()
+    with pytest.raises(foreign_node.Distrust, match="does not remember"):
+        desk.hear(receipt)
+
+
+def test_a_reply_declared_missing_is_kept_as_evidence(desk: Desk) -> None:
+    frame = desk.answer()
+    desk.hear(desk.receipt(frame, absent=(FOREIGN,)))
+    assert desk.node.proven == 1
+    assert load_evidence(desk.table.folder / FOREIGN / "evidence-1.parley").frames == (frame,)
+
+
+def test_a_cut_state_is_refused(desk: Desk) -> None:
+    desk.answer()
+    path = desk.table.folder / FOREIGN / "state.parley"
+    path.write_bytes(path.read_bytes()[:-1])
+    with pytest.raises(SystemExit, match="cut or altered"):
+        desk.start()
