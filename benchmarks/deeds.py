@@ -53,7 +53,7 @@ class Deed:
     forged: int = 0
     named: int = 0
     dropped: int = 0
-    missed: int = 0
+    found: int = 0
     refused: int = 0
     wrong: list[str] = field(default_factory=list)
 
@@ -95,17 +95,23 @@ def judge(
     allowed = (0, 3) if may_fail else (0,)
     deed.expect(deed.code in allowed, f"the board left with exit code {deed.code}")
     stage.wait(ANALYST_NAME)
+    judge_wire(deed, stage, overheard)
     on_record = [message for message in stage.on_record() if isinstance(message, Replies)]
     deed.replies += sum(len(message.users) for message in on_record)
-    deed.wire += len(overheard.replies)
-    deed.second_draws += overheard.second_draws()
-    deed.expect(not overheard.second_draws(), f"{overheard.second_draws()} second draws")
-    deed.expect(not overheard.wrong_draws(stage), f"{overheard.wrong_draws(stage)} replies with other coins or inputs")
     if exact:
         deed.expect(stage.estimates() == stage.estimates_in_memory(), "another estimate than in memory")
     if deed.code == 0 and not deceived:
         report = audit_of(stage, stage.folder.transcript)
         deed.expect(report.ok, f"the audit fails: {report.record()}")
+
+
+def judge_wire(deed: Deed, stage: Stage, overheard: Overheard) -> None:
+    """Everything nodes ever sent: one draw a question, with the coins of that question."""
+    deed.wire += len(overheard.replies)
+    again, other = overheard.second_draws(), overheard.wrong_draws(stage)
+    deed.second_draws += again
+    deed.expect(not again, f"{again} second draws")
+    deed.expect(not other, f"{other} replies with other coins or inputs")
 
 
 def audit_of(stage: Stage, transcript: Path) -> Report:
@@ -124,7 +130,14 @@ def has_answered(stage: Stage, node: str) -> bool:
     return bool(stage.heard(Replies, node))
 
 
+def until_answered(stage: Stage, node: str) -> None:
+    """Until a node has sent its first reply, or the run is over without it."""
+    stage.until(lambda: has_answered(stage, node) or stage.processes[BOARD_NAME].poll() is not None)
+
+
 def everybody_leaves(deed: Deed, stage: Stage, *names: str, code: int = 0) -> None:
+    """These nodes, or all, end with this exit code; a bad link may keep the last receipt from a node."""
     for name in names or stage.layout.nodes:
-        found = stage.wait(name)
-        deed.expect(found == code, f"{name} left with exit code {found} instead of {code}: {stage.said(name)[-300:]}")
+        found, said = stage.wait(name), stage.said(name)
+        unlucky = stage.layout.conditions is not None and found == 3 and "the board left without showing" in said
+        deed.expect(found == code or unlucky, f"{name} left with exit code {found} instead of {code}: {said[-300:]}")

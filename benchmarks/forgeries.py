@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from emulator.board import ANALYST_NAME
 from emulator.codec import encode
-from emulator.messages import Announce, Close, Message, Replies
+from emulator.messages import Announce, Close, Message, Replies, Roster, Setup
 from emulator.protocol import Protocol
 from emulator.roles import AnalystRole
 from emulator.signing import SECRET_BYTES, Signer
@@ -55,12 +55,12 @@ def _write(
     The forger signs what it changed with a key of its own.
     """
     signer, nonce = Signer(secrets.token_bytes(SECRET_BYTES)), b""
-    setup = next(each.message for each in records if each.message.kind == "setup")
-    analyst = AnalystRole(protocol, setup.run, getattr(setup, "domain", None))
+    setup = next(each.message for each in records if isinstance(each.message, Setup))
+    analyst = AnalystRole(protocol, setup.run, setup.domain)
     with TranscriptWriter.create(target, setup.run) as writer:
         for record in records:
             message = changed.get(id(record.message), record.message)
-            nonce = getattr(message, "nonce", nonce) if message.kind == "roster" else nonce
+            nonce = message.nonce if isinstance(message, Roster) else nonce
             if isinstance(message, Close):
                 message = replace(message, size=len(writer.tree), root=writer.tree.root())
             if retell:
@@ -74,8 +74,8 @@ def _write(
 
 def all_forgeries(
     transcript: Path, folder: Path, protocol: Protocol, generator: np.random.Generator
-) -> Iterator[tuple[str, Path, str]]:
-    """Each kind of forgery of a record: its kind, where it is, and what the audit must name."""
+) -> Iterator[tuple[Path, str]]:
+    """A forgery of each kind: where it is, and what the audit must name."""
     for kind in FORGERIES:
         target = folder / f"{kind.split()[0]}.parley"
-        yield kind, target, forge(kind, transcript, target, protocol, generator)
+        yield target, forge(kind, transcript, target, protocol, generator)

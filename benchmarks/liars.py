@@ -4,7 +4,7 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks.deeds import Deed, against, audit_of, enter, everybody_leaves, judge, layout_of
+from benchmarks.deeds import Deed, against, audit_of, enter, everybody_leaves, judge, judge_wire, layout_of
 from benchmarks.forgeries import all_forgeries
 from benchmarks.stage import Lie, Overheard
 from benchmarks.treacherous_board import DECLARE, DROP, EQUIVOCATE, REWRITE
@@ -45,9 +45,9 @@ def dropping_board(deed: Deed, folder: Path, conditions: Path | None) -> None:
         deed.expect(evidence.exists(), "a node whose reply was dropped kept no evidence")
         if evidence.exists():
             code, said = against(stage, evidence)
-            found = code == 1 and f"the reply of {act.victim} in round {number}" in said and "is missing" in said
-            deed.expect(found, f"evidence against the board does not convince: {code} {said[-300:]}")
-            deed.missed += found
+            convinces = code == 1 and f"the reply of {act.victim} in round {number}" in said and "is missing" in said
+            deed.expect(convinces, f"evidence against the board does not convince: {code} {said[-300:]}")
+            deed.found += convinces
         closes = [message for message in stage.on_record() if isinstance(message, Close) and message.round == number]
         deed.expect(all((act.victim in each.absent) != silently for each in closes), "the board lied in another way")
         overheard = Overheard()
@@ -67,7 +67,11 @@ def rewriting_board(deed: Deed, folder: Path, conditions: Path | None) -> None:
             found = path.exists() and "does not extend the one before" in stage.said(name)
             deed.expect(found, f"{name} did not see that the record was rewritten")
             deed.named += found
+        # With a third round it would wait for nodes that have left.
         stage.kill(BOARD_NAME)
+        overheard = Overheard()
+        overheard.take(stage)
+        judge_wire(deed, stage, overheard)
 
 
 def forged_record(deed: Deed, folder: Path, conditions: Path | None) -> None:
@@ -80,11 +84,9 @@ def forged_record(deed: Deed, folder: Path, conditions: Path | None) -> None:
         overheard.take(stage)
         judge(deed, stage, overheard, exact=True)
         generator = np.random.default_rng([deed.act.seed, 11])
-        for kind, path, what in all_forgeries(stage.folder.transcript, folder, layout.protocol, generator):
-            report = audit_of(stage, path)
+        for path, what in all_forgeries(stage.folder.transcript, folder, layout.protocol, generator):
+            verdict = audit_of(stage, path).verdicts["authorship"]
             deed.forged += 1
-            deed.expect(report.verdicts["integrity"].verdict == "pass", f"{kind}: the hashes of the forgery do not fit")
-            verdict = report.verdicts["authorship"]
             deed.named += named(deed, verdict.verdict, verdict.record(), f"a forged {what}")
 
 

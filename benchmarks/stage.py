@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from types import TracebackType
-from typing import Self, TypeVar
+from typing import Literal, Self, TypeVar
 
 import numpy as np
 
@@ -56,12 +56,21 @@ class Lie:
 class Stage:
     """Folder, keys, states and processes of one run; nobody outlives it."""
 
-    def __init__(self, layout: Layout, path: Path, run: str, *, lie: Lie | None = None, nonce: bytes = b"") -> None:
+    def __init__(
+        self,
+        layout: Layout,
+        path: Path,
+        run: str,
+        *,
+        lie: Lie | None = None,
+        nonce: bytes = b"",
+        lets_in: Literal["listed", "anybody"] = "listed",
+    ) -> None:
         self.layout, self.lie = layout, lie or Lie()
         self.folder = RunFolder(run=run, path=path, default=False)
         self.orders = Orders(layout, self.folder, None)
         self.processes: dict[str, subprocess.Popen[bytes]] = {}
-        self.nonce = nonce or layout.nonce
+        self.nonce, self._lets_in = nonce or layout.nonce, lets_in
         self.folder.create()
         write_plan(self.folder.plan, layout.protocol, layout.meaning)
         Witness(run=run, key=layout.key, inputs=layout.inputs).save(self.folder.witness)
@@ -111,7 +120,7 @@ class Stage:
             addresses=str(folder.addresses),
             tap=str(self.tap),
             signing=str(folder.signing(BOARD_NAME)),
-            trust=str(folder.trust),
+            trust=str(folder.trust) if self._lets_in == "listed" else "",
             analyst=str(folder.signing(ANALYST_NAME)),
             lie=self.lie.kind,
             victim=self.lie.victim,
@@ -139,6 +148,10 @@ class Stage:
         for option, value in (("--state", state), ("--addresses", at)):
             if value is not None:
                 words[words.index(option) + 1] = str(value)
+        if at is not None and "--conditions" in words:
+            # Whether somebody answers a stranger is not to depend on the weather.
+            place = words.index("--conditions")
+            del words[place : place + 2]
         self._start(process or name, "nodes.user", words, room)
 
     def _start(self, name: str, module: str, words: Iterable[str], room: int | None = None) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks.deeds import EPSILON, Act, Deed, enter, everybody_leaves, has_answered, judge, layout_of
+from benchmarks.deeds import EPSILON, Act, Deed, enter, everybody_leaves, has_answered, judge, layout_of, until_answered
 from benchmarks.stage import ROOT, Lie, Overheard, Stage
 from benchmarks.treacherous_board import DEAF
 from emulator.board import BOARD_NAME
@@ -31,14 +31,14 @@ ROOM = 250
 def another_setup(deed: Deed, folder: Path, conditions: Path | None) -> None:
     """A node is started again on its state before another board and analyst: nothing is answered."""
     act, layout = deed.act, layout_of(deed.act, conditions)
-    over, colluding, change = act.variant % 2 == 0, act.variant // 2 % 2 == 0, CHANGES[act.variant // 4 % len(CHANGES)]
+    over, colluding, change = is_over(act.variant), act.variant // 2 % 2 == 0, CHANGES[act.variant // 4 % len(CHANGES)]
     same_nonce = change != "nonce" and act.variant // 16 % 2 == 0
     with enter(deed, folder, layout) as stage:
         stage.begin()
         if over:
             everybody_leaves(deed, stage)
         else:
-            stage.until(lambda: has_answered(stage, act.victim))
+            until_answered(stage, act.victim)
             stage.kill(act.victim)
         count = next(count for name, _, count in layout.cohorts() if name == act.victim)
         false = replace(
@@ -50,17 +50,16 @@ def another_setup(deed: Deed, folder: Path, conditions: Path | None) -> None:
             conditions=None,
         )
         nonce = layout.nonce if same_nonce else np.random.default_rng([act.seed, 10]).bytes(16)
-        with Stage(false, folder / "false", stage.folder.run, lie=Lie(kind=DEAF), nonce=nonce) as other:
+        deaf = Lie(kind=DEAF)
+        with Stage(false, folder / "false", stage.folder.run, lie=deaf, nonce=nonce, lets_in="anybody") as other:
             other.start_board()
             other.start_analyst()
-            other.folder.log(act.victim).touch()
             stage.start_node(act.victim, process="again", at=other.folder.addresses)
             if over:
                 deed.expect(stage.wait("again") == 0, "a node whose run is over did not leave with exit code 0")
                 deed.expect(not other.heard(Ready, act.victim), "a node whose run is over said that it is there")
             else:
-                asked = lambda: any(isinstance(message, Announce) for message in other.on_record())  # noqa: E731
-                stage.until(lambda: other.heard(Refusal, act.victim) or asked())
+                stage.until(lambda: any(isinstance(message, Announce) for message in other.on_record()))
                 time.sleep(WORD_SECONDS)
                 deed.expect(colluding == bool(other.heard(Refusal, act.victim)), "a refusal where none is due, or none")
                 stage.kill("again")
@@ -73,6 +72,11 @@ def another_setup(deed: Deed, folder: Path, conditions: Path | None) -> None:
         overheard = Overheard()
         overheard.take(stage)
         judge(deed, stage, overheard, exact=True)
+
+
+def is_over(variant: int) -> bool:
+    """Whether the run is over when the node is asked by others; otherwise it has answered the first round."""
+    return variant % 2 == 0
 
 
 def changed_protocol(act: Act, change: str, protocol: Protocol) -> Protocol:
@@ -89,11 +93,11 @@ def changed_protocol(act: Act, change: str, protocol: Protocol) -> Protocol:
 
 def lost_state(deed: Deed, folder: Path, conditions: Path | None) -> None:
     """A node comes back without its state, or with a new one: it says nothing, or has no seat."""
-    act, layout = deed.act, layout_of(deed.act, conditions, quorum=0.2, deadline=6.0)
+    act, layout = deed.act, layout_of(deed.act, conditions, quorum=0.2, deadline=4.0)
     fresh = act.variant // 7 % 2 == 0
     with enter(deed, folder, layout) as stage:
         stage.begin()
-        stage.until(lambda: has_answered(stage, act.victim))
+        until_answered(stage, act.victim)
         stage.kill(act.victim)
         state = stage.folder.node_state(act.victim)
         (state / FILE).unlink()
@@ -198,7 +202,7 @@ def full_disk(deed: Deed, folder: Path, conditions: Path | None) -> None:
     """The disk takes nothing or a part of what must be on it before a reply leaves: nothing is said."""
     act = deed.act
     returns, quorum = act.variant // 2 % 2 == 0, 1.0 if act.variant // 4 % 2 else 0.2
-    layout = layout_of(act, conditions, quorum=1.0 if returns else quorum, deadline=100.0 if returns else 6.0)
+    layout = layout_of(act, conditions, quorum=1.0 if returns else quorum, deadline=100.0 if returns else 4.0)
     with enter(deed, folder, layout) as stage:
         size = (stage.folder.node_state(act.victim) / FILE).stat().st_size
         stage.begin(without=[act.victim])

@@ -187,7 +187,8 @@ async def serve(orders: BoardOrders) -> int:
     anywhere = "tcp://127.0.0.1:0"
     port = await bind(BoardAddresses(post=anywhere, feed=anywhere, desk=anywhere), None, again=False)
     try:
-        role = BoardRole(terms, lambda: bytes.fromhex(orders.nonce), read_trust(Path(orders.trust)))
+        listed = read_trust(Path(orders.trust)) if orders.trust else None
+        role = BoardRole(terms, lambda: bytes.fromhex(orders.nonce), listed)
         path = Path(orders.transcript)
         writer = TranscriptWriter.create(path, orders.run)
         board = TreacherousBoard(role, port, writer, path, signer=read_signer(Path(orders.signing)))
