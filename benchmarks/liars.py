@@ -52,7 +52,11 @@ def dropping_board(deed: Deed, folder: Path, conditions: Path | None) -> None:
         deed.expect(all((act.victim in each.absent) != silently for each in closes), "the board lied in another way")
         overheard = Overheard()
         overheard.take(stage)
-        judge(deed, stage, overheard, exact=False)
+        judge(deed, stage, overheard, exact=False, deceived=silently)
+        if silently:
+            # Who sat there is on record too, so that a reply which nobody speaks of is seen to be missing.
+            verdict = audit_of(stage, stage.folder.transcript).verdicts["integrity"]
+            named(deed, verdict.verdict, verdict.record(), f"the record lacks '{act.victim}'")
 
 
 def rewriting_board(deed: Deed, folder: Path, conditions: Path | None) -> None:

@@ -88,6 +88,8 @@ class Stage:
             if process.poll() is None:
                 process.kill()
             process.wait()
+            if process.stderr is not None:
+                process.stderr.close()
 
     @property
     def tap(self) -> Path:

@@ -16,6 +16,7 @@ from benchmarks.deeds import EPSILON, Act, Deed
 from benchmarks.liars import dropping_board, equivocating_board, forged_record, rewriting_board
 from benchmarks.stage import Hung
 from benchmarks.states import another_setup, copied_state, full_disk, is_over, lost_state, shared_state
+from emulator.errors import ParleyError
 from emulator.protocol import Round
 from protocols.registry import design, lookup, needs_shuffler
 from protocols.workloads.problem import make_workload
@@ -78,5 +79,7 @@ def perform_act(act: Act, folder: Path, conditions: Path | None = None) -> Deed:
     except Hung as error:
         deed.hung = True
         deed.wrong.append(f"it hung: {error}")
+    except ParleyError as error:
+        deed.wrong.append(f"it cannot be judged: {error}")
     deed.seconds = time.monotonic() - began
     return deed
