@@ -224,8 +224,9 @@ class Stage:
 
 @dataclass(frozen=True, kw_only=True)
 class Spoken:
-    """A reply as it was on the wire, and whose key signed it."""
+    """A reply as it was on the wire, before which board, and whose key signed it."""
 
+    board: Path
     frame: bytes
     message: Replies
     author: bytes
@@ -256,22 +257,20 @@ class Overheard:
                 announces.append(message)
             elif isinstance(message, Replies):
                 author = next((key for key in known if said_by(key, frame, message, stage.nonce)), b"")
-                found.append(Spoken(frame=frame, message=message, author=author))
+                found.append(Spoken(board=stage.tap, frame=frame, message=message, author=author))
         self.asked |= {question_of(terms_of(setup), each): (setup, each) for setup in setups for each in announces}
         self.replies += found
         return found
 
     def second_draws(self) -> int:
-        """Replies beyond the first of a signing key, round and chunk to one question: other bytes."""
-        first: dict[tuple[bytes, str, int, int, bytes], bytes] = {}
-        return sum(
-            first.setdefault(
-                (each.author, each.message.node, each.message.round, each.message.chunk, each.message.question),
-                each.frame,
-            )
-            != each.frame
-            for each in self.replies
-        )
+        """Replies of a state in a round with other bytes than its first. A copy speaks before another board."""
+        first: dict[tuple[Path, bytes, str, int, int], bytes] = {}
+        again = 0
+        for each in self.replies:
+            said = each.message
+            kept = first.setdefault((each.board, each.author, said.node, said.round, said.chunk), each.frame)
+            again += kept != each.frame
+        return again
 
     def questions_answered(self, node: str, number: int) -> int:
         """To how many questions a node has replied in a round."""
