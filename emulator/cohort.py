@@ -44,6 +44,7 @@ from emulator.messages import (
     Roster,
     Setup,
     Users,
+    wallet_event,
 )
 from emulator.protocol import Broadcast, Inputs, Protocol, Round, check_arrays
 from emulator.question import question_of, setup_digest, terms_of
@@ -361,7 +362,17 @@ class CohortRole:
             yield from self._write(
                 Answered(round=announce.round, question=question, announce=frame, size=size, root=root)
             )
+        yield from self._silence(announce)
         yield from self._replies(announce, question, range(self.chunks))
+
+    def _silence(self, announce: Announce) -> Iterator[Said]:
+        """Say how many are silent for good reason: an answer that is not whole looks like a lie."""
+        step = self._seated().rounds[announce.round - 1]
+        may = self._grant(announce, step)
+        if may is not None:
+            asked = step.speaks(np.arange(self.first, self.first + len(self.inputs), dtype=np.int64))
+            if silent := int((asked & ~may).sum()):
+                yield wallet_event(self.node, announce.round, silent)
 
     def _again(self, reminder: Reminder) -> Iterator[Said]:
         """The same bytes once more: coins are addressed, so the reply is drawn again, not anew."""

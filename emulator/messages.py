@@ -295,6 +295,21 @@ class Pledge(Message):
     setup: bytes
 
 
+WALLET = "wallet"
+"""The event by which a node says how many of its users stay silent because their wallets refuse."""
+
+
+def wallet_event(node: str, number: int, silent: int) -> Event:
+    """So many users of a node are asked in this round and do not answer."""
+    return Event(event=WALLET, node=node, round=number, detail=f"{silent} users stay silent: their wallets refuse")
+
+
+def silent_users(event: Event) -> int:
+    """How many users an event says stay silent; 0 if it is about something else."""
+    first = event.detail.split(" ", 1)[0]
+    return int(first) if event.event == WALLET and first.isascii() and first.isdigit() and len(first) < 16 else 0
+
+
 MESSAGES: tuple[type[Message], ...] = (
     Ready,
     Roster,

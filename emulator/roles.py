@@ -28,6 +28,7 @@ from emulator.messages import (
     Result,
     Roster,
     Setup,
+    silent_users,
 )
 from emulator.protocol import Broadcast, Estimate, Protocol, Tally, check_arrays
 
@@ -84,6 +85,7 @@ class AnalystRole:
         self.state = Analyst.WAITING
         self.pending: list[Message] = []
         self.rejections: Counter[str] = Counter()
+        self._silent: dict[tuple[int, str], int] = {}
         self.replied = 0
         self._seats: list[tuple[int, int]] = []
         self._seated = 0
@@ -156,6 +158,8 @@ class AnalystRole:
             return [setup, self._open(self.protocol.opening())]
         if isinstance(message, Replies):
             self._gather(message)
+        if isinstance(message, Event) and (silent := silent_users(message)):
+            self._silent[message.round, message.node] = silent
         if isinstance(message, Close):
             return [self._conclude(message)]
         return []
@@ -232,5 +236,10 @@ class AnalystRole:
         )
 
     def _with_rejections(self, details: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Whose replies were left out, and how many: there for all to see."""
-        return {**details, "rejected": dict(self.rejections)} if self.rejections else details
+        """Whose replies were left out, and how many users were silent for their wallets: there for all to see.
+
+        Who is silent for that reason depends on past replies, so the interval does not cover it.
+        """
+        rejected = {"rejected": dict(self.rejections)} if self.rejections else {}
+        silent = {"silent_for_wallets": sum(self._silent.values())} if self._silent else {}
+        return {**details, **rejected, **silent}

@@ -34,11 +34,13 @@ class Answer:
     seed: int | None = None
     version: str = ""
     folder: Path | None = None
+    silent: int = 0
 
     @classmethod
     def from_record(cls, record: Mapping[str, Any], folder: Path | None = None) -> Self:
         """From a result record, as `parley run --json` prints it."""
         plain = {name: record[name] for name in record if name in cls.__dataclass_fields__}
+        plain.setdefault("silent", record.get("silent_for_wallets", 0))
         plain["interval95"] = (record["interval95"][0], record["interval95"][1])
         rounds = record["rounds"]
         return cls(
@@ -79,6 +81,7 @@ class Answer:
             "seconds": self.seconds,
             "seed": self.seed,
             "version": self.version,
+            **({"silent_for_wallets": self.silent} if self.silent else {}),
         }
 
     def replies(self) -> Any:

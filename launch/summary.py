@@ -87,6 +87,7 @@ class Summary:
             "bytes_up": self.sent_up / users,
             "bytes_down": float(self.sent_down),
             "seconds": self.ended - self.began,
+            "silent": self.result.details.get("silent_for_wallets", 0),
         }
 
     def _begin(self, setup: Setup) -> None:

@@ -8,7 +8,6 @@ while it lives. A state that is missing, cut, altered or in use by another proce
 knowing what was answered before may answer twice.
 """
 
-import hashlib
 import os
 import secrets
 from collections.abc import Mapping
@@ -24,12 +23,12 @@ from emulator.consent import Consent
 from emulator.errors import BadInput, LocalProtocolError, RemoteProtocolError
 from emulator.messages import LARGEST_COUNT, NAME
 from emulator.signing import Signer
+from nodes.chain import Chain
 from nodes.disk import REAL, Disk, write_whole
 
 FILE = "state.parley"
 MAGIC = b"PARLEYS2"
 EVIDENCE_MAGIC = b"PARLEYE2"
-LARGEST_ENTRY = 2**28
 KINDS: Mapping[str, type[Seated] | type[Answered] | type[Finished]] = {
     "seated": Seated,
     "answered": Answered,
@@ -74,7 +73,7 @@ class State:
         self._disk = disk
         self._durable = durable
         self._broken = False
-        self._end, self._chain = len(MAGIC), _start()
+        self._chain, self._end = Chain(MAGIC), 0
         self._descriptor = self._open()
         try:
             self.identity = self._load(self._content())
@@ -104,7 +103,7 @@ class State:
                 disk.make_folder(folder, parents=True)
             descriptor = disk.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
             try:
-                write_whole(disk, descriptor, MAGIC + _entry(_start(), payload)[0], 0)
+                write_whole(disk, descriptor, MAGIC + Chain(MAGIC).entry(payload), 0)
                 if durable:
                     disk.sync(descriptor)
                 disk.link(draft, path)
@@ -127,7 +126,7 @@ class State:
         if self._broken:
             raise LocalProtocolError(f"{self.path} could not be written before; this node says nothing more")
         kind = next(name for name, each in KINDS.items() if isinstance(commit, each))
-        entry, chain = _entry(self._chain, pack([kind, {name: getattr(commit, name) for name in vars(commit)}]))
+        entry = self._chain.entry(pack([kind, {name: getattr(commit, name) for name in vars(commit)}]))
         try:
             write_whole(self._disk, self._descriptor, entry, self._end)
             if self._durable:
@@ -138,7 +137,7 @@ class State:
             with suppress(OSError):
                 self._disk.truncate(self._descriptor, self._end)
             raise LocalProtocolError(f"{self.path} cannot be written: {error.strerror}; nothing was sent") from error
-        self._end, self._chain = self._end + len(entry), chain
+        self._end += len(entry)
 
     def close(self) -> None:
         """Let go of the file and its lock."""
@@ -183,19 +182,12 @@ class State:
         """Check every byte; the identity and what was done are then known."""
         if not content.startswith(MAGIC):
             raise BadInput(f"{self.path} is not a node's state")
-        payloads = []
-        while self._end < len(content):
-            size = int.from_bytes(content[self._end : self._end + 4], "little")
-            stop = self._end + 4 + size + len(self._chain)
-            payload = content[self._end + 4 : self._end + 4 + size]
-            entry, chain = _entry(self._chain, payload)
-            if size > LARGEST_ENTRY or content[self._end : stop] != entry:
-                raise BadInput(
-                    f"the state {self.path} is cut or altered at byte {self._end}; a node must not speak with it, "
-                    "make a new one with `parley node init`"
-                )
-            payloads.append(payload)
-            self._end, self._chain = stop, chain
+        try:
+            payloads, self._end = list(self._chain.payloads(content)), len(content)
+        except ValueError as error:
+            raise BadInput(
+                f"the state {self.path} is {error}; no node may speak with it, make a new one with `parley node init`"
+            ) from None
         try:
             identity, *commits = map(unpack, payloads)
             for kind, fields in commits:
@@ -203,17 +195,6 @@ class State:
             return Identity(**{**identity, "consent": Consent.from_record(identity["consent"])})
         except (RemoteProtocolError, TypeError, KeyError, ValueError) as error:
             raise BadInput(f"the state {self.path} does not hold what a node's state holds: {error}") from error
-
-
-def _start() -> bytes:
-    return hashlib.sha256(MAGIC).digest()
-
-
-def _entry(chain: bytes, payload: bytes) -> tuple[bytes, bytes]:
-    """An entry's bytes and the hash of everything up to its end."""
-    length = len(payload).to_bytes(4, "little")
-    after = hashlib.sha256(chain + length + payload).digest()
-    return length + payload + after, after
 
 
 def save_evidence(folder: Path, evidence: Evidence) -> Path:

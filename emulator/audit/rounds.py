@@ -12,7 +12,7 @@ import numpy as np
 from emulator.audit.conversation import Conversation
 from emulator.audit.people import People
 from emulator.audit.verdict import Verdict, failed, passed, unknown
-from emulator.messages import Announce, Message, Replies, Result
+from emulator.messages import Announce, Event, Message, Replies, Result, silent_users
 from emulator.protocol import Interaction, Protocol
 from emulator.roles import BLOCK, MOST_USERS
 from emulator.shuffler import SHUFFLER_NAME
@@ -67,6 +67,7 @@ class Turnout:
     def __init__(self) -> None:
         self._answered: Counter[tuple[int, str]] = Counter()
         self._chunks: dict[tuple[int, str], tuple[int, set[int]]] = {}
+        self._silent: dict[tuple[int, str], int] = {}
 
     def take(self, message: Message) -> None:
         """Count the users of one frame."""
@@ -74,9 +75,14 @@ class Turnout:
             place = message.round, message.node
             self._answered[place] += len(message.users)
             self._chunks.setdefault(place, (message.chunks, set()))[1].add(message.chunk)
+        elif isinstance(message, Event) and (silent := silent_users(message)):
+            self._silent[message.round, message.node] = silent
 
     def wrong(self, conversation: Conversation, protocol: Protocol) -> str:
-        """Which node answered whole, and yet not for all of its users. A shuffler speaks for those who came to it."""
+        """Which node answered whole, and yet not for all of its users but those whose wallets refuse.
+
+        A shuffler speaks for those who came to it.
+        """
         seats = {seat.node: seat for seat in conversation.seats if seat.node != SHUFFLER_NAME}
         for (number, node), answered in self._answered.items():
             chunks, held = self._chunks[number, node]
@@ -89,7 +95,7 @@ class Turnout:
             speakers = sum(
                 int(step.speaks(np.arange(start, min(start + BLOCK, end))).sum()) for start in range(first, end, BLOCK)
             )
-            if answered != speakers:
+            if answered + self._silent.get((number, node), 0) != speakers:
                 return f"{node} answered round {number} for {answered} of its {speakers} users who were to speak"
         return ""
 

@@ -119,11 +119,10 @@ def run(
             with _stoppable(), make_progress(quiet=quiet) as progress:
                 Cluster(layout, folder, progress, place.hosts, started).run(conclude)
             click.echo(json.dumps(answers[0].record(), indent=2) if as_json else str(answers[0]))
-            if wallet is not None and answers[0].replied < answers[0].users:
-                silent = answers[0].users - answers[0].replied
+            if answers[0].silent:
                 click.echo(
-                    f"parley: {silent} users did not answer; whose wallet refuses depends on what it said before, "
-                    "and the interval does not cover that",
+                    f"parley: wallets refused {answers[0].silent} replies; which ones refuse depends on what they said "
+                    "before, and the interval does not cover that",
                     err=True,
                 )
 

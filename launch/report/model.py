@@ -13,6 +13,7 @@ from emulator.audit.verdict import Verdict
 from emulator.errors import TranscriptError
 from emulator.messages import Result
 from emulator.transcript import TranscriptReader
+from emulator.trust import read_trust
 from emulator.witness import Witness
 from launch.report.budget import error_budget
 from launch.report.story import Story
@@ -25,6 +26,8 @@ SAMPLE = 2000
 SEED = 0
 # The checks that need nothing but the transcript; `parley audit` makes the others.
 SHOWN = ("integrity", "rounds", "privacy", "result")
+# The check that needs the public keys of the run as well; it is shown where they lie beside the record.
+KEYS = "trust.toml"
 VERSION = 1
 
 
@@ -60,20 +63,24 @@ def make_model(transcript: Path, *, witness: Witness | None = None, sample: int 
     """
     # Whoever wrote the record chose its numbers; those that overflow are judged, not warned of.
     with np.errstate(all="ignore"):
-        return _make_model(TranscriptReader(transcript, keep=KEPT_BYTES), witness, sample)
+        beside = transcript.with_name(KEYS)
+        keys = read_trust(beside) if beside.is_file() else None
+        return _make_model(TranscriptReader(transcript, keep=KEPT_BYTES), witness, sample, keys)
 
 
-def _make_model(reader: TranscriptReader, witness: Witness | None, sample: int | None) -> dict[str, Any]:
+def _make_model(
+    reader: TranscriptReader, witness: Witness | None, sample: int | None, keys: Mapping[str, bytes] | None
+) -> dict[str, Any]:
     reading = read(reader)
     if witness is not None and witness.run != reader.run:
         witness = None
     model = {**_head(reader.run, reading.outcome, reading.reason), **reading.story.record()}
     # Which users are looked at must not change the page from one making to the next.
-    verdicts = audit(reader, build, sample=sample, generator=np.random.default_rng(SEED)).verdicts
+    verdicts = audit(reader, build, keys=keys, sample=sample, generator=np.random.default_rng(SEED)).verdicts
     if reading.outcome == "altered":
         return {**model, "verdicts": _verdicts(verdicts, ("integrity",)), "loss": None, "budget": None}
     conversation = listen(reader, build)
-    model["verdicts"] = _verdicts(verdicts, SHOWN)
+    model["verdicts"] = _verdicts(verdicts, SHOWN if keys is None else (*SHOWN, "authorship"))
     model["loss"] = _loss(verdicts["privacy"])
     model["budget"] = error_budget(conversation, witness)
     return _with_truth(model, conversation, witness)

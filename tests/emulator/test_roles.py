@@ -1,5 +1,7 @@
 """The analyst as a conversation: what is said, what is refused, and that order and framing change nothing."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -8,9 +10,10 @@ from emulator.consent import Column, domain_of
 from emulator.errors import RemoteProtocolError
 from emulator.messages import Abort, Announce, Close, Message, Ready, Replies, Result, Roster, Setup
 from emulator.roles import ANALYST, Analyst, AnalystRole
+from emulator.simulate_shuffled import shuffled_conversation
 from protocols.registry import design
 from protocols.workloads.gini import GiniDiversity
-from tests.emulator.samples import NONCE, RUN, cohort, every_message, protocol, setup
+from tests.emulator.samples import KEY, NONCE, RUN, cohort, every_message, protocol, setup
 
 ROSTER = Roster(run=RUN, nodes=1, users=10, nonce=NONCE)
 
@@ -103,3 +106,25 @@ def test_in_format_1_nobody_said_how_many_are_to_answer() -> None:
     assert isinstance(announce, Announce)
     assert isinstance(said, Setup)
     assert (announce.speakers, said.domain, said.nonce) == (0, {}, b"")
+
+
+def test_a_batch_that_is_not_whole_ends_the_run() -> None:
+    """Sums of shares mean nothing unless all shares are there, whatever the quorum says."""
+    mixed = design("split-and-mix", GiniDiversity(levels=3), epsilon=1.0, users=40)
+    inputs = np.arange(40) % 3
+    batch = [
+        message
+        for _, message in shuffled_conversation(mixed, inputs, KEY, run=RUN)
+        if isinstance(message, Ready | Roster | Replies)
+    ]
+    (replies,) = (each for each in batch if isinstance(each, Replies))
+    for chunks, expected in ((1, Result), (3, Abort)):
+        analyst = AnalystRole(mixed, RUN)
+        for message in batch:
+            if isinstance(message, Replies):
+                message = replace(replies, chunks=chunks)
+            for said in analyst.hear(message):
+                analyst.hear(said)
+        (last,) = analyst.hear(Close(run=RUN, round=1, replies=40, missing=0))
+        assert isinstance(last, expected)
+        assert not isinstance(last, Abort) or "2 frames are missing" in last.reason

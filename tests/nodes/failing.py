@@ -64,8 +64,8 @@ class FailingDisk(Disk):
             raise OSError(ERRORS[self.fault], os.strerror(ERRORS[self.fault]))
         return act()
 
-    def make_folder(self, path: Path) -> None:
-        self._call("make folder", lambda: Disk.make_folder(self, path))
+    def make_folder(self, path: Path, *, parents: bool = False) -> None:
+        self._call("make folder", lambda: Disk.make_folder(self, path, parents=parents))
 
     def open(self, path: Path, flags: int) -> int:
         def act() -> int:

@@ -32,6 +32,7 @@ function renderAnswer(model) {
 const CHECKS = {
   integrity: ["the record is whole", "the record is damaged", "record not checked"],
   rounds: ["rounds as declared", "rounds not as declared", "rounds not checked"],
+  authorship: ["signatures right", "signatures wrong", "signatures not certain"],
   privacy: ["privacy kept", "privacy broken", "privacy not certain"],
   result: ["answer recomputed", "answer differs", "answer not recomputed"],
 };
