@@ -112,6 +112,8 @@ def judge_wire(deed: Deed, stage: Stage, overheard: Overheard) -> None:
     deed.second_draws += again
     deed.expect(not again, f"{again} second draws")
     deed.expect(not other, f"{other} replies with other coins or inputs")
+    shared = overheard.shared_coins(stage)
+    deed.expect(not shared, f"{shared} times the same coins for two questions")
 
 
 def audit_of(stage: Stage, transcript: Path) -> Report:

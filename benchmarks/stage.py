@@ -36,6 +36,8 @@ from protocols.registry import build
 ROOT = Path(__file__).resolve().parent.parent
 PATIENCE = 120.0
 LOOK_SECONDS = 0.02
+# Bytes of coins that are compared: two users, or two questions, never agree on so many by chance.
+COINS = 32
 QUIET = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
 Kind = TypeVar("Kind", bound=Message)
 
@@ -99,6 +101,10 @@ class Stage:
     def keys(self) -> dict[str, bytes]:
         """Whose signatures count."""
         return read_trust(self.folder.trust)
+
+    def cohort(self, node: str) -> tuple[int, int]:
+        """First user and number of users of a node."""
+        return next((first, count) for name, first, count in self.layout.cohorts() if name == node)
 
     def begin(self, *, without: Iterable[str] = ()) -> None:
         """Board, analyst and user nodes."""
@@ -277,6 +283,22 @@ class Overheard:
         said = [each.message for each in self.replies if each.message.node == node and each.message.round == number]
         return len({each.question for each in said})
 
+    def shared_coins(self, stage: Stage) -> int:
+        """Users who flipped the same coins for two questions: what tells a law from another must not repeat."""
+        spoken = {(each.author, each.message.node, each.message.question) for each in self.replies}
+        flips: dict[tuple[bytes, int], set[bytes]] = {}
+        shared = 0
+        for author, node, question in spoken:
+            if question not in self.asked or author not in self.coin_keys:
+                continue
+            flip = recorded_coins(*self.asked[question], self.coin_keys[author])
+            first, count = stage.cohort(node)
+            for user, row in enumerate(flip(first, count, COINS), first):
+                seen = flips.setdefault((author, user), set())
+                shared += row.tobytes() in seen
+                seen.add(row.tobytes())
+        return shared
+
     def wrong_draws(self, stage: Stage) -> int:
         """Replies that are not what the inputs and the coins of exactly this question give."""
         return sum(not self._is_right(stage, each) for each in {each.frame: each for each in self.replies}.values())
@@ -287,7 +309,7 @@ class Overheard:
             return False
         setup, announce = self.asked[replies.question]
         step = build(setup.protocol, setup.parameters).rounds[replies.round - 1]
-        first, count = next((first, count) for name, first, count in stage.layout.cohorts() if name == replies.node)
+        first, count = stage.cohort(replies.node)
         users, columns = draw_replies(
             step,
             announce.broadcast,

@@ -40,7 +40,7 @@ def another_setup(deed: Deed, folder: Path, conditions: Path | None) -> None:
         else:
             until_answered(stage, act.victim)
             stage.kill(act.victim)
-        count = next(count for name, _, count in layout.cohorts() if name == act.victim)
+        _, count = stage.cohort(act.victim)
         false = replace(
             layout,
             protocol=changed_protocol(act, change, layout.protocol),
@@ -128,7 +128,7 @@ def lost_state(deed: Deed, folder: Path, conditions: Path | None) -> None:
 
 def renewed(stage: Stage, node: str) -> dict[bytes, bytes]:
     """A fresh state in the place of the old one, as a person would make it; its coin key by its signing key."""
-    first, count = next((first, count) for name, first, count in stage.layout.cohorts() if name == node)
+    first, count = stage.cohort(node)
     folder = stage.folder.node_state(node)
     words = ["--run", stage.folder.run, "--node", node, "--first", first, "--users", count, "--cap", EPSILON]
     words += ["--inputs", stage.layout.protocol.inputs, "--trust", stage.folder.trust]
@@ -167,7 +167,7 @@ def copied_state(deed: Deed, folder: Path, conditions: Path | None) -> None:
 def meet_plotters(deed: Deed, folder: Path, stage: Stage, copy: Path, overheard: Overheard) -> None:
     """The copy sits alone before a board and an analyst with the true keys, setup and nonce: later rounds differ."""
     victim = deed.act.victim
-    count = next(count for name, _, count in stage.layout.cohorts() if name == victim)
+    _, count = stage.cohort(victim)
     alone = replace(stage.layout, inputs=stage.layout.inputs[:count], processes=1, conditions=None)
     with Stage(alone, folder / "false", stage.folder.run) as other:
         other.start_board()
