@@ -167,6 +167,9 @@ class Stage:
             if room is not None:
                 resource.setrlimit(resource.RLIMIT_FSIZE, (room, room))
 
+        before = self.processes.get(name)
+        if before is not None and before.stderr is not None:
+            before.stderr.close()
         # A log is a file too: who has no room for its state must still be able to say so.
         said = subprocess.PIPE if room is not None else self.folder.log(name).open("ab")
         self.processes[name] = subprocess.Popen(

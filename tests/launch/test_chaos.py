@@ -5,15 +5,19 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from benchmarks.chaos import perform_all, summary
 from benchmarks.deeds import Act
 from benchmarks.forgeries import FORGERIES
 from benchmarks.scenes import make_scene, speakable
+from benchmarks.stage import Overheard, Spoken
 from benchmarks.treachery import ACTS, draw_kind, make_act, perform_act
+from emulator.codec import encode
 from emulator.conditions import LINK_KINDS, PROCESS_KINDS, Conditions, Fault, read_conditions
 from emulator.errors import BadInput
+from emulator.messages import Replies
 from launch.chaos import READY_MADE, Chaos, Strike, find_conditions, plan_strikes
 from tests.launch.conftest import Parley
 
@@ -168,6 +172,24 @@ def test_a_short_chaos(tmp_path: Path) -> None:
     assert figures["completed"] + figures["failed cleanly"] == RUNS
     assert figures["faults"]["kill"] >= 3
     assert figures["frames dropped with their cause"] > 0
+
+
+def test_other_bytes_in_a_round_are_a_second_draw() -> None:
+    def spoken(value: int, board: str = "board", number: int = 1) -> Spoken:
+        message = Replies(
+            run="run",
+            round=number,
+            node="node-0",
+            chunk=0,
+            chunks=1,
+            users=np.arange(1),
+            columns={"bit": np.array([value])},
+            question=bytes([value]) * 32,
+        )
+        return Spoken(board=Path(board), frame=encode(message), message=message, author=b"key")
+
+    assert Overheard(replies=[spoken(0), spoken(0), spoken(1, number=2), spoken(1, "another")]).second_draws() == 0
+    assert Overheard(replies=[spoken(0), spoken(1), spoken(0)]).second_draws() == 1
 
 
 def test_acts_of_treachery(tmp_path: Path) -> None:
