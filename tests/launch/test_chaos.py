@@ -59,6 +59,12 @@ def test_who_is_struck_follows_from_pattern_and_seed() -> None:
     assert plan(Fault(kind="late", nodes="board")) == []
 
 
+def test_whom_others_wait_for_is_not_late() -> None:
+    everybody = ("board", "analyst", "shuffler", "relay-0", "node-0")
+    late = plan_strikes(Conditions(seed=1, faults=(Fault(kind="late", nodes="*"),)), everybody)
+    assert [each.victim for each in late] == ["analyst", "node-0"]
+
+
 @dataclass
 class Scribe:
     """Stands for board and processes: notes what is asked of it."""
