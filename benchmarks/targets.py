@@ -107,7 +107,8 @@ async def _talk(path: Path, data: bytes) -> None:
     if not role.over:
         await node.put(role.hear("board", Abort(run=RUN, outcome="aborted", reason="enough"), 0.0))
     assert node.writer is not None
-    node.writer.close(role.ending.outcome if isinstance(role.ending, Abort) else "completed")
+    ending = role.ending
+    node.writer.close(*(ending.outcome, ending.reason) if isinstance(ending, Abort) else ("completed",))
 
 
 def cohort(data: bytes) -> None:

@@ -25,6 +25,7 @@ from emulator.messages import (
     Roster,
     Setup,
 )
+from emulator.question import question_of, terms_of
 from emulator.seats import Seat
 
 ANALYST_NAME = "analyst"
@@ -104,6 +105,7 @@ class BoardRole:
         self.round = 0
         self.replies = 0
         self.setup: Setup | None = None
+        self._terms, self._question = b"", b""
         self.announce: Announce | None = None
         self.ending: Message | None = None
         self._said: dict[tuple[type[Message], int], bytes] = {}
@@ -167,7 +169,7 @@ class BoardRole:
         elif isinstance(message, Roster):
             self.nonce = message.nonce
         elif isinstance(message, Setup):
-            self.setup = message
+            self.setup, self._terms = message, terms_of(message)
         elif isinstance(message, Announce):
             self._open(message, now)
         elif isinstance(message, Replies):
@@ -260,6 +262,10 @@ class BoardRole:
             raise RemoteProtocolError(f"board: replies of run {replies.run}, node {replies.node}, which has no seat")
         if self.state is not Board.OPEN or replies.round != self.round:
             return []
+        if replies.question != self._question:
+            raise RemoteProtocolError(
+                f"board: node {replies.node} answers another question than that of round {self.round}"
+            )
         return [(sender, replies)] if seat.is_new(replies) else []
 
     def _refuse(self, sender: str, refusal: Refusal) -> list[tuple[str, Message]]:
@@ -286,6 +292,9 @@ class BoardRole:
 
     def _open(self, announce: Announce, now: float) -> None:
         self.announce, self.round, self.replies = announce, announce.round, 0
+        # Format 1 knows no questions.
+        known = self.setup is not None and self.setup.nonce
+        self._question = question_of(self._terms, announce) if known else b""
         self._opened = self._reminded = self._asked = now
         self._patience = self.patience
         for seat in self.seats.values():

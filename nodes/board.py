@@ -187,6 +187,8 @@ class BoardNode:
         claimed = message.node if isinstance(message, named) else ANALYST_NAME
         if received.sender is not None and received.sender not in (claimed, self.relays.get(claimed)):
             raise RemoteProtocolError(f"board: {received.sender} sent a {message.kind} in the name of {claimed:.80}")
+        if claimed == BOARD_NAME:
+            raise RemoteProtocolError(f"board: a {message.kind} in the name of the board itself")
         if not NAME.fullmatch(claimed):
             raise RemoteProtocolError(f"board: a {message.kind} of somebody with the name {claimed[:80]!r}")
         return claimed

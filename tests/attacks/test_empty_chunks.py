@@ -17,6 +17,7 @@ import zmq
 
 from emulator.codec import encode
 from emulator.messages import Abort, Announce, Close, Message, Ready, Replies
+from emulator.question import question_of, terms_of
 from emulator.transcript import TranscriptReader
 from tests.attacks.impostor import PATIENCE, ROOT
 from tests.attacks.parties import RUN, setup_of, spoken
@@ -82,7 +83,17 @@ def board(folder: Path, quorum: float) -> Iterator[Peers]:
 def replies(node: str, first: int, users: int, chunk: int = 0, chunks: int = 1) -> Replies:
     numbers = np.arange(first, first + users, dtype=np.int64)
     columns = {"category.category": np.zeros(users, dtype=np.uint32)}
-    return Replies(run=RUN, round=1, node=node, chunk=chunk, chunks=chunks, users=numbers, columns=columns)
+    question = question_of(terms_of(setup_of(spoken(GRR))), Announce(run=RUN, round=1, broadcast={}))
+    return Replies(
+        run=RUN,
+        round=1,
+        node=node,
+        chunk=chunk,
+        chunks=chunks,
+        users=numbers,
+        columns=columns,
+        question=question,
+    )
 
 
 def sit(peers: Peers) -> None:

@@ -10,6 +10,7 @@ from emulator.audit.report import audit
 from emulator.codec import encode, said_by
 from emulator.cohort import CohortRole
 from emulator.messages import Announce, Close, Event, Ready, Refusal, Replies, Setup
+from emulator.trust import read_trust
 from nodes.state import State
 from protocols.alphabets import choices
 from protocols.registry import build, design
@@ -35,8 +36,12 @@ def test_started_again_after_the_end_it_says_nothing(played: Table) -> None:
 
 
 def test_the_audit_passes(played: Table) -> None:
-    report = audit(played.transcript, build, witness=played.witness, choices=choices)
-    assert {name: each.verdict for name, each in report.verdicts.items()} == dict.fromkeys(report.verdicts, "pass")
+    keys = read_trust(played.folder / "trust.toml")
+    report = audit(played.transcript, build, witness=played.witness, keys=keys, choices=choices)
+    verdicts = {name: each.verdict for name, each in report.verdicts.items()}
+    # Nobody is missing and frames are few: nothing could depend on the inputs.
+    assert verdicts.pop("side_channels") == "unknown"
+    assert verdicts == dict.fromkeys(verdicts, "pass")
     assert report.record()["privacy"]["users"] == played.users
 
 

@@ -22,6 +22,7 @@ from emulator.messages import (
     Result,
     Roster,
 )
+from emulator.question import question_of, terms_of
 from tests.emulator.samples import RUN, every_message, setup
 
 TERMS = Terms(run=RUN, users=10, nodes=2, deadline=10.0, quorum=0.5, join_deadline=5.0, patience=1.0)
@@ -33,7 +34,10 @@ def ready(node: str, first: int, users: int, pid: int = 1) -> Ready:
 
 def replies(node: str, first: int, count: int, *, chunk: int = 0, chunks: int = 1, number: int = 1) -> Replies:
     users = np.arange(first, first + count)
-    return Replies(run=RUN, round=number, node=node, chunk=chunk, chunks=chunks, users=users, columns={})
+    question = question_of(terms_of(setup()), announce(number))
+    return Replies(
+        run=RUN, round=number, node=node, chunk=chunk, chunks=chunks, users=users, columns={}, question=question
+    )
 
 
 def kinds(said: list[tuple[str, Message]]) -> list[str]:
@@ -313,3 +317,12 @@ def test_a_reminder_names_a_few_of_a_crowd_and_the_next_one_others() -> None:
         assert len(reminder.missing) == MOST_NAMED
         named |= set(reminder.missing)
     assert len(named) == crowd
+
+
+def test_a_reply_to_another_question_is_dropped() -> None:
+    role = opened()
+    with pytest.raises(RemoteProtocolError, match="another question"):
+        role.hear("a", replace(replies("a", 0, 6), question=bytes(32)), 1.0)
+    with pytest.raises(RemoteProtocolError, match="another question"):
+        role.hear("a", replace(replies("a", 0, 6), question=b""), 1.0)
+    assert kinds(role.hear("a", replies("a", 0, 6), 1.0)) == ["replies"]

@@ -55,11 +55,11 @@ def test_a_consent_to_nothing_sensible_cannot_be_given(changes: dict[str, Any], 
 @pytest.mark.parametrize(
     ("changes", "reason"),
     [
-        ({"levels": 0}, "has 0 levels"),
-        ({"low": 90.0}, "neither a range low < high nor categories"),
-        ({"low": None}, "neither a range low < high nor categories"),
-        ({"high": float("nan")}, "neither a range low < high nor categories"),
-        ({"categories": ("a", "b")}, "has 4 levels; give as many as it has categories"),
+        ({"levels": 0}, "0 levels of age"),
+        ({"low": 90.0}, "neither a finite range low < high nor categories"),
+        ({"low": None}, "neither a finite range low < high nor categories"),
+        ({"high": float("nan")}, "neither a finite range low < high nor categories"),
+        ({"categories": ("a", "b")}, "4 levels of age cannot be"),
     ],
 )
 def test_columns_that_mean_nothing_are_refused(changes: dict[str, Any], reason: str) -> None:

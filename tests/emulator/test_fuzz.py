@@ -119,7 +119,8 @@ async def talk(folder: Path, said: list[tuple[str | None, bytes]]) -> None:
     if not role.over:
         await node.put(role.hear("board", Abort(run=RUN, outcome="aborted", reason="enough"), 0.0))
     assert node.writer is not None
-    node.writer.close(role.ending.outcome if isinstance(role.ending, Abort) else "completed")
+    ending = role.ending
+    node.writer.close(*(ending.outcome, ending.reason) if isinstance(ending, Abort) else ("completed",))
 
 
 @given(st.lists(st.tuples(senders, frames), max_size=30))

@@ -113,6 +113,9 @@ def other_value(value: Any, generator: Generator) -> Any:
         return _choice(generator, (value + 1, max(0, value - 1), *NUMBERS))
     if isinstance(value, float):
         return _choice(generator, (value * 2, value + 1.0, *FLOATS))
+    if isinstance(value, bytes):
+        flipped = bytes(255 - each for each in value)
+        return _choice(generator, (flipped, b"", bytes(16), bytes(32), value + b"x"))
     if isinstance(value, dict):
         return _other_map(value, generator)
     if isinstance(value, tuple):
@@ -260,6 +263,10 @@ def any_message(kind: type[Message], generator: Generator) -> Message:
             "users": np.arange(int(generator.integers(4))) + _choice(generator, NUMBERS[:-2]),
             "arrays": {key: np.zeros(len(made.get("users", "ab")), _choice(generator, TYPES))},
             "tuples": {key: (1, 2)},
+            "bytes": bytes(int(_choice(generator, (0, 16, 32)))),
+            "texts": (key,),
+            "counts": (0,),
+            "digests": (bytes(32),),
             "plain": {key: _choice(generator, (TEXTS[3], (), 2, np.zeros(2)))},
         }[sort]
     return kind(**made)
@@ -280,6 +287,10 @@ def sorts(kind: type[Message]) -> dict[str, str]:
             found[each.name] = "choice"
         elif hint == Users:
             found[each.name] = "users"
+        elif hint is bytes:
+            found[each.name] = "bytes"
+        elif get_origin(hint) is tuple:
+            found[each.name] = {str: "texts", int: "counts", bytes: "digests"}[get_args(hint)[0]]
         else:
             found[each.name] = {np.ndarray: "arrays", tuple: "tuples"}.get(get_origin(inside), "plain")
     return found

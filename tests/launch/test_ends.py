@@ -17,8 +17,9 @@ SECURE = (*RUN, "--secure", "--out", "run")
 
 
 def check_gone() -> None:
-    assert list(Path("run").rglob("*.secret")) == []
-    assert {path.name for path in Path("run/state/keys").iterdir()} == {"allowed.public", "board.public"}
+    for pattern in ("*.secret", "*.signing", "state.parley"):
+        assert list(Path("run").rglob(pattern)) == []
+    assert {path.name for path in Path("run/state/keys").iterdir()} == {"allowed.public", "board.public", "trust.toml"}
 
 
 def test_secrets_are_gone_after_a_run_that_completed(parley: Parley) -> None:

@@ -34,7 +34,12 @@ CAUSES = {
     "other_chunks": ["in 1000000000 chunks", "replies of run another", "in the name of nobody"],
     "malformed": ["a frame of 0 bytes", *["checksum"] * 5, *[""] * 6],
     "unwelcome": [
-        *("in the name of analyst", "in the name of analyst", "came back with other users", "in the name of analyst"),
+        *(
+            "in the name of analyst",
+            "in the name of analyst",
+            "does not sign with the key that is listed",
+            "in the name of analyst",
+        ),
         *("in the name of no name at all", "in the name of node-1"),
     ],
     "out_of_range": [],

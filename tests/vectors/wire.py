@@ -170,7 +170,7 @@ def messages() -> list[tuple[Message, Signer | None]]:
 
 
 def bound_nonce(message: Message) -> bytes:
-    return b"" if isinstance(message, Ready | Roster | Pledge) else NONCE
+    return b"" if isinstance(message, Ready | Roster | Pledge | Abort) else NONCE
 
 
 def frame_vectors() -> list[dict[str, Any]]:

@@ -34,7 +34,7 @@ def test_whole_run(small: Path) -> None:
         assert facts[name] == result[name], name
     assert {"declared": facts["declared"], "observed": facts["observed"]} == result["rounds"]
     assert {name: each["verdict"] for name, each in model["verdicts"].items()} == dict.fromkeys(
-        ("integrity", "rounds", "privacy", "result"), "pass"
+        ("integrity", "rounds", "privacy", "result", "authorship"), "pass"
     )
     assert len(marks(model)) == expected_arrows(small)
     assert sum(model["loss"]["counts"]) == model["loss"]["users"] == USERS
