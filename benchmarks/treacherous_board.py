@@ -18,7 +18,7 @@ import numpy as np
 
 from emulator.addresses import BoardAddresses
 from emulator.audit.conversation import fits
-from emulator.board import ANALYST_NAME, BOARD_NAME, BoardRole, Terms
+from emulator.board import ANALYST_NAME, BOARD_NAME, Board, BoardRole, Terms
 from emulator.codec import decode, encode, envelope
 from emulator.errors import RemoteProtocolError
 from emulator.messages import Announce, Close, Event, Message, Refusal, Replies, Result
@@ -99,31 +99,40 @@ class TreacherousBoard(BoardNode):
             message = decode(received.frame)
         except RemoteProtocolError:
             message = None
-        if not await self._passes_over(message):
+        if not await self._deals_with(message, received.frame):
             await super().take(received)
 
     async def _answer_late(self, received: Received) -> None:
         self.tap.take(received.frame)
         await super()._answer_late(received)
 
-    async def _passes_over(self, message: Message | None) -> bool:
-        """Whether this frame is treated as if it had never come."""
+    async def _deals_with(self, message: Message | None, frame: bytes) -> bool:
+        """Whether the liar has seen to this frame itself; the honest board takes all others."""
         orders = self.orders
         if isinstance(message, Refusal):
             return orders.lie in (DEAF, EQUIVOCATE)
-        if not isinstance(message, Replies) or orders.lie not in (DROP, DECLARE):
+        if not isinstance(message, Replies) or (message.node, message.round) != (orders.victim, orders.round):
             return False
-        if (message.node, message.round) != (orders.victim, orders.round):
-            return False
-        seat = self.role.seats[message.node]
-        if orders.lie == DROP:
+        if self.role.state is not Board.OPEN or self.role.round != message.round:
+            # It repeats itself because it was reminded.
+            return orders.lie in (DROP, DECLARE, EQUIVOCATE)
+        if orders.lie in (DROP, DECLARE):
+            await self._leave_out(message)
+        elif orders.lie == EQUIVOCATE and self.role.seats[message.node].is_new(message):
+            # An honest board drops the answer to another question.
+            said: list[tuple[str, Message]] = [(message.node, message)]
+            await self.put(self.role.settle(said, time.monotonic()), {id(message): frame})
+        return orders.lie in (DROP, DECLARE, EQUIVOCATE)
+
+    async def _leave_out(self, replies: Replies) -> None:
+        seat = self.role.seats[replies.node]
+        if self.orders.lie == DROP:
             # As if its answer were on record; it will not be there in the next round.
             seat.owes, seat.left = set(), True
         else:
             seat.refused = True
-        self.role._note_finished(message.node)
+        self.role._note_finished(replies.node)
         await self.put(self.role.settle([], time.monotonic()))
-        return True
 
     async def put(self, said: list[tuple[str, Message]], frames: dict[int, bytes] | None = None) -> None:
         for _, message in said:
