@@ -1,10 +1,12 @@
-"""Seeded runs of random protocols under random conditions, with random kills and a heckler at the board's door.
+"""Seeded runs of random protocols under random conditions, with random kills, a heckler at the board's door, treachery.
 
     python -m benchmarks.chaos [--runs N] [--seed S] [--jobs J] [--write docs/reliability.md] [--json]
 
 Each run is `parley run` as a person would start it. It must either complete, with a passing audit, every reply the one
 that the witness gives, and, unless somebody was killed for good, every reply and the estimate of the run in memory; or
 fail with exit code 3 and a record that is whole. A run that takes longer than LIMIT_SECONDS counts as hung.
+
+With some of the runs goes another one with an act of treachery (benchmarks/treachery.py).
 """
 
 import asyncio
@@ -24,7 +26,9 @@ from typing import Any
 
 import click
 
+from benchmarks.deeds import Deed
 from benchmarks.scenes import Scene, as_toml, heckles, make_scene, speakable
+from benchmarks.treachery import draw_kind, make_act, perform_act
 from emulator.audit.conversation import listen
 from emulator.audit.report import audit
 from emulator.conditions import LINK_KINDS
@@ -36,12 +40,15 @@ from emulator.simulate_shuffled import shuffled_conversation
 from emulator.sockets import connect_reporter
 from emulator.transcript import TranscriptReader
 from emulator.transport import SendTimeout
+from emulator.trust import read_trust
 from emulator.witness import Witness
 from nodes.common import read_addresses
 from protocols.registry import build
 
 ROOT = Path(__file__).resolve().parent.parent
 LIMIT_SECONDS = 300.0
+# What the board says when it drops one; who merely heckles has no seat to say it of.
+SECOND_DRAW = "answers twice, with other bytes"
 BEGIN, END = "<!-- chaos: begin -->", "<!-- chaos: end -->"
 
 
@@ -59,6 +66,9 @@ class Outcome:
     refused: int = 0
     replies: int = 0
     lost: int = 0
+    hung: bool = False
+    second_draws: int = 0
+    deed: Deed | None = None
     wrong: list[str] = field(default_factory=list)
 
 
@@ -99,6 +109,7 @@ def play(scene: Scene, folder: Path) -> Outcome:
             outcome.heckles = asyncio.run(limited)
             outcome.code = process.wait(LIMIT_SECONDS)
         except (TimeoutError, subprocess.TimeoutExpired):
+            outcome.hung = True
             outcome.wrong.append("it hung")
         finally:
             process.kill()
@@ -129,7 +140,8 @@ def judge(outcome: Outcome, folder: Path) -> None:
         if not replayed.identical:
             outcome.wrong.append(f"a reply that is not the witness's: {replayed.difference}")
     if outcome.code == 0:
-        report = audit(folder / "transcript.parley", build, witness=witness)
+        keys = read_trust(folder / "trust.toml")
+        report = audit(folder / "transcript.parley", build, witness=witness, keys=keys)
         if not report.ok:
             outcome.wrong.append(f"the audit fails: {report.record()}")
         if not outcome.scene.doomed and found.protocol is not None:
@@ -149,6 +161,9 @@ def count_events(outcome: Outcome, messages: list[Message]) -> None:
         if each.event == "kill":
             outcome.kills[re.sub(r"-\d+", "", each.detail.split()[2])] += 1
     outcome.dropped = sum(each.event == "drop" for each in events)
+    outcome.second_draws = sum(each.event == "drop" and SECOND_DRAW in each.detail for each in events)
+    if outcome.second_draws:
+        outcome.wrong.append(f"{outcome.second_draws} second draws")
     # Each of these says how many there were so far, for its cause and one life of the board.
     turned_away = Counter[str]()
     for each in events:
@@ -167,10 +182,18 @@ def estimates(messages: list[Message]) -> list[float]:
 
 
 def perform(scene: Scene, folder: Path) -> Outcome:
-    """One run in a folder of its own."""
+    """One run in a folder of its own, and the act of treachery that goes with it."""
     place = folder / str(scene.seed)
     place.mkdir()
-    return play(scene, place)
+    outcome = play(scene, place)
+    kind = draw_kind(scene.seed)
+    if kind:
+        (place / "act").mkdir()
+        links = place / "links.toml"
+        links.write_text(as_toml(scene, processes=False))
+        outcome.deed = perform_act(make_act(scene.seed, kind, speakable()), place / "act", links)
+        outcome.wrong += [f"{kind}: {each}" for each in outcome.deed.wrong]
+    return outcome
 
 
 def summary(outcomes: list[Outcome]) -> dict[str, Any]:
@@ -179,11 +202,18 @@ def summary(outcomes: list[Outcome]) -> dict[str, Any]:
     def total(name: str) -> int:
         return sum(getattr(each, name) for each in outcomes)
 
+    deeds = [each.deed for each in outcomes if each.deed is not None]
+
+    def of_deeds(name: str) -> int:
+        return sum(getattr(each, name) for each in deeds)
+
     return {
         "runs": len(outcomes),
         "completed": sum(each.code == 0 for each in outcomes),
         "failed cleanly": sum(each.code == 3 and not each.wrong for each in outcomes),
         "wrong": sum(bool(each.wrong) for each in outcomes),
+        "hung": total("hung") + of_deeds("hung"),
+        "second draws": total("second_draws") + of_deeds("second_draws"),
         "protocols": len({each.scene.protocol for each in outcomes}),
         "encrypted": sum(each.scene.secure for each in outcomes),
         "faults": dict(sorted(sum((each.faults for each in outcomes), Counter()).items())),
@@ -194,6 +224,14 @@ def summary(outcomes: list[Outcome]) -> dict[str, Any]:
         "replies checked": total("replies"),
         "replies lost": total("lost"),
         "seconds of the longest run": round(max(each.seconds for each in outcomes), 1),
+        "runs with an act of treachery": len(deeds),
+        "acts": dict(sorted(Counter(each.act.kind for each in deeds).items())),
+        "replies among them, on the wire": of_deeds("wire"),
+        "questions that must not be answered and were not": of_deeds("refused"),
+        "forgeries, swaps and rewritten records shown": of_deeds("forged"),
+        "of these found and named": of_deeds("named"),
+        "replies dropped by a board": of_deeds("dropped"),
+        "of these found by their nodes": of_deeds("found"),
     }
 
 
@@ -221,7 +259,9 @@ def perform_all(runs: int, seed: int, jobs: int, folder: Path) -> list[Outcome]:
             outcomes.append(outcome)
             scene, kept = outcome.scene, folder / str(outcome.scene.seed)
             verdict = f"{'; '.join(outcome.wrong)} (see {kept})" if outcome.wrong else f"exit code {outcome.code}"
-            line = f"{scene.seed}: {scene.protocol}, {scene.processes} nodes, {outcome.seconds:.1f} s: {verdict}"
+            deed = outcome.deed
+            act = "" if deed is None else f" and {deed.act.kind} with {deed.act.protocol}, {deed.seconds:.1f} s"
+            line = f"{scene.seed}: {scene.protocol}, {scene.processes} nodes, {outcome.seconds:.1f} s{act}: {verdict}"
             click.echo(line, err=True)
     return outcomes
 

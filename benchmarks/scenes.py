@@ -4,6 +4,7 @@ import json
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -50,6 +51,7 @@ class Scene:
         return [*words, "--secure"] if self.secure else words
 
 
+@cache
 def speakable() -> list[Choice]:
     """Every protocol, with every problem it takes."""
     found = []
@@ -116,9 +118,10 @@ def process_rule(victims: list[str], generator: np.random.Generator) -> dict[str
     return rule | {"until": 2.0}
 
 
-def as_toml(scene: Scene) -> str:
-    """The conditions file of a scene."""
-    rules = ["".join(f"{key} = {json.dumps(value)}\n" for key, value in rule.items()) for rule in scene.rules]
+def as_toml(scene: Scene, *, processes: bool = True) -> str:
+    """The conditions file of a scene; without `processes`, of its links alone."""
+    wanted = [rule for rule in scene.rules if processes or rule["kind"] in LINK_KINDS]
+    rules = ["".join(f"{key} = {json.dumps(value)}\n" for key, value in rule.items()) for rule in wanted]
     return f'name = "chaos"\nseed = {scene.seed}\n' + "".join(f"\n[[fault]]\n{rule}" for rule in rules)
 
 

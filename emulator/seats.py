@@ -21,6 +21,7 @@ class Seat:
     spans: list[tuple[int, int]] = field(default_factory=list)
     refused: bool = False
     left: bool = False
+    foreign: bool = False
 
     @property
     def finished(self) -> bool:

@@ -14,9 +14,9 @@ from pathlib import Path
 
 import numpy as np
 
-from emulator.board import BOARD_NAME
 from emulator.conditions import Conditions, Fault
 from emulator.errors import BadInput
+from launch.keyring import is_server
 
 READY_MADE = Path(__file__).parent / "conditions"
 POST_AGAIN_SECONDS = 0.5
@@ -64,8 +64,8 @@ def plan_strikes(conditions: Conditions, names: Iterable[str]) -> list[Strike]:
             generator = conditions.generator("process", str(index), node)
             if not fnmatch.fnmatchcase(node, fault.nodes) or generator.random() >= fault.probability:
                 continue
-            if fault.kind == "late" and node == BOARD_NAME:
-                # Nothing can be late before there is a board to be late for.
+            if fault.kind == "late" and is_server(node):
+                # The others are started when these are there: nobody can be late before them.
                 continue
             for number in fault.rounds or (0,):
                 strikes.append(_strike(len(strikes) + 1, fault, node, number, generator))

@@ -92,6 +92,9 @@ def main(
             trust=trust,
             shuffler_key=shuffler_key,
         )
+        listed = {} if trust is None else read_trust(trust)
+        if listed.get(node, signer.public) != signer.public:
+            raise BadInput(f"{trust} lists another signing key for {node}; give it with --signing-key")
         identity = Identity(
             node=node, first=first, users=users, consent=consent, coin_key=fresh_key(), signing_key=signer.secret
         )

@@ -1,21 +1,46 @@
-"""Process faults: planned from a seed, on record before they happen; and a short version of benchmarks/chaos.py."""
+"""Process faults: planned from a seed, on record before they happen; and short versions of benchmarks/chaos.py."""
 
 import signal
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from benchmarks.chaos import perform_all, summary
+from benchmarks.deeds import Act
+from benchmarks.forgeries import FORGERIES
 from benchmarks.scenes import make_scene, speakable
+from benchmarks.stage import Overheard, Spoken
+from benchmarks.treachery import ACTS, draw_kind, make_act, perform_act
+from emulator.codec import encode
 from emulator.conditions import LINK_KINDS, PROCESS_KINDS, Conditions, Fault, read_conditions
 from emulator.errors import BadInput
+from emulator.messages import Replies
 from launch.chaos import READY_MADE, Chaos, Strike, find_conditions, plan_strikes
 from tests.launch.conftest import Parley
 
 NODES = ("board", "analyst", "node-0", "node-1")
 # Between them: kills of analyst, shuffler and user nodes, a pause of the board, a late start, somebody who stays away.
 SEEDS, RUNS = 101, 6
+# Both ways in which each act can be done, where there are two that differ in what must be found.
+PLOTS = (
+    ("another setup", 0),
+    ("another setup", 1 + 4),
+    ("another setup", 1 + 2 + 4),
+    ("lost state", 0),
+    ("lost state", 7),
+    ("copied state", 0),
+    ("copied state", 1),
+    ("shared state", 0),
+    ("full disk", 200),
+    ("equivocating board", 1),
+    ("dropping board", 0),
+    ("dropping board", 8 + 16),
+    ("rewriting board", 0),
+    ("forged record", 0),
+)
 
 
 def plan(*faults: Fault, seed: int = 1) -> list[Strike]:
@@ -32,6 +57,12 @@ def test_who_is_struck_follows_from_pattern_and_seed() -> None:
     assert len(set(moments)) == len(moments)
     assert [each.round for each in plan(Fault(kind="kill", nodes="board", rounds=(1, 3)))] == [1, 3]
     assert plan(Fault(kind="late", nodes="board")) == []
+
+
+def test_whom_others_wait_for_is_not_late() -> None:
+    everybody = ("board", "analyst", "shuffler", "relay-0", "node-0")
+    late = plan_strikes(Conditions(seed=1, faults=(Fault(kind="late", nodes="*"),)), everybody)
+    assert [each.victim for each in late] == ["analyst", "node-0"]
 
 
 @dataclass
@@ -132,6 +163,14 @@ def test_scenes_have_everything() -> None:
     assert make_scene(3, choices) == make_scene(3, choices)
 
 
+def test_every_act_goes_with_some_of_200_runs() -> None:
+    kinds = [draw_kind(seed) for seed in range(1, 201)]
+    assert set(kinds) == {"", *ACTS}
+    assert 60 <= sum(map(bool, kinds)) <= 100
+    assert make_act(3, "lost state", speakable()) == make_act(3, "lost state", speakable())
+    assert {kind for kind, _ in PLOTS} == set(ACTS)
+
+
 def test_a_short_chaos(tmp_path: Path) -> None:
     figures = summary(perform_all(RUNS, SEEDS, 2, tmp_path))
     assert figures["wrong"] == 0, figures
@@ -139,3 +178,49 @@ def test_a_short_chaos(tmp_path: Path) -> None:
     assert figures["completed"] + figures["failed cleanly"] == RUNS
     assert figures["faults"]["kill"] >= 3
     assert figures["frames dropped with their cause"] > 0
+
+
+def test_other_bytes_in_a_round_are_a_second_draw() -> None:
+    def spoken(value: int, board: str = "board", number: int = 1) -> Spoken:
+        message = Replies(
+            run="run",
+            round=number,
+            node="node-0",
+            chunk=0,
+            chunks=1,
+            users=np.arange(1),
+            columns={"bit": np.array([value])},
+            question=bytes([value]) * 32,
+        )
+        return Spoken(board=Path(board), frame=encode(message), message=message, author=b"key")
+
+    assert Overheard(replies=[spoken(0), spoken(0), spoken(1, number=2), spoken(1, "another")]).second_draws() == 0
+    assert Overheard(replies=[spoken(0), spoken(1), spoken(0)]).second_draws() == 1
+
+
+def test_acts_of_treachery(tmp_path: Path) -> None:
+    def act(number: int, kind: str, variant: int) -> Act:
+        return Act(
+            seed=number,
+            kind=kind,
+            variant=variant,
+            protocol="two-round",
+            problem=("gini-diversity", "4"),
+            users=60,
+            processes=2,
+        )
+
+    plots = [act(number, *plot) for number, plot in enumerate(PLOTS)]
+    folders = [tmp_path / str(number) for number in range(len(PLOTS))]
+    for folder in folders:
+        folder.mkdir()
+    with ThreadPoolExecutor(2) as pool:
+        deeds = list(pool.map(perform_act, plots, folders))
+    assert [(each.act.kind, each.wrong) for each in deeds if each.wrong] == []
+    assert not any(each.hung or each.second_draws for each in deeds)
+    found = {(each.act.kind, each.act.variant): each for each in deeds}
+    assert all(found[kind, variant].refused for kind, variant in PLOTS if kind in ACTS[:5])
+    assert found["equivocating board", 1].named == found["equivocating board", 1].forged == 1
+    assert found["rewriting board", 0].named == found["rewriting board", 0].forged == 2
+    assert found["forged record", 0].named == found["forged record", 0].forged == len(FORGERIES)
+    assert all(found["dropping board", variant].found == 1 for variant in (0, 24))
