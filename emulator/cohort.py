@@ -135,7 +135,11 @@ class Memory:
 
 @dataclass(frozen=True, kw_only=True)
 class Evidence:
-    """What a node keeps for others to see: the board's signed close, and the frames this node had sent by then."""
+    """What a node keeps for others to see: the board's signed close, and the frames this node had sent by then.
+
+    `before` is the signed close of the round before, where the node has seen it in this life: two heads of which one
+    does not extend the other.
+    """
 
     run: str
     node: str
@@ -143,6 +147,7 @@ class Evidence:
     reason: str
     close: bytes
     frames: tuple[bytes, ...]
+    before: bytes = b""
 
 
 class Distrust(LocalProtocolError):
@@ -207,6 +212,7 @@ class CohortRole:
         last = self.memory.answered.get(self.round)
         self._proven = max(0, self.round - 1)
         self._head = (0, b"") if last is None else (last.size, last.root)
+        self._closed = b""
 
     @property
     def chunks(self) -> int:
@@ -439,7 +445,7 @@ class CohortRole:
             raise Distrust(self._evidence(receipt, "its reply is not on record, and the close does not name it"))
         if known and absent:
             yield self._evidence(receipt, "it answered, and the board declared its reply missing")
-        self._proven, self._head = number, (close.size, close.root)
+        self._proven, self._head, self._closed = number, (close.size, close.root), receipt.close
         self._sent.pop(number, None)
         if self._held is not None:
             announce, self._held = self._held, None
@@ -489,6 +495,7 @@ class CohortRole:
             reason=reason,
             close=receipt.close,
             frames=tuple(self._frames(receipt.round)),
+            before=self._closed,
         )
 
     def _end(self, ending: Result | Abort) -> Iterator[Said]:

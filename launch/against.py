@@ -1,7 +1,7 @@
 """A record held against something else: another copy of it, or the evidence that a node kept."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import zip_longest
 from pathlib import Path
 from typing import Any, Literal
@@ -99,6 +99,7 @@ def compare_evidence(run: Path, path: Path, keys: Keys | None) -> Comparison:
         raise BadInput(f"{error}; see `parley audit`") from error
     close, replies = _signed(path, evidence, keys, on_record.nonce)
     findings = (
+        *_about_earlier(path, evidence, run, keys, on_record.nonce),
         *_about_close(evidence, close, on_record, keys),
         *_about_replies(evidence, replies, on_record),
     )
@@ -169,6 +170,25 @@ def _about_close(evidence: Evidence, close: Close, found: _Round, keys: Keys) ->
                 f"record {found.close.sequence} is not the close of round {close.round} that the board signed; "
                 "the one in evidence is"
             )
+
+
+def _about_earlier(path: Path, evidence: Evidence, run: Path, keys: Keys, nonce: bytes) -> Iterator[str]:
+    """The close before, as the node saw it, must be the one on record: a board may have written the record anew."""
+    if not evidence.before:
+        return
+    earlier = replace(evidence, close=evidence.before, round=_round_of(path, evidence.before), frames=())
+    close, _ = _signed(path, earlier, keys, nonce)
+    yield from _about_close(earlier, close, _Round.read(TranscriptReader(run), earlier), keys)
+
+
+def _round_of(path: Path, frame: bytes) -> int:
+    try:
+        message = decode(frame)
+    except RemoteProtocolError as error:
+        raise BadInput(f"{path} proves nothing about this record: {error}") from error
+    if not isinstance(message, Close):
+        raise BadInput(f"{path} proves nothing about this record: it holds something else than a close")
+    return message.round
 
 
 def _about_replies(evidence: Evidence, replies: dict[int, bytes], found: _Round) -> Iterator[str]:

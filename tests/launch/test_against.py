@@ -167,3 +167,27 @@ def test_evidence_needs_keys_and_the_run_it_is_about(parley: Parley, signed: Pat
     folder.mkdir()
     other = evidence(signed, folder, run="another")
     assert "about the run 'another'" in parley("audit", signed, "--against", other).err
+
+
+def test_a_history_that_was_written_anew(parley: Parley, signed: Path, tmp_path: Path) -> None:
+    """A node that saw another head of round 1 can show that the board signed both."""
+    seen, _, nonce = frames_of(signed, "node-2", 1)
+    kept = evidence(signed, tmp_path, before=seen)
+    assert parley("audit", signed, "--against", kept).code == 0
+    first = next(
+        message
+        for _, message in words_of(signed / "transcript.parley")
+        if isinstance(message, Close) and message.round == 1
+    )
+    folder = tmp_path / "rewritten"
+    folder.mkdir()
+    other = encode(replace(first, root=bytes(32)), SIGNERS["board"], nonce)
+    said = parley("audit", signed, "--against", evidence(signed, folder, before=other))
+    assert said.code == 1
+    assert "the board signed two different closes of round 1" in said.out
+    for number, useless in enumerate((encode(first), b"nonsense", encode(first, SIGNERS["node-2"], nonce))):
+        place = tmp_path / str(number)
+        place.mkdir()
+        said = parley("audit", signed, "--against", evidence(signed, place, before=useless))
+        assert said.code == 2
+        assert "proves nothing about this record" in said.err
