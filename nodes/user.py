@@ -148,8 +148,8 @@ class UserNode:
         return True
 
     def _has_refused(self, ending: Result) -> bool:
-        """Whether this is the end of a run whose setup was heard and not accepted."""
-        return self.role.state is Cohort.WAITING and bool(self._offered) and self.role.consent.covers(ending.run)
+        """Whether this is the end of the one run it waits for, whose setup was heard and not accepted."""
+        return self.role.state is Cohort.WAITING and bool(self._offered) and ending.run == self.role.consent.run
 
     async def _hear(self, message: Message) -> None:
         try:

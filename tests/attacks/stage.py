@@ -27,6 +27,7 @@ from emulator.signing import Signer
 from emulator.transport import NodePort
 from nodes.common import run_to_exit
 from nodes.state import State
+from nodes.wallet import StoredWallet
 from tests.attacks.parties import (
     ANALYST,
     HOSTED,
@@ -165,8 +166,9 @@ def play(
     *,
     consent: Consent | None = None,
     stage: Stage | None = None,
+    wallet: Path | None = None,
 ) -> Visible:
-    """One life of a node against a script; a folder with a state is used as it is."""
+    """One life of a node against a script; a folder with a state is used as it is, and so is a wallet."""
     stage = stage or Stage(name)
     if not folder.exists():
         make_state(folder, consent or consent_for(stage.protocol))
@@ -179,17 +181,25 @@ def play(
     port = Held(script(stage), stage.sent, tick)
     first = len(stage.sent)
     lines: list[str] = []
-    code, errors = _life(folder, column, port, lines, lambda: seconds[0])
+    code, errors = _life(folder, column, port, lines, lambda: seconds[0], wallet)
     files = tuple(sorted((each.name, each.stat().st_size) for each in folder.iterdir()))
     return Visible(tuple(map(outside_of, stage.sent[first:])), code, tuple(lines), errors, files)
 
 
 def _life(
-    folder: Path, column: Inputs, port: NodePort, lines: list[str], clock: Callable[[], float]
+    folder: Path,
+    column: Inputs,
+    port: NodePort,
+    lines: list[str],
+    clock: Callable[[], float],
+    wallet: Path | None,
 ) -> tuple[int | None, str]:
     async def work() -> int:
-        with State(folder, durable=False) as state:
-            return await nodes.user.serve_user(state, column, lambda node: port)
+        with State(folder, durable=False) as state, contextlib.ExitStack() as stack:
+            purse = None if wallet is None else StoredWallet.open(wallet, users=len(column), durable=False)
+            if purse is not None:
+                stack.callback(purse.close)
+            return await nodes.user.serve_user(state, column, lambda node: port, wallet=purse)
 
     handler = logging.Handler()
     handler.emit = lambda record: lines.append(record.getMessage())  # type: ignore[method-assign]

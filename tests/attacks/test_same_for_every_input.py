@@ -13,6 +13,8 @@ import pytest
 
 import nodes.user
 from emulator.messages import Abort
+from emulator.wallet_entries import Terms
+from nodes.wallet import StoredWallet
 from protocols.registry import names
 from tests.attacks.parties import BOARD, HOSTED, INPUTS, RUN, consent_for, result, spoken
 from tests.attacks.scripts import ATTACKS
@@ -71,8 +73,13 @@ def test_nor_where_nobody_signs(name: str, attack: str, tmp_path: Path) -> None:
 
 def test_who_waits_for_any_run_of_a_pattern_is_ended_by_none_that_is_over_or_another(tmp_path: Path) -> None:
     consent = consent_for(spoken("frequency-grr"), run="attack*")
-    stage = Stage("frequency-grr")
-    assert play(ATTACKS["honest"].script, stage.name, 1, tmp_path / "node", consent=consent, stage=stage).code == 0
+    stage, purse = Stage("frequency-grr"), tmp_path / "purse"
+    honest = ATTACKS["honest"].script
+    without = play(honest, stage.name, 1, tmp_path / "without", consent=consent)
+    assert (without.code, without.sent) == (2, ())
+    assert "need a wallet" in without.errors
+    StoredWallet.create(purse, Terms(users=HOSTED, mode="sum", cap=100.0, delta_cap=0.0, inputs=0, domain={}))
+    assert play(honest, stage.name, 1, tmp_path / "node", consent=consent, stage=stage, wallet=purse).code == 0
 
     def replayed(stage: Stage) -> Batches:
         yield [stage.said(stage.setup), stage.said(stage.announces[0])]
@@ -80,7 +87,7 @@ def test_who_waits_for_any_run_of_a_pattern_is_ended_by_none_that_is_over_or_ano
             abort = Abort(run=run, outcome="failed", reason="over")
             yield [stage.said(abort, BOARD, b""), stage.said(abort, BOARD), stage.said(result(run))]
 
-    visible = play(replayed, stage.name, 1, tmp_path / "node")
+    visible = play(replayed, stage.name, 1, tmp_path / "node", wallet=purse)
     assert (visible.code, visible.count("replies"), visible.count("refusal")) == (None, 0, 1)
     assert "is over, and nothing of it is answered again" in visible.log[0]
 
@@ -91,7 +98,7 @@ def test_who_waits_for_any_run_of_a_pattern_is_ended_by_none_that_is_over_or_ano
         yield [stage.said(question, nonce=bytes(16))]
 
     again = Stage("frequency-grr")
-    assert play(fresh, stage.name, 1, tmp_path / "node", stage=again).count("replies") == FRAMES
+    assert play(fresh, stage.name, 1, tmp_path / "node", stage=again, wallet=purse).count("replies") == FRAMES
     # Another run, other coins: no reply is that of the run before.
     assert {each.question for _, each in stage.replies(1)} != {each.question for _, each in again.replies(1)}
 

@@ -30,7 +30,6 @@ def endings_before_the_setup(stage: Stage) -> Batches:
     for run in (RUN, "another"):
         yield [stage.said(result(run), nonce=nonce) for nonce in (b"", NONCE, OTHER)]
     yield [stage.said(Abort(run="another", outcome="failed", reason=""), BOARD, b"")]
-    yield [stage.said(Abort(run=RUN, outcome="failed", reason=""), BOARD, OTHER)]
 
 
 @harmless
@@ -41,7 +40,6 @@ def endings_that_are_forged(stage: Stage) -> Batches:
             yield [stage.said(result(), signer), stage.said(Abort(run=RUN, outcome="failed", reason=""), signer)]
         yield [stage.said(result(), BOARD), stage.said(result(), nonce=OTHER), stage.said(result("another"))]
         yield [stage.said(Abort(run="another", outcome="failed", reason=""), BOARD)]
-        yield [stage.said(Abort(run=RUN, outcome="failed", reason=""), BOARD, OTHER)]
         yield from stage.ask(number)
     yield from stage.end()
 
