@@ -27,7 +27,7 @@ HEADS = ("run", "signed s", "unsigned s", "ratio", "ratio of the whole command")
 def run(arguments: list[str], *, signed: bool) -> tuple[float, float]:
     """One run: seconds from the first record to the last, and of the whole command."""
     folder = Path(tempfile.mkdtemp(prefix="parley-signing-"))
-    words = [*arguments, "--out", str(folder / "run"), "--quiet", "--json", *([] if signed else ["--unsigned"])]
+    words = [*arguments, "--out", str(folder / "run"), "--quiet", "--json", "--signed" if signed else "--unsigned"]
     began = time.monotonic()
     try:
         done = subprocess.run(

@@ -12,12 +12,15 @@ from typing import Any, NoReturn
 import numpy as np
 
 from emulator.addresses import BoardAddresses
-from emulator.codec import encode, envelope
+from emulator.codec import decode, encode, envelope, said_by
 from emulator.coins import KEY_BYTES
 from emulator.consent import Consent, consent_to, domain_of
 from emulator.errors import LocalProtocolError, ParleyError
-from emulator.messages import BROADCASTS, NOTICES
+from emulator.merkle import Tree, is_included
+from emulator.messages import BROADCASTS, NOTICES, Close, Receipt
 from emulator.protocol import Protocol
+from emulator.records import leaf_of
+from emulator.signing import SECRET_BYTES, Signer
 from emulator.simulate import conversation
 from emulator.sockets import connect_node
 from emulator.transport import NodePort, SendTimeout
@@ -44,6 +47,7 @@ def rehearse(protocol: Protocol, birth: Birth) -> None:
         # A protocol that fails will say so in the run itself.
         with suppress(ParleyError):
             take_part(protocol, frames)
+        check_a_receipt()
         with nobody_there() as address:
             knock(address)
 
@@ -124,6 +128,30 @@ def take_part(protocol: Protocol, frames: list[bytes]) -> int:
         State.create(Path(folder), nobody(protocol), durable=False)
         with State(Path(folder), durable=False) as state:
             return run_blocking(serve_user(state, np.zeros(USERS, dtype=np.int64), lambda name: Stage(frames)))
+
+
+def check_a_receipt() -> None:
+    """Sign and verify once: a library looks its algorithms up when they are first used."""
+    signer, run, leaf = Signer(bytes(SECRET_BYTES)), "simulated", leaf_of(0, 0, "nobody", bytes(32))
+    tree = Tree()
+    tree.append(leaf)
+    close = Close(run=run, round=1, replies=1, missing=0, size=1, root=tree.root())
+    frame = encode(close, signer)
+    receipt = Receipt(
+        run=run,
+        round=1,
+        node="nobody",
+        close=frame,
+        chunks=(0,),
+        sequences=(0,),
+        times=(0,),
+        paths=(b"",),
+        before=0,
+        consistency=b"",
+    )
+    decode(encode(receipt))
+    if not (said_by(signer.public, frame, decode(frame), b"") and is_included(leaf, 0, 1, (), tree.root())):
+        raise LocalProtocolError("a signature of our own does not hold")
 
 
 def knock(address: str) -> None:

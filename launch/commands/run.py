@@ -18,6 +18,7 @@ from launch.cluster import Cluster, Hosts
 from launch.dask import Farm, Workers
 from launch.folder import RunFolder, choose_folder
 from launch.layout import LOOPBACK, Layout
+from launch.orders import CROWD
 from launch.problem import Problem, ProblemFlags, make_problem, problem_options
 from launch.processes import Processes
 from launch.progress import make_progress
@@ -48,7 +49,11 @@ from protocols.sealed import sealed
 @click.option("--keys", type=click.Path(path_type=Path), help="Encrypt every link with the keys of this folder.")
 @click.option("--secure", is_flag=True, help="Encrypt every link with fresh keys.")
 @click.option("--wallet", type=click.Path(path_type=Path), help="Count what users give away over many runs here.")
-@click.option("--unsigned", is_flag=True, help="Sign nothing: the record then does not prove who said what.")
+@click.option(
+    "--signed/--unsigned",
+    default=None,
+    help=f"Sign what is said, so that the record proves it.  [default: signed, below {CROWD} plain processes]",
+)
 @click.option("--seal", is_flag=True, help="Seal replies for the analyst, so that the shuffler sees boxes only.")
 @click.option("--watch", is_flag=True, help="Serve a live page on this machine while the run goes on.")
 @click.option("--json", "as_json", is_flag=True, help="Print the result record.")
@@ -70,7 +75,7 @@ def run(
     keys: Path | None,
     secure: bool,
     wallet: Path | None,
-    unsigned: bool,
+    signed: bool | None,
     seal: bool,
     watch: bool,
     as_json: bool,
@@ -82,11 +87,12 @@ def run(
         problem = make_problem(flags)
         protocol = problem.protocol(flags.protocol, quorum)
         opening_key = new_secret() if seal else b""
+        count = _processes(processes, process_per_user, problem.users, place.nodes)
         layout = Layout(
             protocol=sealed(protocol, opening_key) if seal else protocol,
             inputs=problem.inputs,
             key=problem.coin_key(),
-            processes=_processes(processes, process_per_user, problem.users, place.nodes),
+            processes=count,
             deadline=deadline,
             quorum=quorum,
             port=port,
@@ -100,7 +106,7 @@ def run(
             opening_key=opening_key,
             domain=problem.domain,
             repeatable=flags.seed is not None,
-            signed=not unsigned,
+            signed=_signs(signed, count, encrypted=keys is not None or secure or place.exposed),
             wallet=None if wallet is None else wallet.absolute(),
         )
         folder = choose_folder(out, name or f"{problem.workload.name}-{layout.protocol.name}"[:40])
@@ -158,6 +164,12 @@ def _processes(wanted: int | None, per_user: bool, users: int, usual: int) -> in
     if per_user:
         return users
     return min(usual, users) if wanted is None else wanted
+
+
+def _signs(asked: bool | None, processes: int, *, encrypted: bool) -> bool:
+    """Everybody signs, unless a crowd of plain processes does: there it takes a fifth more time and proves little,
+    because all keys are the launcher's."""
+    return (encrypted or processes < CROWD) if asked is None else asked
 
 
 @contextmanager

@@ -159,3 +159,16 @@ def test_protocols(parley: Parley) -> None:
     assert {"name", "rounds", "interaction", "summary"} <= set(listed[0])
     assert {"three-round": 3}.items() <= {each["name"]: each["rounds"] for each in listed}.items()
     assert "three-round" in parley("protocols").out
+
+
+@pytest.mark.parametrize(
+    ("flags", "signed"),
+    [((), True), (("--unsigned",), False), (("--processes", 64), False), (("--processes", 64, "--signed"), True)],
+)
+def test_who_signs(parley: Parley, flags: tuple[object, ...], signed: bool) -> None:
+    """Everybody, unless told not to; a crowd of plain processes only if told to."""
+    said = parley("run", *PROBLEM, "--users", 64, *flags, "--out", "run", "--quiet")
+    assert said.code == 0, said.err
+    assert Path("run/trust.toml").exists() == signed
+    verdict = parley("audit", "run", "--json").record["authorship"]["verdict"]
+    assert verdict == ("pass" if signed else "unknown")
