@@ -120,13 +120,14 @@ class Story:
     def _answer(self) -> dict[str, Any] | None:
         if not isinstance(self.ending, Result):
             return None
-        workload = getattr(self.protocol, "workload", None)
+        workload, silent = getattr(self.protocol, "workload", None), self.ending.details.get("silent_for_wallets")
         return {
             "bounds": None if workload is None else list(workload.bounds),
             "estimate": self.ending.estimate,
             "low": self.ending.low,
             "high": self.ending.high,
             "predicted_rmse": self.ending.predicted_rmse,
+            **({"silent": silent} if isinstance(silent, int) and silent else {}),
         }
 
     def _facts(self) -> dict[str, Any]:

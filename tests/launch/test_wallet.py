@@ -151,6 +151,7 @@ def test_wallets_carry_over_from_run_to_run(parley: Parley) -> None:
         audited = parley("audit", out, "--json")
         assert audited.code == 0, audited.out
         assert audited.record["authorship"]["verdict"] == "pass"
+        assert (f'"silent":{refused}' in (out / "report.html").read_text().replace(" ", "")) == (refused > 0)
     assert silent > 0
     shown = parley("wallet", "show", "purse", "--json").record
     assert (shown["users"], shown["runs"]) == (60, 4)

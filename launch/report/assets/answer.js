@@ -26,6 +26,11 @@ function renderAnswer(model) {
       `Without privacy it would be ${figure(answer.truth)}, which only an emulation knows: the error is ` +
       `${figure(answer.error, 3)}, and an error of about ${figure(answer.predicted_rmse, 3)} was predicted.`));
   }
+  if (answer.silent) {
+    parts.push(make("p", { class: "say hint" },
+      `Wallets refused ${plural(answer.silent, "reply")}. Which ones refuse depends on what they said before, ` +
+      "and the interval does not cover that."));
+  }
   body.replaceChildren(...parts, drawAnswer(answer, widthOf(body)), checks(model));
 }
 
