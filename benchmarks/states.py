@@ -17,6 +17,7 @@ from emulator.coins import key_from_seed
 from emulator.messages import Announce, Ready, Refusal, Replies
 from emulator.protocol import Protocol
 from emulator.transcript import TranscriptReader
+from emulator.trust import read_trust, write_trust
 from nodes.state import FILE, State
 from protocols.registry import design
 from protocols.workloads.problem import make_workload
@@ -127,11 +128,17 @@ def lost_state(deed: Deed, folder: Path, conditions: Path | None) -> None:
 
 
 def renewed(stage: Stage, node: str) -> dict[bytes, bytes]:
-    """A fresh state in the place of the old one, as a person would make it; its coin key by its signing key."""
+    """A fresh state in the place of the old one, its coin key by its signing key.
+
+    `parley node init` refuses a new key for a node whose key is listed; this person takes the line off the list.
+    """
     first, count = stage.cohort(node)
     folder = stage.folder.node_state(node)
+    known = read_trust(stage.folder.trust)
+    shorter = folder.with_suffix(".toml")
+    write_trust(shorter, {name: key for name, key in known.items() if name != node})
     words = ["--run", stage.folder.run, "--node", node, "--first", first, "--users", count, "--cap", EPSILON]
-    words += ["--inputs", stage.layout.protocol.inputs, "--trust", stage.folder.trust]
+    words += ["--inputs", stage.layout.protocol.inputs, "--trust", shorter]
     command = [sys.executable, "-m", "nodes.init", str(folder), *map(str, words)]
     subprocess.run(command, cwd=ROOT, check=True, stdout=subprocess.DEVNULL)
     with State(folder) as state:

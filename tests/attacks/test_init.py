@@ -220,3 +220,19 @@ def test_the_state_of_another_node_speaks_in_its_own_name(tmp_path: Path) -> Non
     shutil.copytree(state, tmp_path / "bob")
     with State(tmp_path / "bob") as opened:
         assert opened.identity.node == "alice"
+
+
+def test_a_new_key_for_a_node_whose_key_is_listed_is_refused(tmp_path: Path) -> None:
+    """A fresh state under an old name would not be seated: better to hear so before the run."""
+    keys = {name: Signer(bytes([number]) * 32) for number, name in enumerate(("analyst", "board", "node-0"), 1)}
+    write_trust(tmp_path / "trust.toml", {name: signer.public for name, signer in keys.items()})
+    words = ["--run", "r", "--node", "node-0", "--inputs", "4", "--cap", "1", "--trust", str(tmp_path / "trust.toml")]
+    refused = CliRunner().invoke(init.main, [str(tmp_path / "state"), *words])
+    assert refused.exit_code == 2
+    assert "lists another signing key for node-0" in refused.output
+    assert not (tmp_path / "state").exists()
+    write_signer(tmp_path / "node-0.signing", keys["node-0"])
+    made = CliRunner().invoke(
+        init.main, [str(tmp_path / "state"), *words, "--signing-key", str(tmp_path / "node-0.signing")]
+    )
+    assert made.exit_code == 0, made.output
