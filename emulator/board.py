@@ -222,10 +222,7 @@ class BoardRole:
     def _seat(self, sender: str, ready: Ready) -> list[tuple[str, Message]]:
         if ready.node in (ANALYST_NAME, BOARD_NAME, LAUNCHER_NAME):
             raise RemoteProtocolError(f"board: a user node that calls itself {ready.node}")
-        if ready.node in self.seats:
-            # A fresh state in an old seat could answer what the lost one has answered: it is not heard.
-            self.seats[ready.node].foreign = not self._is_listed(ready)
-        if not self._is_listed(ready):
+        if self._keys is not None and self._keys.get(ready.node) != ready.key:
             raise RemoteProtocolError(f"board: node {ready.node} does not sign with the key that is listed for it")
         known = self.seats.get(ready.node)
         if known and (known.first, known.users) != (ready.first, ready.users):
@@ -250,14 +247,6 @@ class BoardRole:
                 raise RemoteProtocolError(f"board: node {ready.node} claims users of node {name}")
         return [(sender, ready)]
 
-    def _is_listed(self, ready: Ready) -> bool:
-        """Whether a node says that it signs with the key that is listed for it; without a list everybody does."""
-        return self._keys is None or self._keys.get(ready.node) == ready.key
-
-    def _check_own(self, seat: Seat) -> None:
-        if seat.foreign:
-            raise RemoteProtocolError(f"board: node {seat.node} came back with a key that is not listed for it")
-
     def lacks(self, node: str) -> bool:
         """Whether a node that says it is there may not have heard what this moment is about."""
         return self.state is Board.OPEN and node in self._unfinished
@@ -271,7 +260,6 @@ class BoardRole:
         seat = self.seats.get(replies.node)
         if replies.run != self.terms.run or seat is None:
             raise RemoteProtocolError(f"board: replies of run {replies.run}, node {replies.node}, which has no seat")
-        self._check_own(seat)
         if self.state is not Board.OPEN or replies.round != self.round:
             return []
         if replies.question != self._question:
@@ -284,7 +272,6 @@ class BoardRole:
         seat = self.seats.get(refusal.node)
         if seat is None or refusal.run != self.terms.run:
             raise RemoteProtocolError(f"board: a refusal from {refusal.node}, which has no seat in run {refusal.run}")
-        self._check_own(seat)
         if seat.left or seat.refused or refusal.round not in (0, self.round):
             return []
         return [(sender, refusal)]

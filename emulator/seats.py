@@ -21,7 +21,6 @@ class Seat:
     spans: list[tuple[int, int]] = field(default_factory=list)
     refused: bool = False
     left: bool = False
-    foreign: bool = False
 
     @property
     def finished(self) -> bool:

@@ -326,21 +326,3 @@ def test_a_reply_to_another_question_is_dropped() -> None:
     with pytest.raises(RemoteProtocolError, match="another question"):
         role.hear("a", replace(replies("a", 0, 6), question=b""), 1.0)
     assert kinds(role.hear("a", replies("a", 0, 6), 1.0)) == ["replies"]
-
-
-def test_a_fresh_state_in_an_old_seat_is_not_heard() -> None:
-    """Whoever lost its state does not know what it has answered: its new key gives it away."""
-    listed = {"a": bytes([1]) * 32, "b": bytes([2]) * 32}
-    role = BoardRole(TERMS, keys=listed)
-    for name, first, users in (("a", 0, 6), ("b", 6, 4)):
-        role.hear(name, replace(ready(name, first, users), key=listed[name]), 0.0)
-    role.hear("analyst", setup(), 0.0)
-    role.hear("analyst", announce(), 0.0)
-    with pytest.raises(RemoteProtocolError, match="does not sign with the key"):
-        role.hear("a", replace(ready("a", 0, 6, pid=2), key=bytes([9]) * 32), 0.0)
-    with pytest.raises(RemoteProtocolError, match="a key that is not listed"):
-        role.hear("a", replies("a", 0, 6), 1.0)
-    with pytest.raises(RemoteProtocolError, match="a key that is not listed"):
-        role.hear("a", Refusal(run=RUN, round=1, node="a", reason="no"), 1.0)
-    assert kinds(role.hear("a", replace(ready("a", 0, 6, pid=3), key=listed["a"]), 2.0)) == ["event"]
-    assert kinds(role.hear("a", replies("a", 0, 6), 2.0)) == ["replies"]
