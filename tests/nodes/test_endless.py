@@ -26,14 +26,15 @@ from tests.nodes.endless import MEBIBYTE, MORE, frame, greet
 
 ROOT = Path(__file__).parents[2]
 MOST_MEMORY = 700 * 2**10  # KiB
+# How many mebibytes are tried: more than the line carries before somebody looks.
 AT_THE_BOARD = {
     "parts": ("post", 2048, NO_END),
     "small-parts": ("post", 60, NO_END),
-    "topics": ("feed", 64, ONLY_LISTENS),
+    "topics": ("feed", 1024, ONLY_LISTENS),
     "topic": ("feed", 64, "more than a frame may have"),
-    "subscriber-parts": ("feed", 64, ONLY_LISTENS),
-    "at-the-desk": ("desk", 64, ONLY_LISTENS),
-    "whole-at-the-desk": ("desk", 64, ONLY_LISTENS),
+    "subscriber-parts": ("feed", 1024, ONLY_LISTENS),
+    "at-the-desk": ("desk", 1024, ONLY_LISTENS),
+    "whole-at-the-desk": ("desk", 1024, ONLY_LISTENS),
 }
 
 
