@@ -30,7 +30,6 @@ MOST_MEMORY = 700 * 2**10  # KiB
 AT_THE_BOARD = {
     "parts": ("post", 2048, NO_END),
     "small-parts": ("post", 60, NO_END),
-    "topics": ("feed", 1024, ONLY_LISTENS),
     "topic": ("feed", 64, "more than a frame may have"),
     "subscriber-parts": ("feed", 1024, ONLY_LISTENS),
     "at-the-desk": ("desk", 1024, ONLY_LISTENS),
