@@ -5,7 +5,7 @@
     python -m benchmarks.accuracy --check
 
 Without --write the tables are printed; with it each replaces its block in docs/accuracy.md. Runs are those of
-`parley sweep`: the roles' own analyst on tallies drawn by protocols/shortcut.py, except where a table says otherwise.
+`parley sweep`: the roles' own analyst on tallies drawn by protocols/planning/fast_simulation.py, except where a table says otherwise.
 --resume keeps every finished problem of the `auto` table in a file, so that an interrupted run can go on; a file is
 good for one version of the protocols. --check reads the tables of the page and says which promises they keep; exit code
 1 if one is broken.
@@ -23,14 +23,15 @@ import numpy as np
 from benchmarks.auto import races, render
 from benchmarks.contracts import report
 from benchmarks.grid import SEED, USERS, data, designed, table
-from emulator.protocol import Inputs
-from emulator.randomizer import Floats
-from launch.sweeps import Batch, batches, rmse, run_all
-from protocols import planner, registry
-from protocols.tuned import Tuned
-from protocols.workloads.auc import AreaUnderCurve
-from protocols.workloads.gini import GiniDiversity
-from protocols.workloads.kendall import Kendall
+from parley.emulator.protocol import Inputs
+from parley.emulator.randomizer import Floats
+from parley.launch.results.sweeps import Batch, batches, rmse, run_all
+from parley.protocols import registry
+from parley.protocols.planning import plan as planner
+from parley.protocols.tuned.split_users import Tuned
+from parley.protocols.workloads.auc import AreaUnderCurve
+from parley.protocols.workloads.gini import GiniDiversity
+from parley.protocols.workloads.kendall import Kendall
 
 PAGE = Path(__file__).parent.parent / "docs" / "accuracy.md"
 

@@ -20,7 +20,7 @@ def parley(*arguments: str) -> tuple[dict[str, object], float]:
     """What the command says with --json, and how long it took."""
     began = time.perf_counter()
     done = subprocess.run(
-        [sys.executable, "-m", "launch.cli", *arguments, "--json", "--quiet"],
+        [sys.executable, "-m", "parley.launch.cli", *arguments, "--json", "--quiet"],
         cwd=ROOT,
         capture_output=True,
         check=False,

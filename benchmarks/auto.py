@@ -14,10 +14,10 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.grid import BASELINES, EPSILONS, SEED, USERS, data, problems, table
-from emulator.protocol import Inputs
-from emulator.randomizer import Floats
-from launch.sweeps import batches, rmse, spread, trial
-from protocols import planner
+from parley.emulator.protocol import Inputs
+from parley.emulator.randomizer import Floats
+from parley.launch.results.sweeps import batches, rmse, spread, trial
+from parley.protocols.planning import plan as planner
 
 PILOT = 40
 SURE = 3.0

@@ -29,21 +29,21 @@ import click
 from benchmarks.deeds import Deed
 from benchmarks.scenes import Scene, as_toml, heckles, make_scene, speakable
 from benchmarks.treachery import draw_kind, make_act, perform_act
-from emulator.audit.conversation import listen
-from emulator.audit.report import audit
-from emulator.conditions import LINK_KINDS
-from emulator.errors import ParleyError
-from emulator.messages import Event, Message, Replies, Result
-from emulator.replay import replay_users
-from emulator.simulate import conversation
-from emulator.simulate_shuffled import shuffled_conversation
-from emulator.sockets import connect_reporter
-from emulator.transcript import TranscriptReader
-from emulator.transport import SendTimeout
-from emulator.trust import read_trust
-from emulator.witness import Witness
-from nodes.common import read_addresses
-from protocols.registry import build
+from parley.emulator.audit.evidence.conversation import listen
+from parley.emulator.audit.report import audit
+from parley.emulator.errors import ParleyError
+from parley.emulator.record.replay import replay_users
+from parley.emulator.record.transcript import TranscriptReader
+from parley.emulator.record.witness import Witness
+from parley.emulator.simulate import conversation
+from parley.emulator.simulate_shuffled import shuffled_conversation
+from parley.emulator.transport.conditions import LINK_KINDS
+from parley.emulator.transport.memory import SendTimeout
+from parley.emulator.transport.sockets import connect_reporter
+from parley.emulator.wire.messages import Event, Message, Replies, Result
+from parley.emulator.wire.trust import read_trust
+from parley.nodes.common import read_addresses
+from parley.protocols.registry import build
 
 ROOT = Path(__file__).resolve().parent.parent
 LIMIT_SECONDS = 300.0
@@ -97,7 +97,7 @@ def play(scene: Scene, folder: Path) -> Outcome:
     """Run a scene and judge it."""
     outcome = Outcome(scene)
     (folder / "conditions.toml").write_text(as_toml(scene))
-    command = [sys.executable, "-m", "launch.cli", "run", *scene.arguments(folder)]
+    command = [sys.executable, "-m", "parley.launch.cli", "run", *scene.arguments(folder)]
     began = time.monotonic()
     threads = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
     with (folder / "said").open("w") as said:

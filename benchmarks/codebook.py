@@ -14,8 +14,8 @@ from typing import TypeVar
 import click
 import numpy as np
 
-from protocols.randomizers.codebook import Codebook
-from protocols.randomizers.directional import blocks
+from parley.protocols.randomizers.vectors.codebook import Codebook
+from parley.protocols.randomizers.vectors.directional import blocks
 
 Result = TypeVar("Result")
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from benchmarks.grid import BASELINES, EPSILONS, USERS, problems
-from protocols.planner import statistics_names
+from parley.protocols.planning.plan import statistics_names
 
 Row = dict[str, str]
 

@@ -8,14 +8,14 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.stage import ROOT, Lie, Overheard, Stage
-from emulator.audit.report import Report, audit
-from emulator.board import ANALYST_NAME, BOARD_NAME
-from emulator.coins import key_from_seed
-from emulator.messages import Replies
-from emulator.witness import Witness
-from launch.layout import Layout
-from protocols.registry import build, design
-from protocols.workloads.problem import make_workload
+from parley.emulator.audit.report import Report, audit
+from parley.emulator.coins import key_from_seed
+from parley.emulator.record.witness import Witness
+from parley.emulator.roles.board import ANALYST_NAME, BOARD_NAME
+from parley.emulator.wire.messages import Replies
+from parley.launch.cluster.layout import Layout
+from parley.protocols.registry import build, design
+from parley.protocols.workloads.choice import make_workload
 
 EPSILON = 2.0
 
@@ -123,7 +123,7 @@ def audit_of(stage: Stage, transcript: Path) -> Report:
 
 def against(stage: Stage, evidence: Path) -> tuple[int, str]:
     """What `parley audit --against` says."""
-    command = [sys.executable, "-m", "launch.cli", "audit", str(stage.folder.path), "--against", str(evidence)]
+    command = [sys.executable, "-m", "parley.launch.cli", "audit", str(stage.folder.path), "--against", str(evidence)]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     return done.returncode, done.stdout + done.stderr
 

@@ -17,16 +17,16 @@ from typing import Any
 import click
 import numpy as np
 
-from emulator.arithmetic import one_thread
-from emulator.coins import addressed, key_from_seed
-from emulator.errors import BadInput, LocalProtocolError
-from emulator.messages import Announce, Close, Message, Replies, Result, Roster
-from emulator.protocol import Inputs, Protocol
-from emulator.roles import AnalystRole
-from protocols.registry import design, names
-from protocols.workloads import synthetic
-from protocols.workloads.problem import make_workload
-from protocols.workloads.workload import Workload
+from parley.emulator.arithmetic import one_thread
+from parley.emulator.coins import addressed, key_from_seed
+from parley.emulator.errors import BadInput, LocalProtocolError
+from parley.emulator.protocol import Inputs, Protocol
+from parley.emulator.roles.analyst import AnalystRole
+from parley.emulator.wire.messages import Announce, Close, Message, Replies, Result, Roster
+from parley.protocols.registry import design, names
+from parley.protocols.workloads import synthetic
+from parley.protocols.workloads.choice import make_workload
+from parley.protocols.workloads.workload import Workload
 
 RUN = "dropout"
 PROBLEMS = (("kendall", "3x3"), ("gini-mean-difference", "8"), ("auc", "8"))

@@ -15,12 +15,12 @@ from typing import TypeVar
 import click
 import numpy as np
 
-from emulator.randomizer import Floats
-from protocols.factorization import sdp
-from protocols.factorization.closed_forms import kendall
-from protocols.factorization.fixed_point import fixed_point
-from protocols.factorization.model import signed
-from protocols.projection import project_l1, project_simplex
+from parley.emulator.randomizer import Floats
+from parley.protocols.factorization.closed_forms import kendall
+from parley.protocols.factorization.fixed_point import fixed_point
+from parley.protocols.factorization.model import signed
+from parley.protocols.factorization.reference import sdp
+from parley.protocols.projection.l1_projection import project_l1, project_simplex
 
 Result = TypeVar("Result")
 GAP = 1e-3

@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from emulator.codec import encode
-from emulator.messages import Announce, Close, Message, Replies, Result, Roster, Setup
-from emulator.protocol import Protocol
-from emulator.roles import AnalystRole
-from emulator.signing import SECRET_BYTES, Signer
-from emulator.transcript import Record, TranscriptReader, TranscriptWriter
+from parley.emulator.protocol import Protocol
+from parley.emulator.record.transcript import Record, TranscriptReader, TranscriptWriter
+from parley.emulator.roles.analyst import AnalystRole
+from parley.emulator.wire.codec import encode
+from parley.emulator.wire.messages import Announce, Close, Message, Replies, Result, Roster, Setup
+from parley.emulator.wire.signatures import SECRET_BYTES, Signer
 
 FORGERIES = ("replies replaced", "broadcast swapped", "users re-labelled")
 

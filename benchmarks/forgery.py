@@ -26,22 +26,22 @@ import click
 import numpy as np
 
 from benchmarks.signed import RUN, honest_words, other_replies, public_keys, signers_for, words_of, write_signed
-from emulator.arithmetic import one_thread
-from emulator.audit.report import Report, audit
-from emulator.codec import decode, encode, is_signed, pack
-from emulator.coins import key_from_seed
-from emulator.errors import ParleyError
-from emulator.merkle import Tree
-from emulator.messages import Announce, Close, Event, Message, Replies, Result
-from emulator.protocol import Protocol
-from emulator.records import VERSION, head, leaf_of, link, start
-from emulator.roles import AnalystRole
-from emulator.signing import SIGNATURE_BYTES, Signer
-from emulator.transcript import TranscriptReader
-from emulator.trust import write_trust
-from launch.cli import run
-from protocols.registry import build, design
-from protocols.workloads.kendall import Kendall
+from parley.emulator.arithmetic import one_thread
+from parley.emulator.audit.report import Report, audit
+from parley.emulator.coins import key_from_seed
+from parley.emulator.errors import ParleyError
+from parley.emulator.protocol import Protocol
+from parley.emulator.record.merkle import Tree
+from parley.emulator.record.records import VERSION, head, leaf_of, link, start
+from parley.emulator.record.transcript import TranscriptReader
+from parley.emulator.roles.analyst import AnalystRole
+from parley.emulator.wire.codec import decode, encode, is_signed, pack
+from parley.emulator.wire.messages import Announce, Close, Event, Message, Replies, Result
+from parley.emulator.wire.signatures import SIGNATURE_BYTES, Signer
+from parley.emulator.wire.trust import write_trust
+from parley.launch.cli import run
+from parley.protocols.registry import build, design
+from parley.protocols.workloads.kendall import Kendall
 
 USERS, NODES, CHUNK = 60, 3, 10
 PROTOCOLS = ("three-round", "one-round")

@@ -4,15 +4,16 @@ from typing import Any
 
 import numpy as np
 
-from emulator.errors import BadInput
-from emulator.protocol import Inputs
-from protocols import planner, registry
-from protocols.workloads.auc import AreaUnderCurve
-from protocols.workloads.gini import GiniDiversity, GiniMeanDifference
-from protocols.workloads.kendall import Kendall
-from protocols.workloads.kernel import Kernel
-from protocols.workloads.synthetic import draw, names
-from protocols.workloads.workload import Workload
+from parley.emulator.errors import BadInput
+from parley.emulator.protocol import Inputs
+from parley.protocols import registry
+from parley.protocols.planning import plan as planner
+from parley.protocols.workloads.auc import AreaUnderCurve
+from parley.protocols.workloads.gini import GiniDiversity, GiniMeanDifference
+from parley.protocols.workloads.kendall import Kendall
+from parley.protocols.workloads.kernel import Kernel
+from parley.protocols.workloads.synthetic import draw, names
+from parley.protocols.workloads.workload import Workload
 
 SEED = 1
 USERS = (10_000, 100_000, 1_000_000)

@@ -25,19 +25,19 @@ import zmq
 
 from benchmarks.page import IMAGES, machine, table, write_block
 from benchmarks.watcher import Watcher
-from emulator.codec import decode, encode, envelope, open_envelope
-from emulator.coins import addressed, key_from_seed
-from emulator.messages import Announce, Replies, Result
-from emulator.protocol import Broadcast, Estimate, Protocol, Tally
-from emulator.transcript import TranscriptReader, TranscriptWriter
-from launch.cluster import Cluster
-from launch.folder import RunFolder
-from launch.layout import Layout
-from launch.processes import SINGLE_THREADED
-from launch.progress import Silent
-from protocols.registry import design
-from protocols.workloads import synthetic
-from protocols.workloads.problem import make_workload
+from parley.emulator.coins import addressed, key_from_seed
+from parley.emulator.protocol import Broadcast, Estimate, Protocol, Tally
+from parley.emulator.record.transcript import TranscriptReader, TranscriptWriter
+from parley.emulator.wire.codec import decode, encode, envelope, open_envelope
+from parley.emulator.wire.messages import Announce, Replies, Result
+from parley.launch.cluster.cluster import Cluster
+from parley.launch.cluster.layout import Layout
+from parley.launch.results.folder import RunFolder
+from parley.launch.results.progress import Silent
+from parley.nodes.environment import SINGLE_THREADED
+from parley.protocols.registry import design
+from parley.protocols.workloads import synthetic
+from parley.protocols.workloads.choice import make_workload
 
 Arguments = ParamSpec("Arguments")
 Given = TypeVar("Given")

@@ -8,8 +8,8 @@ from benchmarks.deeds import Deed, against, audit_of, enter, everybody_leaves, j
 from benchmarks.forgeries import all_forgeries
 from benchmarks.stage import Lie, Overheard
 from benchmarks.treacherous_board import DECLARE, DROP, EQUIVOCATE, REWRITE
-from emulator.board import BOARD_NAME
-from emulator.messages import Close
+from parley.emulator.roles.board import BOARD_NAME
+from parley.emulator.wire.messages import Close
 
 
 def equivocating_board(deed: Deed, folder: Path, conditions: Path | None) -> None:

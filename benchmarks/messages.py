@@ -28,21 +28,21 @@ import click
 import numpy as np
 import zmq
 
-from emulator.codec import decode, encode, open_envelope, pack, unpack
-from emulator.coins import key_from_seed, nonce_from_key
-from emulator.messages import Announce, Message, Ready, Reminder, Replies, Result
-from emulator.protocol import Protocol
-from emulator.simulate import conversation
-from emulator.transcript import TranscriptReader
-from emulator.transport import BROADCAST
-from launch.cluster import Cluster, Layout
-from launch.folder import RunFolder
-from launch.processes import Order, Processes
-from launch.progress import Silent
-from nodes.analyst import write_plan
-from protocols.registry import design
-from protocols.workloads import synthetic
-from protocols.workloads.problem import make_workload
+from parley.emulator.coins import key_from_seed, nonce_from_key
+from parley.emulator.protocol import Protocol
+from parley.emulator.record.transcript import TranscriptReader
+from parley.emulator.simulate import conversation
+from parley.emulator.transport.memory import BROADCAST
+from parley.emulator.wire.codec import decode, encode, open_envelope, pack, unpack
+from parley.emulator.wire.messages import Announce, Message, Ready, Reminder, Replies, Result
+from parley.launch.cluster.cluster import Cluster, Layout
+from parley.launch.processes.processes import Order, Processes
+from parley.launch.results.folder import RunFolder
+from parley.launch.results.progress import Silent
+from parley.nodes.analyst import write_plan
+from parley.protocols.registry import design
+from parley.protocols.workloads import synthetic
+from parley.protocols.workloads.choice import make_workload
 
 RUN = "benchmark"
 SPAWN = multiprocessing.get_context("spawn")

@@ -28,21 +28,21 @@ import zmq
 
 from benchmarks.messages import make_load, measure_board
 from benchmarks.page import machine, table, write_block
-from emulator.codec import pack, unpack
-from emulator.coins import coins, key_from_seed, nonce_from_key
-from emulator.consent import domain_of
-from emulator.messages import Announce, Result, Setup
-from emulator.protocol import Broadcast, Estimate, Protocol, Tally
-from emulator.question import question_of, terms_of
-from emulator.transcript import TranscriptReader
-from launch.cluster import Cluster
-from launch.folder import RunFolder
-from launch.layout import Layout
-from launch.processes import SINGLE_THREADED
-from launch.progress import Silent
-from protocols.registry import build, design
-from protocols.workloads import synthetic
-from protocols.workloads.problem import make_workload
+from parley.emulator.coins import coins, key_from_seed, nonce_from_key
+from parley.emulator.protocol import Broadcast, Estimate, Protocol, Tally
+from parley.emulator.record.transcript import TranscriptReader
+from parley.emulator.roles.consent import domain_of
+from parley.emulator.wire.codec import pack, unpack
+from parley.emulator.wire.messages import Announce, Result, Setup
+from parley.emulator.wire.question import question_of, terms_of
+from parley.launch.cluster.cluster import Cluster
+from parley.launch.cluster.layout import Layout
+from parley.launch.results.folder import RunFolder
+from parley.launch.results.progress import Silent
+from parley.nodes.environment import SINGLE_THREADED
+from parley.protocols.registry import build, design
+from parley.protocols.workloads import synthetic
+from parley.protocols.workloads.choice import make_workload
 
 SPAWN = multiprocessing.get_context("spawn")
 KEY = key_from_seed(1)

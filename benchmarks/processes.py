@@ -26,17 +26,17 @@ import numpy as np
 
 from benchmarks.page import machine, table, write_block
 from benchmarks.watcher import Watcher, available
-from emulator.addresses import descriptors_for
-from emulator.coins import key_from_seed
-from emulator.messages import Close, Message, Reminder, Roster
-from emulator.transcript import TranscriptReader
-from launch.cluster import Cluster
-from launch.folder import RunFolder
-from launch.layout import Layout
-from launch.progress import Silent
-from protocols.registry import design
-from protocols.workloads import synthetic
-from protocols.workloads.problem import make_workload
+from parley.emulator.coins import key_from_seed
+from parley.emulator.record.transcript import TranscriptReader
+from parley.emulator.transport.addresses import descriptors_for
+from parley.emulator.wire.messages import Close, Message, Reminder, Roster
+from parley.launch.cluster.cluster import Cluster
+from parley.launch.cluster.layout import Layout
+from parley.launch.results.folder import RunFolder
+from parley.launch.results.progress import Silent
+from parley.protocols.registry import design
+from parley.protocols.workloads import synthetic
+from parley.protocols.workloads.choice import make_workload
 
 REST_SECONDS = 3.0
 REST_MEBIBYTES = 16.0

@@ -16,7 +16,7 @@ import click
 from benchmarks.growth import CHUNK, PROTOCOLS, Where, run, where
 from benchmarks.messages import make_load, measure_board
 from benchmarks.page import PAGE, machine, table, write_block
-from launch.processes import SINGLE_THREADED
+from parley.nodes.environment import SINGLE_THREADED
 
 LEVELS = "16x16"
 GIGABYTE = 1e9

@@ -10,14 +10,14 @@ from typing import Any
 
 import numpy as np
 
-from emulator.board import ANALYST_NAME, BOARD_NAME
-from emulator.codec import encode
-from emulator.conditions import LINK_KINDS
-from emulator.errors import BadInput
-from emulator.messages import Abort, Announce, Event, Message, Ready, Result
-from emulator.shuffler import SHUFFLER_NAME
-from protocols.registry import design, lookup, names, needs_shuffler
-from protocols.workloads.problem import make_workload
+from parley.emulator.errors import BadInput
+from parley.emulator.roles.board import ANALYST_NAME, BOARD_NAME
+from parley.emulator.roles.shuffler import SHUFFLER_NAME
+from parley.emulator.transport.conditions import LINK_KINDS
+from parley.emulator.wire.codec import encode
+from parley.emulator.wire.messages import Abort, Announce, Event, Message, Ready, Result
+from parley.protocols.registry import design, lookup, names, needs_shuffler
+from parley.protocols.workloads.choice import make_workload
 
 PROBLEMS = (("kendall", "3x3"), ("gini-diversity", "4"), ("gini-mean-difference", "4"), ("auc", "4"))
 PROCESS_FAULTS = ("pause", "kill", "late")

@@ -12,8 +12,8 @@ from typing import Any
 
 from benchmarks.accuracy import measure, write
 from benchmarks.grid import data, designed, random_signs
-from launch.sweeps import rmse
-from protocols import planner
+from parley.launch.results.sweeps import rmse
+from parley.protocols.planning import plan as planner
 
 FIGURE = Path(__file__).parent.parent / "docs" / "separation.svg"
 USERS = (3_000, 10_000, 30_000, 100_000, 300_000, 1_000_000, 3_000_000)

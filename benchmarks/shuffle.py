@@ -3,7 +3,7 @@
     python -m benchmarks.shuffle [--trials 400] [--write]
 
 Without --write the tables are printed; with it each replaces its block in docs/shuffle.md. Trials are those of
-`parley sweep`: the analyst's own code on tallies drawn from their law (protocols/shortcut.py).
+`parley sweep`: the analyst's own code on tallies drawn from their law (protocols/planning/fast_simulation.py).
 """
 
 import argparse
@@ -16,20 +16,21 @@ from typing import Any
 
 import numpy as np
 
-from emulator.coins import key_from_seed
-from emulator.errors import BadInput
-from emulator.simulate_shuffled import simulate_shuffled
-from protocols import registry, shortcut
-from protocols.amplification import clones_closed_form, epsilon_bound, of_cap, of_choice, of_clones
-from protocols.planner import choose
-from protocols.randomizers.codebook import best_codebook
-from protocols.randomizers.privunit import PrivUnit
-from protocols.split_and_mix import SplitAndMix
-from protocols.workloads.auc import AreaUnderCurve
-from protocols.workloads.gini import GiniMeanDifference
-from protocols.workloads.kendall import Kendall
-from protocols.workloads.synthetic import draw, names
-from protocols.workloads.workload import Workload
+from benchmarks.reference.privunit import PrivUnit
+from parley.emulator.coins import key_from_seed
+from parley.emulator.errors import BadInput
+from parley.emulator.simulate_shuffled import simulate_shuffled
+from parley.protocols import registry
+from parley.protocols.planning import fast_simulation as shortcut
+from parley.protocols.planning.plan import choose
+from parley.protocols.randomizers.vectors.codebook import best_codebook
+from parley.protocols.shuffle.amplification import clones_closed_form, epsilon_bound, of_cap, of_choice, of_clones
+from parley.protocols.shuffle.split_and_mix import SplitAndMix
+from parley.protocols.workloads.auc import AreaUnderCurve
+from parley.protocols.workloads.gini import GiniMeanDifference
+from parley.protocols.workloads.kendall import Kendall
+from parley.protocols.workloads.synthetic import draw, names
+from parley.protocols.workloads.workload import Workload
 
 PAGE = Path(__file__).parent.parent / "docs" / "shuffle.md"
 EPSILON, DELTA = 1.0, 1e-6

@@ -6,14 +6,14 @@ from pathlib import Path
 
 import numpy as np
 
-from emulator.audit.authorship import author_of
-from emulator.board import ANALYST_NAME, BOARD_NAME
-from emulator.codec import encode
-from emulator.messages import Abort, Close, Message, Outcome, Ready, Replies, Roster
-from emulator.protocol import Inputs, Protocol
-from emulator.signing import Signer, derived
-from emulator.simulate import conversation
-from emulator.transcript import TranscriptReader, TranscriptWriter
+from parley.emulator.audit.authorship import author_of
+from parley.emulator.protocol import Inputs, Protocol
+from parley.emulator.record.transcript import TranscriptReader, TranscriptWriter
+from parley.emulator.roles.board import ANALYST_NAME, BOARD_NAME
+from parley.emulator.simulate import conversation
+from parley.emulator.wire.codec import encode
+from parley.emulator.wire.messages import Abort, Close, Message, Outcome, Ready, Replies, Roster
+from parley.emulator.wire.signatures import Signer, derived
 
 Said = tuple[str, Message]
 RUN = "signed"

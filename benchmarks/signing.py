@@ -31,7 +31,11 @@ def run(arguments: list[str], *, signed: bool) -> tuple[float, float]:
     began = time.monotonic()
     try:
         done = subprocess.run(
-            [sys.executable, "-m", "launch.cli", "run", *words], cwd=ROOT, capture_output=True, text=True, check=True
+            [sys.executable, "-m", "parley.launch.cli", "run", *words],
+            cwd=ROOT,
+            capture_output=True,
+            text=True,
+            check=True,
         )
         return float(json.loads(done.stdout)["seconds"]), time.monotonic() - began
     finally:

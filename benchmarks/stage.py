@@ -16,22 +16,22 @@ from typing import Literal, Self, TypeVar
 import numpy as np
 
 from benchmarks.treacherous_board import HONEST, BoardOrders, tapped
-from emulator.board import ANALYST_NAME, BOARD_NAME
-from emulator.codec import decode, said_by
-from emulator.cohort import draw_replies, recorded_coins
-from emulator.errors import RemoteProtocolError
-from emulator.messages import Announce, Message, Replies, Result, Setup
-from emulator.question import question_of, terms_of
-from emulator.simulate import conversation
-from emulator.transcript import TranscriptReader
-from emulator.trust import read_trust
-from emulator.witness import Witness
-from launch.folder import RunFolder
-from launch.layout import Layout
-from launch.orders import Orders
-from launch.signers import make_signers, write_states
-from nodes.analyst import write_plan
-from protocols.registry import build
+from parley.emulator.errors import RemoteProtocolError
+from parley.emulator.record.transcript import TranscriptReader
+from parley.emulator.record.witness import Witness
+from parley.emulator.roles.board import ANALYST_NAME, BOARD_NAME
+from parley.emulator.roles.cohort import draw_replies, recorded_coins
+from parley.emulator.simulate import conversation
+from parley.emulator.wire.codec import decode, said_by
+from parley.emulator.wire.messages import Announce, Message, Replies, Result, Setup
+from parley.emulator.wire.question import question_of, terms_of
+from parley.emulator.wire.trust import read_trust
+from parley.launch.cluster.layout import Layout
+from parley.launch.cluster.signers import make_signers, write_states
+from parley.launch.processes.command_lines import Orders
+from parley.launch.results.folder import RunFolder
+from parley.nodes.analyst import write_plan
+from parley.protocols.registry import build
 
 ROOT = Path(__file__).resolve().parent.parent
 PATIENCE = 120.0
@@ -139,7 +139,7 @@ class Stage:
         self.until(folder.addresses.exists)
 
     def start_analyst(self) -> None:
-        self._start(ANALYST_NAME, "nodes.analyst", self.orders.analyst().arguments)
+        self._start(ANALYST_NAME, "parley.nodes.analyst", self.orders.analyst().arguments)
 
     def start_node(
         self,
@@ -160,7 +160,7 @@ class Stage:
             # Whether somebody answers a stranger is not to depend on the weather.
             place = words.index("--conditions")
             del words[place : place + 2]
-        self._start(process or name, "nodes.user", words, room)
+        self._start(process or name, "parley.nodes.user", words, room)
 
     def _start(self, name: str, module: str, words: Iterable[str], room: int | None = None) -> None:
         def limit() -> None:

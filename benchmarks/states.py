@@ -12,15 +12,15 @@ import numpy as np
 from benchmarks.deeds import EPSILON, Act, Deed, enter, everybody_leaves, has_answered, judge, layout_of, until_answered
 from benchmarks.stage import ROOT, Lie, Overheard, Stage
 from benchmarks.treacherous_board import DEAF
-from emulator.board import BOARD_NAME
-from emulator.coins import key_from_seed
-from emulator.messages import Announce, Ready, Refusal, Replies
-from emulator.protocol import Protocol
-from emulator.transcript import TranscriptReader
-from emulator.trust import read_trust, write_trust
-from nodes.state import FILE, State
-from protocols.registry import design
-from protocols.workloads.problem import make_workload
+from parley.emulator.coins import key_from_seed
+from parley.emulator.protocol import Protocol
+from parley.emulator.record.transcript import TranscriptReader
+from parley.emulator.roles.board import BOARD_NAME
+from parley.emulator.wire.messages import Announce, Ready, Refusal, Replies
+from parley.emulator.wire.trust import read_trust, write_trust
+from parley.nodes.state.user_state import FILE, State
+from parley.protocols.registry import design
+from parley.protocols.workloads.choice import make_workload
 
 CHANGES = ("inputs", "epsilon", "protocol", "nonce")
 # Time enough to answer, for somebody who must not.
@@ -139,7 +139,7 @@ def renewed(stage: Stage, node: str) -> dict[bytes, bytes]:
     write_trust(shorter, {name: key for name, key in known.items() if name != node})
     words = ["--run", stage.folder.run, "--node", node, "--first", first, "--users", count, "--cap", EPSILON]
     words += ["--inputs", stage.layout.protocol.inputs, "--trust", shorter]
-    command = [sys.executable, "-m", "nodes.init", str(folder), *map(str, words)]
+    command = [sys.executable, "-m", "parley.nodes.init", str(folder), *map(str, words)]
     subprocess.run(command, cwd=ROOT, check=True, stdout=subprocess.DEVNULL)
     with State(folder) as state:
         signer = state.identity.signer

@@ -9,23 +9,23 @@ from pathlib import Path
 
 import numpy as np
 
-from emulator.audit.integrity import check_integrity
-from emulator.board import BoardRole, Terms
-from emulator.codec import decode, encode, envelope, is_signed, open_envelope
-from emulator.cohort import Answered, CohortRole, Evidence, Said
-from emulator.coins import key_from_seed
-from emulator.consent import consent_to
-from emulator.errors import BadInput, ParleyError, RemoteProtocolError
-from emulator.messages import Abort, Inquiry, Replies
-from emulator.protocol import Protocol
-from emulator.signing import SIGNATURE_BYTES
-from emulator.simulate import conversation
-from emulator.transcript import TranscriptReader, TranscriptWriter
-from emulator.transport import MemoryTransport, Received
-from nodes.board import BoardNode
-from nodes.reopen import open_record
-from protocols.registry import build, design
-from protocols.workloads.gini import GiniDiversity
+from parley.emulator.audit.integrity import check_integrity
+from parley.emulator.coins import key_from_seed
+from parley.emulator.errors import BadInput, ParleyError, RemoteProtocolError
+from parley.emulator.protocol import Protocol
+from parley.emulator.record.transcript import TranscriptReader, TranscriptWriter
+from parley.emulator.roles.board import BoardRole, Terms
+from parley.emulator.roles.cohort import Answered, CohortRole, Evidence, Said
+from parley.emulator.roles.consent import consent_to
+from parley.emulator.simulate import conversation
+from parley.emulator.transport.memory import MemoryTransport, Received
+from parley.emulator.wire.codec import decode, encode, envelope, is_signed, open_envelope
+from parley.emulator.wire.messages import Abort, Inquiry, Replies
+from parley.emulator.wire.signatures import SIGNATURE_BYTES
+from parley.nodes.board import BoardNode
+from parley.nodes.state.reopen import open_record
+from parley.protocols.registry import build, design
+from parley.protocols.workloads.gini import GiniDiversity
 
 RUN, KEY = "fuzzed", key_from_seed(1)
 INPUTS = np.arange(6, dtype=np.int64) % 3

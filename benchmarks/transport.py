@@ -17,7 +17,7 @@ from multiprocessing.connection import Connection
 
 import zmq
 
-from emulator.sockets import BoardAddresses, Security, connect_node, make_keys, open_board
+from parley.emulator.transport.sockets import BoardAddresses, Security, connect_node, make_keys, open_board
 
 FRAMES = {16: 400_000, 64: 400_000, 4096: 150_000, 65536: 20_000}
 SPAWN = multiprocessing.get_context("spawn")

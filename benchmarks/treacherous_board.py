@@ -16,21 +16,21 @@ from typing import Any
 
 import numpy as np
 
-from emulator.addresses import BoardAddresses
-from emulator.audit.conversation import fits
-from emulator.board import ANALYST_NAME, BOARD_NAME, Board, BoardRole, Terms
-from emulator.codec import decode, encode, envelope
-from emulator.errors import RemoteProtocolError
-from emulator.messages import Announce, Close, Event, Message, Refusal, Replies, Result
-from emulator.signing import Signer
-from emulator.transcript import TranscriptReader, TranscriptWriter
-from emulator.transport import Received, topic_for
-from emulator.trust import read_signer, read_trust
-from nodes.board import BoardNode
-from nodes.common import GOOD, UNFINISHED, run_to_exit, write_addresses
-from nodes.receipts import Receipts
-from nodes.reopen import bind
-from protocols.registry import build
+from parley.emulator.audit.evidence.conversation import fits
+from parley.emulator.errors import RemoteProtocolError
+from parley.emulator.record.transcript import TranscriptReader, TranscriptWriter
+from parley.emulator.roles.board import ANALYST_NAME, BOARD_NAME, Board, BoardRole, Terms
+from parley.emulator.transport.addresses import BoardAddresses
+from parley.emulator.transport.memory import Received, topic_for
+from parley.emulator.wire.codec import decode, encode, envelope
+from parley.emulator.wire.messages import Announce, Close, Event, Message, Refusal, Replies, Result
+from parley.emulator.wire.signatures import Signer
+from parley.emulator.wire.trust import read_signer, read_trust
+from parley.nodes.board import BoardNode
+from parley.nodes.common import GOOD, UNFINISHED, run_to_exit, write_addresses
+from parley.nodes.state.receipts import Receipts
+from parley.nodes.state.reopen import bind
+from parley.protocols.registry import build
 
 HONEST, DEAF, EQUIVOCATE, DROP, DECLARE, REWRITE = "honest", "deaf", "equivocate", "drop", "declare missing", "rewrite"
 

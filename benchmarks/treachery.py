@@ -16,10 +16,10 @@ from benchmarks.deeds import EPSILON, Act, Deed
 from benchmarks.liars import dropping_board, equivocating_board, forged_record, rewriting_board
 from benchmarks.stage import Hung
 from benchmarks.states import another_setup, copied_state, full_disk, is_over, lost_state, shared_state
-from emulator.errors import ParleyError
-from emulator.protocol import Round
-from protocols.registry import design, lookup, needs_shuffler
-from protocols.workloads.problem import make_workload
+from parley.emulator.errors import ParleyError
+from parley.emulator.protocol import Round
+from parley.protocols.registry import design, lookup, needs_shuffler
+from parley.protocols.workloads.choice import make_workload
 
 Choice = tuple[str, tuple[str, str]]
 PERFORMERS: Mapping[str, Callable[[Deed, Path, Path | None], None]] = {

@@ -16,12 +16,12 @@ import click
 import numpy as np
 
 from benchmarks.page import table, write_block
-from emulator.coins import addressed, key_from_seed
-from emulator.protocol import Protocol
-from emulator.wallet import Wallet
-from emulator.wallet_entries import Terms, View
-from protocols.registry import build, design
-from protocols.workloads.kendall import Kendall
+from parley.emulator.coins import addressed, key_from_seed
+from parley.emulator.protocol import Protocol
+from parley.emulator.roles.wallet import Wallet
+from parley.emulator.roles.wallet_entries import Terms, View
+from parley.protocols.registry import build, design
+from parley.protocols.workloads.kendall import Kendall
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "wallet.md"
 KINDS = ("frequency-grr", "frequency-subset", "one-round-tuned")

@@ -21,7 +21,7 @@ def forked() -> list[int]:
                 fields = (entry / "stat").read_text().rpartition(")")[2].split()
             except OSError:
                 continue
-            if b"launch.nursery" in words and us.encode() in words and fields[1] != us:
+            if b"parley.launch.processes.forkserver" in words and us.encode() in words and fields[1] != us:
                 found.append((int(fields[19]), int(entry.name)))
     return [pid for _, pid in sorted(found)]
 

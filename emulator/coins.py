@@ -1,7 +1,7 @@
 """Coins: user u's coins for a question are a fixed block of a ChaCha20 keystream (RFC 8439).
 
 The key of the stream is HMAC-SHA256(coin key, question), where the question is a digest of the protocol, its
-parameters and claim, the nonce of the run, the round and the broadcast (`emulator.question`). Two questions never
+parameters and claim, the nonce of the run, the round and the broadcast (`parley.emulator.wire.question`). Two questions never
 share a coin, so a mistake elsewhere costs one more epsilon and never the input. The place in the stream is the user's
 number: a cohort's coins come in one stroke, it does not matter which process hosts a user, and a node that was killed
 draws the same coins again instead of fresh noise.
@@ -15,9 +15,9 @@ import numpy as np
 from cryptography.hazmat.primitives.ciphers import Cipher
 from cryptography.hazmat.primitives.ciphers.algorithms import ChaCha20
 
-from emulator.errors import BadInput, LocalProtocolError
-from emulator.messages import DIGEST_BYTES, NONCE_BYTES
-from emulator.randomizer import Coins
+from parley.emulator.errors import BadInput, LocalProtocolError
+from parley.emulator.randomizer import Coins
+from parley.emulator.wire.messages import DIGEST_BYTES, NONCE_BYTES
 
 KEY_BYTES = 32
 BLOCK = 64

@@ -14,9 +14,9 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from emulator.errors import RemoteProtocolError
-from emulator.messages import Users
-from emulator.randomizer import Coins, Columns, Floats, Integers, Shape
+from parley.emulator.errors import RemoteProtocolError
+from parley.emulator.randomizer import Coins, Columns, Floats, Integers, Shape
+from parley.emulator.wire.messages import Users
 
 Inputs = NDArray[np.int64]
 Broadcast = Mapping[str, NDArray[Any]]

@@ -6,14 +6,14 @@ from typing import Any
 
 import numpy as np
 
-from emulator.board import ANALYST_NAME, BoardRole, Terms
-from emulator.cohort import CHUNK, CohortRole
-from emulator.coins import nonce_from_key
-from emulator.consent import consent_to
-from emulator.errors import LocalProtocolError
-from emulator.messages import BROADCASTS, Message, Result
-from emulator.protocol import Inputs, Protocol
-from emulator.roles import AnalystRole
+from parley.emulator.coins import nonce_from_key
+from parley.emulator.errors import LocalProtocolError
+from parley.emulator.protocol import Inputs, Protocol
+from parley.emulator.roles.analyst import AnalystRole
+from parley.emulator.roles.board import ANALYST_NAME, BoardRole, Terms
+from parley.emulator.roles.cohort import CHUNK, CohortRole
+from parley.emulator.roles.consent import consent_to
+from parley.emulator.wire.messages import BROADCASTS, Message, Result
 
 
 def conversation(

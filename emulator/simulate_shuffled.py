@@ -5,16 +5,16 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from emulator.board import ANALYST_NAME, BoardRole, Terms
-from emulator.cohort import CHUNK, CohortRole
-from emulator.coins import nonce_from_key
-from emulator.consent import consent_to
-from emulator.errors import LocalProtocolError
-from emulator.messages import BROADCASTS, Message, Result
-from emulator.mixing import Draw, system_draw
-from emulator.protocol import Inputs, Protocol
-from emulator.roles import AnalystRole
-from emulator.shuffler import SHUFFLER_NAME, Down, Said, ShufflerRole, Up
+from parley.emulator.coins import nonce_from_key
+from parley.emulator.errors import LocalProtocolError
+from parley.emulator.protocol import Inputs, Protocol
+from parley.emulator.roles.analyst import AnalystRole
+from parley.emulator.roles.board import ANALYST_NAME, BoardRole, Terms
+from parley.emulator.roles.cohort import CHUNK, CohortRole
+from parley.emulator.roles.consent import consent_to
+from parley.emulator.roles.mixing import Draw, system_draw
+from parley.emulator.roles.shuffler import SHUFFLER_NAME, Down, Said, ShufflerRole, Up
+from parley.emulator.wire.messages import BROADCASTS, Message, Result
 
 Words = Iterator[tuple[str, Message]]
 MOST_SILENCES = 100

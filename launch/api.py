@@ -17,22 +17,22 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from emulator.codec import encode
-from emulator.coins import fresh_key, key_from_seed
-from emulator.consent import domain_of
-from emulator.errors import BadInput, LocalProtocolError
-from emulator.messages import BROADCASTS, Announce, Message, Reminder, Replies, Result
-from emulator.protocol import Inputs, Protocol
-from emulator.simulate import conversation
-from launch.answer import Answer
-from launch.data import columns_of, read_columns
-from launch.summary import summarize, true_answer
-from launch.version import release
-from protocols.planner import Option, plan
-from protocols.registry import design
-from protocols.workloads.problem import make_domain, make_workload
-from protocols.workloads.statistics import Kernel
-from protocols.workloads.workload import Workload, check_inputs
+from parley.emulator.coins import fresh_key, key_from_seed
+from parley.emulator.errors import BadInput, LocalProtocolError
+from parley.emulator.protocol import Inputs, Protocol
+from parley.emulator.roles.consent import domain_of
+from parley.emulator.simulate import conversation
+from parley.emulator.wire.codec import encode
+from parley.emulator.wire.messages import BROADCASTS, Announce, Message, Reminder, Replies, Result
+from parley.launch.data import columns_of, read_columns
+from parley.launch.results.answer import Answer
+from parley.launch.results.summary import summarize, true_answer
+from parley.launch.version import release
+from parley.protocols.planning.plan import Option, plan
+from parley.protocols.registry import design
+from parley.protocols.workloads.choice import make_domain, make_workload
+from parley.protocols.workloads.statistics import Kernel
+from parley.protocols.workloads.workload import Workload, check_inputs
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -84,9 +84,9 @@ class Problem:
         quorum: float = 1.0,
     ) -> Answer:
         """The conversation between real processes on this machine, on record in a folder."""
-        from launch.cluster import Cluster, Layout
-        from launch.folder import choose_folder
-        from launch.progress import make_progress
+        from parley.launch.cluster.cluster import Cluster, Layout
+        from parley.launch.results.folder import choose_folder
+        from parley.launch.results.progress import make_progress
 
         layout = Layout(
             protocol=self.protocol(protocol, epsilon),

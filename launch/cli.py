@@ -9,10 +9,10 @@ from importlib import import_module
 
 import click
 
-from emulator.errors import BadInput, ParleyError
-from launch.printable import printable
-from launch.settings import BAD_INPUT, GOOD, INTERRUPTED, TERMINATED, UNFINISHED, Settings, Stopped, debug_option
-from launch.version import release
+from parley.emulator.errors import BadInput, ParleyError
+from parley.launch.results.printable import printable
+from parley.launch.settings import BAD_INPUT, GOOD, INTERRUPTED, TERMINATED, UNFINISHED, Settings, Stopped, debug_option
+from parley.launch.version import release
 
 # A command is loaded from launch/commands/<name>.py only when it is called, so that `parley --help` is quick.
 COMMANDS = {
@@ -72,7 +72,7 @@ class Commands(click.Group):
             near = difflib.get_close_matches(name, COMMANDS, n=1)
             hint = f"did you mean {near[0]}?" if near else "`parley --help` lists them all"
             raise BadInput(f"there is no command {name!r}; {hint}")
-        command = getattr(import_module(f"launch.commands.{name}"), name)
+        command = getattr(import_module(f"parley.launch.commands.{name}"), name)
         assert isinstance(command, click.Command)
         command.epilog = f"Example: {EXAMPLES[name]}"
         return command

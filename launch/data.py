@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from emulator.errors import BadInput
-from protocols.workloads.domain import nearest
+from parley.emulator.errors import BadInput
+from parley.protocols.workloads.domain import nearest
 
 Columns = dict[str, NDArray[Any]]
 SEPARATORS = {".csv": ",", ".tsv": "\t"}

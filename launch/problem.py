@@ -12,18 +12,18 @@ from typing import Any
 import click
 import numpy as np
 
-from emulator.coins import fresh_key, key_from_seed
-from emulator.consent import domain_of
-from emulator.errors import BadInput
-from emulator.protocol import Inputs, Protocol
-from launch.data import read_columns
-from launch.settings import protocol_file_option
-from protocols.registry import design
-from protocols.tuned import salted
-from protocols.workloads import synthetic
-from protocols.workloads.domain import Domain, Encoded
-from protocols.workloads.problem import STATISTICS, make_domain, make_workload
-from protocols.workloads.workload import Workload
+from parley.emulator.coins import fresh_key, key_from_seed
+from parley.emulator.errors import BadInput
+from parley.emulator.protocol import Inputs, Protocol
+from parley.emulator.roles.consent import domain_of
+from parley.launch.data import read_columns
+from parley.launch.settings import protocol_file_option
+from parley.protocols.registry import design
+from parley.protocols.tuned.split_users import salted
+from parley.protocols.workloads import synthetic
+from parley.protocols.workloads.choice import STATISTICS, make_domain, make_workload
+from parley.protocols.workloads.domain import Domain, Encoded
+from parley.protocols.workloads.workload import Workload
 
 MOST_USERS = 10**8
 LARGEST_SEED = 2**127

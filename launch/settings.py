@@ -36,7 +36,7 @@ def debug_option(command: Callable[..., Any]) -> Callable[..., Any]:
 
 def _add_file(context: click.Context, parameter: click.Parameter, value: Path | None) -> None:
     if value is not None:
-        from protocols.outside import add_file
+        from parley.protocols.plugins import add_file
 
         add_file(value)
 

@@ -8,21 +8,21 @@ from typing import Any, NamedTuple
 
 import click
 
-from emulator.board import ANALYST_NAME
-from emulator.codec import decode, encode, open_envelope, pack, unpack
-from emulator.consent import domain_of
-from emulator.errors import BadInput, LocalProtocolError, RemoteProtocolError
-from emulator.messages import Resume
-from emulator.protocol import Protocol
-from emulator.roles import Analyst, AnalystRole
-from emulator.sealing import load_secret
-from emulator.signing import Signer
-from emulator.sockets import connect_analyst
-from emulator.transport import AnalystPort
-from emulator.trust import read_signer
-from nodes.common import GOOD, LONGEST_SILENCE, UNFINISHED, BoardLink, link_options, run_to_exit
-from protocols.registry import build
-from protocols.sealed import unsealed
+from parley.emulator.errors import BadInput, LocalProtocolError, RemoteProtocolError
+from parley.emulator.protocol import Protocol
+from parley.emulator.roles.analyst import Analyst, AnalystRole
+from parley.emulator.roles.board import ANALYST_NAME
+from parley.emulator.roles.consent import domain_of
+from parley.emulator.transport.memory import AnalystPort
+from parley.emulator.transport.sockets import connect_analyst
+from parley.emulator.wire.codec import decode, encode, open_envelope, pack, unpack
+from parley.emulator.wire.messages import Resume
+from parley.emulator.wire.sealing import load_secret
+from parley.emulator.wire.signatures import Signer
+from parley.emulator.wire.trust import read_signer
+from parley.nodes.common import GOOD, LONGEST_SILENCE, UNFINISHED, BoardLink, link_options, run_to_exit
+from parley.protocols.registry import build
+from parley.protocols.shuffle.sealed import unsealed
 
 SILENCE_SECONDS = 0.5
 FAREWELL_SILENCE = 30.0

@@ -13,12 +13,14 @@ from pathlib import Path
 
 import click
 
-from emulator.addresses import BoardAddresses, descriptors_for, pace_for, raise_file_limit
-from emulator.board import ANALYST_NAME, BOARD_NAME, Board, BoardRole, Terms
-from emulator.codec import decode, encode, envelope, unbundle
-from emulator.errors import BadInput, LocalProtocolError, RemoteProtocolError
-from emulator.merkle import Tree
-from emulator.messages import (
+from parley.emulator.errors import BadInput, LocalProtocolError, RemoteProtocolError
+from parley.emulator.record.merkle import Tree
+from parley.emulator.record.transcript import TranscriptReader, TranscriptWriter
+from parley.emulator.roles.board import ANALYST_NAME, BOARD_NAME, Board, BoardRole, Terms
+from parley.emulator.transport.addresses import BoardAddresses, descriptors_for, pace_for, raise_file_limit
+from parley.emulator.transport.memory import BROADCAST, BoardPort, Received, topic_for
+from parley.emulator.wire.codec import decode, encode, envelope, unbundle
+from parley.emulator.wire.messages import (
     BROADCASTS,
     NAME,
     NONCE_BYTES,
@@ -34,15 +36,13 @@ from emulator.messages import (
     Result,
     Resume,
 )
-from emulator.security import Security, read_relays
-from emulator.signing import Signer
-from emulator.transcript import TranscriptReader, TranscriptWriter
-from emulator.transport import BROADCAST, BoardPort, Received, topic_for
-from emulator.trust import read_signer, read_trust
-from nodes.allowance import Allowance
-from nodes.common import GOOD, UNFINISHED, board_security, run_to_exit, topic_of, write_addresses
-from nodes.receipts import Receipts
-from nodes.reopen import bind, open_record
+from parley.emulator.wire.security import Security, read_relays
+from parley.emulator.wire.signatures import Signer
+from parley.emulator.wire.trust import read_signer, read_trust
+from parley.nodes.common import GOOD, UNFINISHED, board_security, run_to_exit, topic_of, write_addresses
+from parley.nodes.state.allowance import Allowance
+from parley.nodes.state.receipts import Receipts
+from parley.nodes.state.reopen import bind, open_record
 
 FAREWELL_SECONDS = 2.0
 SUBSCRIBE_SECONDS = 1.0

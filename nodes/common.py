@@ -14,13 +14,13 @@ from typing import Any, TypeVar
 
 import click
 
-from emulator.addresses import BoardAddresses
-from emulator.conditions import read_conditions
-from emulator.errors import BadInput, LocalProtocolError, ParleyError
-from emulator.faults import FaultyPort
-from emulator.messages import BROADCASTS, NOTICES, Message
-from emulator.security import RELAY_PREFIX, Security, read_allowed, read_keys
-from emulator.transport import BROADCAST, NOTICE, REPLY, NodePort
+from parley.emulator.errors import BadInput, LocalProtocolError, ParleyError
+from parley.emulator.transport.addresses import BoardAddresses
+from parley.emulator.transport.conditions import read_conditions
+from parley.emulator.transport.faults import FaultyPort
+from parley.emulator.transport.memory import BROADCAST, NOTICE, REPLY, NodePort
+from parley.emulator.wire.messages import BROADCASTS, NOTICES, Message
+from parley.emulator.wire.security import RELAY_PREFIX, Security, read_allowed, read_keys
 
 Port = TypeVar("Port", bound=NodePort)
 GOOD, CHECK_FAILED, BAD_INPUT, UNFINISHED = 0, 1, 2, 3

@@ -9,17 +9,17 @@ from pathlib import Path
 
 import click
 
-from emulator.board import ANALYST_NAME, BOARD_NAME, LAUNCHER_NAME
-from emulator.coins import fresh_key
-from emulator.consent import Column, Consent, domain_of
-from emulator.errors import BadInput
-from emulator.protocol import Trust
-from emulator.security import read_allowed
-from emulator.shuffler import SHUFFLER_NAME
-from emulator.signing import SECRET_BYTES, Signer
-from emulator.trust import read_signer, read_trust
-from nodes.common import BAD_INPUT
-from nodes.state import Identity, State
+from parley.emulator.coins import fresh_key
+from parley.emulator.errors import BadInput
+from parley.emulator.protocol import Trust
+from parley.emulator.roles.board import ANALYST_NAME, BOARD_NAME, LAUNCHER_NAME
+from parley.emulator.roles.consent import Column, Consent, domain_of
+from parley.emulator.roles.shuffler import SHUFFLER_NAME
+from parley.emulator.wire.security import read_allowed
+from parley.emulator.wire.signatures import SECRET_BYTES, Signer
+from parley.emulator.wire.trust import read_signer, read_trust
+from parley.nodes.common import BAD_INPUT
+from parley.nodes.state.user_state import Identity, State
 
 _RANGE = re.compile(r"(?P<name>[^=]+)=(?P<low>[^:/]+):(?P<high>[^:/]+)/(?P<levels>[0-9]{1,7})")
 

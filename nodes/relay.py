@@ -11,14 +11,14 @@ from pathlib import Path
 
 import click
 
-from emulator.addresses import BoardAddresses, descriptors_for, pace_for, raise_file_limit
-from emulator.errors import LocalProtocolError, RemoteProtocolError
-from emulator.messages import Result
-from emulator.relay import Passed, RelayRole, merged
-from emulator.security import Security
-from emulator.sockets import connect_node
-from emulator.transport import BROADCAST, PERSONAL, BoardPort, NodePort, topic_for
-from nodes.common import (
+from parley.emulator.errors import LocalProtocolError, RemoteProtocolError
+from parley.emulator.roles.relay import Passed, RelayRole, merged
+from parley.emulator.transport.addresses import BoardAddresses, descriptors_for, pace_for, raise_file_limit
+from parley.emulator.transport.memory import BROADCAST, PERSONAL, BoardPort, NodePort, topic_for
+from parley.emulator.transport.sockets import connect_node
+from parley.emulator.wire.messages import Result
+from parley.emulator.wire.security import Security
+from parley.nodes.common import (
     GOOD,
     LONGEST_SILENCE,
     UNFINISHED,
@@ -29,7 +29,7 @@ from nodes.common import (
     run_to_exit,
     write_addresses,
 )
-from nodes.reopen import bind
+from parley.nodes.state.reopen import bind
 
 WAIT_SECONDS = 0.5
 # As long as the board answers those who leave, and how often they hear that the run is over.

@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-import os
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -10,25 +9,22 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Literal
 
-from emulator.addresses import BoardAddresses
-from emulator.audit.conversation import Conversation
-from emulator.board import ANALYST_NAME
-from emulator.codec import decode, envelope, pack
-from emulator.differences import Difference, compare_messages
-from emulator.errors import LocalProtocolError
-from emulator.messages import Message, Resume, Setup
-from emulator.records import Record
-from emulator.replay import Replay, speaking
-from emulator.sockets import open_board
-from emulator.transport import BoardPort
-from nodes.common import LONGEST_SILENCE
+from parley.emulator.audit.evidence.conversation import Conversation
+from parley.emulator.errors import LocalProtocolError
+from parley.emulator.record.differences import Difference, compare_messages
+from parley.emulator.record.records import Record
+from parley.emulator.record.replay import Replay, speaking
+from parley.emulator.roles.board import ANALYST_NAME
+from parley.emulator.transport.addresses import BoardAddresses
+from parley.emulator.transport.memory import BoardPort
+from parley.emulator.transport.sockets import open_board
+from parley.emulator.wire.codec import decode, envelope, pack
+from parley.emulator.wire.messages import Message, Resume, Setup
+from parley.nodes.common import LONGEST_SILENCE
+from parley.nodes.environment import child_environment
 
 Timing = Literal["fast", "recorded"]
 LEAVE_SECONDS = 10.0
-# One thread, as launched analysts have: a library that splits sums among threads rounds differently.
-SINGLE_THREADED = dict.fromkeys(
-    ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS", "VECLIB_MAXIMUM_THREADS"), "1"
-)
 
 
 class Player:
@@ -120,19 +116,17 @@ async def _analyst(setup: Setup, board: BoardAddresses, folder: Path) -> AsyncIt
     content = {"protocol": setup.protocol, "parameters": setup.parameters, "domain": setup.domain}
     plan.write_bytes(pack(content))
     addresses.write_text(json.dumps({"post": board.post, "feed": board.feed, "desk": board.desk}))
-    root = str(Path(__file__).resolve().parent.parent)
-    path = os.pathsep.join(filter(None, (root, os.environ.get("PYTHONPATH"))))
     arguments = ("--run", setup.run, "--addresses", str(addresses), "--plan", str(plan))
     process = await asyncio.create_subprocess_exec(
         sys.executable,
         "-P",
         "-m",
-        "nodes.analyst",
+        "parley.nodes.analyst",
         *arguments,
         stdin=asyncio.subprocess.DEVNULL,
         stdout=asyncio.subprocess.DEVNULL,
         stderr=asyncio.subprocess.DEVNULL,
-        env={**os.environ, **SINGLE_THREADED, "PYTHONPATH": path},
+        env=child_environment(),
     )
     try:
         yield process

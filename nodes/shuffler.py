@@ -15,21 +15,20 @@ from pathlib import Path
 
 import click
 
-from emulator.addresses import BoardAddresses, descriptors_for, pace_for, raise_file_limit
-from emulator.board import Terms
-from emulator.codec import decode, envelope, open_envelope
-from emulator.coins import KEY_BYTES
-from emulator.errors import BadInput, LocalProtocolError, RemoteProtocolError
-from emulator.messages import BROADCASTS, Event, Pledge, Ready, Refusal, Reminder, Replies, Result
-from emulator.mixing import Draws, keyed_draws, system_draws
-from emulator.security import Security
-from emulator.shuffler import SHUFFLER_NAME, Batch, Down, Pledged, Said, Shuffler, ShufflerRole, Up
-from emulator.signing import Signer
-from emulator.sockets import connect_node
-from emulator.transport import BROADCAST, BoardPort, NodePort, Received
-from emulator.trust import read_signer
-from nodes.batches import Batches
-from nodes.common import (
+from parley.emulator.coins import KEY_BYTES
+from parley.emulator.errors import BadInput, LocalProtocolError, RemoteProtocolError
+from parley.emulator.roles.board import Terms
+from parley.emulator.roles.mixing import Draws, keyed_draws, system_draws
+from parley.emulator.roles.shuffler import SHUFFLER_NAME, Batch, Down, Pledged, Said, Shuffler, ShufflerRole, Up
+from parley.emulator.transport.addresses import BoardAddresses, descriptors_for, pace_for, raise_file_limit
+from parley.emulator.transport.memory import BROADCAST, BoardPort, NodePort, Received
+from parley.emulator.transport.sockets import connect_node
+from parley.emulator.wire.codec import decode, envelope, open_envelope
+from parley.emulator.wire.messages import BROADCASTS, Event, Pledge, Ready, Refusal, Reminder, Replies, Result
+from parley.emulator.wire.security import Security
+from parley.emulator.wire.signatures import Signer
+from parley.emulator.wire.trust import read_signer
+from parley.nodes.common import (
     GOOD,
     LONGEST_SILENCE,
     UNFINISHED,
@@ -41,7 +40,8 @@ from nodes.common import (
     topic_of,
     write_addresses,
 )
-from nodes.reopen import bind
+from parley.nodes.state.batches import Batches
+from parley.nodes.state.reopen import bind
 
 SILENCE_SECONDS = 0.5
 PATIENCE_SECONDS = 1.0

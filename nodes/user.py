@@ -12,20 +12,20 @@ from pathlib import Path
 import click
 import numpy as np
 
-from emulator.codec import decode, is_whole, open_envelope
-from emulator.cohort import Cohort, CohortRole, Distrust, Evidence, Unpledged
-from emulator.errors import BadInput, LocalProtocolError, RemoteProtocolError
-from emulator.messages import Announce, Message, Refusal, Reminder, Result, Setup
-from emulator.protocol import Inputs
-from emulator.sockets import connect_node
-from emulator.transport import NodePort, topic_for
-from emulator.witness import Witness
-from nodes.common import GOOD, LONGEST_SILENCE, UNFINISHED, BoardLink, link_options, run_to_exit
-from nodes.memory import give_back
-from nodes.state import Identity, State, save_evidence
-from nodes.wallet import StoredWallet
-from protocols.registry import build, inputs_of
-from protocols.workloads.declared import view_of
+from parley.emulator.errors import BadInput, LocalProtocolError, RemoteProtocolError
+from parley.emulator.protocol import Inputs
+from parley.emulator.record.witness import Witness
+from parley.emulator.roles.cohort import Cohort, CohortRole, Distrust, Evidence, Unpledged
+from parley.emulator.transport.memory import NodePort, topic_for
+from parley.emulator.transport.sockets import connect_node
+from parley.emulator.wire.codec import decode, is_whole, open_envelope
+from parley.emulator.wire.messages import Announce, Message, Refusal, Reminder, Result, Setup
+from parley.nodes.common import GOOD, LONGEST_SILENCE, UNFINISHED, BoardLink, link_options, run_to_exit
+from parley.nodes.memory import give_back
+from parley.nodes.state.user_state import Identity, State, save_evidence
+from parley.nodes.state.wallet import StoredWallet
+from parley.protocols.registry import build, inputs_of
+from parley.protocols.workloads.declared import view_of
 
 SILENCE_SECONDS = 0.5
 LONGEST_PATIENCE = 8.0

@@ -8,7 +8,7 @@
 
 from collections.abc import Sequence
 
-from emulator.errors import BadInput
+from parley.emulator.errors import BadInput
 
 MOST_REPLY = 1 << 20
 MOST_SETUP = 1 << 26

@@ -8,12 +8,12 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from emulator.errors import BadInput
-from emulator.protocol import Broadcast, Estimate, Interaction, Round, Tally
-from emulator.randomizer import Floats, Shape
-from protocols.pairwise import QUANTILE_95, Pairwise
-from protocols.steps import ComposedRound
-from protocols.workloads.workload import Workload
+from parley.emulator.errors import BadInput
+from parley.emulator.protocol import Broadcast, Estimate, Interaction, Round, Tally
+from parley.emulator.randomizer import Floats, Shape
+from parley.protocols.pairwise import QUANTILE_95, Pairwise
+from parley.protocols.rounds import ComposedRound
+from parley.protocols.workloads.workload import Workload
 
 # The AUC is worth little when one label is rarer than this (the paper's balancedness assumption).
 RARE = 0.05

@@ -9,13 +9,22 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from emulator.protocol import Broadcast, Claim, Estimate, Interaction, Protocol, Tally
-from emulator.randomizer import Floats
-from protocols.limits import check_many
-from protocols.parameters import LARGEST_EPSILON, MOST_USERS, check_epsilon, check_users, count, mapping, number, only
-from protocols.side import SideQueries
-from protocols.workloads.statistics import workload_from
-from protocols.workloads.workload import Workload, check_entries
+from parley.emulator.protocol import Broadcast, Claim, Estimate, Interaction, Protocol, Tally
+from parley.emulator.randomizer import Floats
+from parley.protocols.limits import check_many
+from parley.protocols.parameters import (
+    LARGEST_EPSILON,
+    MOST_USERS,
+    check_epsilon,
+    check_users,
+    count,
+    mapping,
+    number,
+    only,
+)
+from parley.protocols.side_queries import SideQueries
+from parley.protocols.workloads.statistics import workload_from
+from parley.protocols.workloads.workload import Workload, check_entries
 
 QUANTILE_95 = 1.959963984540054
 # The AUC assumes that neither label is rare; predictions that know nothing else take this share of positives.

@@ -4,7 +4,7 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from emulator.errors import BadInput
+from parley.emulator.errors import BadInput
 
 LARGEST_EPSILON = 64.0
 MOST_USERS = 10**10

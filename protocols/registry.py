@@ -8,26 +8,26 @@ from typing import Protocol as Interface
 
 import numpy as np
 
-from emulator.codec import pack
-from emulator.errors import BadInput, LocalProtocolError
-from emulator.protocol import Protocol, Round, Trust
-from protocols.frequency import FrequencyGrr, FrequencyOue, FrequencySubset
-from protocols.hierarchical import Hierarchical
-from protocols.linear_queries import MatrixMechanism
-from protocols.linear_queries_by_reduction import Reduction
-from protocols.one_round import OneRound
-from protocols.one_round_tuned import OneRoundTuned
-from protocols.outside import outside
-from protocols.quantise import Quantise
-from protocols.shuffled import Shuffled
-from protocols.split_and_mix import SplitAndMix
-from protocols.three_round import ThreeRound
-from protocols.three_round_tuned import ThreeRoundTuned
-from protocols.two_round import TwoRound
-from protocols.two_round_black_box import TwoRoundBlackBox
-from protocols.two_round_tuned import TwoRoundTuned
-from protocols.work import check_work
-from protocols.workloads.workload import Workload, check_entries
+from parley.emulator.errors import BadInput, LocalProtocolError
+from parley.emulator.protocol import Protocol, Round, Trust
+from parley.emulator.wire.codec import pack
+from parley.protocols.baselines.frequency import FrequencyGrr, FrequencyOue, FrequencySubset
+from parley.protocols.baselines.hierarchical import Hierarchical
+from parley.protocols.baselines.quantise import Quantise
+from parley.protocols.paper.linear_queries import MatrixMechanism
+from parley.protocols.paper.linear_queries_by_reduction import Reduction
+from parley.protocols.paper.one_round import OneRound
+from parley.protocols.paper.three_round import ThreeRound
+from parley.protocols.paper.two_round import TwoRound
+from parley.protocols.paper.two_round_black_box import TwoRoundBlackBox
+from parley.protocols.plugins import outside
+from parley.protocols.shuffle.shuffled import Shuffled
+from parley.protocols.shuffle.split_and_mix import SplitAndMix
+from parley.protocols.tuned.one_round_tuned import OneRoundTuned
+from parley.protocols.tuned.three_round_tuned import ThreeRoundTuned
+from parley.protocols.tuned.two_round_tuned import TwoRoundTuned
+from parley.protocols.work import check_work
+from parley.protocols.workloads.workload import Workload, check_entries
 
 
 class Registered(Interface):
@@ -100,7 +100,7 @@ def design(
     check_entries(workload.name, workload.infinity_norm)
     if name == "auto":
         # The planner asks all protocols, so it can only be loaded once they are known.
-        from protocols.planner import choose
+        from parley.protocols.planning.plan import choose
 
         return check_rounds(choose(workload, epsilon, users))
     kind = lookup(name)

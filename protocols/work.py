@@ -7,17 +7,17 @@ user says which k it consents to, and `registry.inputs_of` reads k before anythi
 
 from functools import singledispatch
 
-from emulator.errors import BadInput
-from emulator.protocol import Protocol, Round
-from emulator.randomizer import Randomizer
-from protocols.hierarchical import Level
-from protocols.limits import MOST_REPLY
-from protocols.linear_queries_by_reduction import SideBySide
-from protocols.randomizers.exact import WORD_BYTES
-from protocols.randomizers.seeded import Seeded
-from protocols.randomizers.subset_selection import SubsetSelection
-from protocols.sealed import SealedRound
-from protocols.steps import ComposedRound
+from parley.emulator.errors import BadInput
+from parley.emulator.protocol import Protocol, Round
+from parley.emulator.randomizer import Randomizer
+from parley.protocols.baselines.hierarchical import Level
+from parley.protocols.limits import MOST_REPLY
+from parley.protocols.paper.linear_queries_by_reduction import SideBySide
+from parley.protocols.randomizers.categories.subset_selection import SubsetSelection
+from parley.protocols.randomizers.exact import WORD_BYTES
+from parley.protocols.randomizers.vectors.seeded import Seeded
+from parley.protocols.rounds import ComposedRound
+from parley.protocols.shuffle.sealed import SealedRound
 
 
 def check_work(protocol: Protocol) -> None:

@@ -20,12 +20,12 @@ import numpy as np
 from benchmarks.others.environment import Environment
 from benchmarks.others.rows import PROGRAMS, ROOT, Part, Row
 from benchmarks.others.watched import run
-from emulator.protocol import Inputs
-from emulator.randomizer import Floats
-from launch.sweeps import batches, rmse, trial
-from protocols.registry import design
-from protocols.workloads import synthetic
-from protocols.workloads.kendall import Kendall
+from parley.emulator.protocol import Inputs
+from parley.emulator.randomizer import Floats
+from parley.launch.results.sweeps import batches, rmse, trial
+from parley.protocols.registry import design
+from parley.protocols.workloads import synthetic
+from parley.protocols.workloads.kendall import Kendall
 
 LEVELS, EPSILON, SEED = (16, 16), 1.0, 1
 # The local hashing of both gives text to xxhash, which from version 4 on wants bytes.
@@ -135,7 +135,7 @@ def as_users_do(users: Users) -> list[Errors]:
         command = (
             sys.executable,
             "-m",
-            "launch.cli",
+            "parley.launch.cli",
             "run",
             *problem,
             "--quiet",

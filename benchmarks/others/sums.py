@@ -16,8 +16,8 @@ from benchmarks.others.environment import Environment
 from benchmarks.others.rows import PROGRAMS, ROOT, Part, Row
 from benchmarks.others.watched import Finished, Unavailable, run
 from benchmarks.processes import read_course
-from emulator.messages import Announce, Replies
-from emulator.transcript import TranscriptReader
+from parley.emulator.record.transcript import TranscriptReader
+from parley.emulator.wire.messages import Announce, Replies
 
 ROUNDS, ENTRIES, LEVELS = 3, 256, "16x16"
 FLOWER = ("flwr[simulation]==1.41.0", "ray==2.55.1")
@@ -91,7 +91,17 @@ def parley(parties: int, processes: int | None, levels: str = LEVELS) -> list[Su
     """A process for every user (None), or users in a few processes."""
     share = ("--process-per-user",) if processes is None else ("--processes", processes)
     problem = ("--statistic", "kendall", "--levels", levels, "--users", parties, "--epsilon", 4, "--seed", 1)
-    command = (sys.executable, "-m", "launch.cli", "run", *problem, "--protocol", "three-round", *share, "--quiet")
+    command = (
+        sys.executable,
+        "-m",
+        "parley.launch.cli",
+        "run",
+        *problem,
+        "--protocol",
+        "three-round",
+        *share,
+        "--quiet",
+    )
     with TemporaryDirectory() as name:
         alone, watched = (
             run((*command, "--out", Path(name) / each), folder=ROOT, watch=each == "watched")

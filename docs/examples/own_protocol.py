@@ -10,14 +10,14 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from emulator.protocol import Broadcast, Estimate, Inputs, Interaction, Round, Tally
-from emulator.randomizer import Floats, Shape
-from protocols.factorization.model import SignedFactorization, signed
-from protocols.factors import factorize
-from protocols.pairwise import Pairwise, common
-from protocols.randomizers.codebook import Codebook, hemisphere
-from protocols.steps import ComposedRound, Part
-from protocols.workloads.workload import Workload
+from parley.emulator.protocol import Broadcast, Estimate, Inputs, Interaction, Round, Tally
+from parley.emulator.randomizer import Floats, Shape
+from parley.protocols.factorization.factors import factorize
+from parley.protocols.factorization.model import SignedFactorization, signed
+from parley.protocols.pairwise import Pairwise, common
+from parley.protocols.randomizers.vectors.codebook import Codebook, hemisphere
+from parley.protocols.rounds import ComposedRound, Part
+from parley.protocols.workloads.workload import Workload
 
 
 @dataclass(frozen=True, kw_only=True)

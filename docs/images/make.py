@@ -14,7 +14,7 @@ from pathlib import Path
 from playwright.sync_api import Browser, Page, ViewportSize, expect, sync_playwright
 
 ROOT = Path(__file__).resolve().parent.parent.parent
-PARLEY = (sys.executable, "-m", "launch.cli")
+PARLEY = (sys.executable, "-m", "parley.launch.cli")
 KENDALL = ("--statistic", "kendall", "--protocol", "three-round", "--epsilon", "4", "--quiet")
 MANY = ("run", *KENDALL, "--levels", "8x8", "--users", "20000", "--processes", "4", "--seed", "7")
 LOSSY = (

@@ -12,15 +12,27 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 
-from emulator.audit.conversation import Conversation
-from emulator.audit.heads import Heads
-from emulator.audit.verdict import Progress, Verdict, failed, passed, quiet, unknown
-from emulator.board import ANALYST_NAME, BOARD_NAME
-from emulator.codec import is_signed, said_by
-from emulator.messages import Abort, Announce, Close, Event, Message, Ready, Refusal, Replies, Result, Roster, Setup
-from emulator.question import question_of, terms_of
-from emulator.records import Closing, Record
-from emulator.shuffler import SHUFFLER_NAME
+from parley.emulator.audit.evidence.conversation import Conversation
+from parley.emulator.audit.evidence.heads import Heads
+from parley.emulator.audit.verdict import Progress, Verdict, failed, passed, quiet, unknown
+from parley.emulator.record.records import Closing, Record
+from parley.emulator.roles.board import ANALYST_NAME, BOARD_NAME
+from parley.emulator.roles.shuffler import SHUFFLER_NAME
+from parley.emulator.wire.codec import is_signed, said_by
+from parley.emulator.wire.messages import (
+    Abort,
+    Announce,
+    Close,
+    Event,
+    Message,
+    Ready,
+    Refusal,
+    Replies,
+    Result,
+    Roster,
+    Setup,
+)
+from parley.emulator.wire.question import question_of, terms_of
 
 NAMED = 20
 # Signatures that are handed to a thread at once, and how many bytes of frames at most.

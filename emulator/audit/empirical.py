@@ -13,18 +13,18 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import betaincinv
 
-from emulator.audit.answers import Answers
-from emulator.audit.conversation import Conversation
-from emulator.audit.ledger import Ledger
-from emulator.audit.privacy import MOST_INPUTS
-from emulator.audit.statistics import ALPHA
-from emulator.audit.verdict import Progress, Verdict, failed, passed, quiet, unknown
-from emulator.cohort import CohortRole
-from emulator.consent import consent_to, domain_of
-from emulator.errors import ParleyError
-from emulator.messages import NONCE_BYTES, Announce, Message, Reminder, Replies, Setup
-from emulator.protocol import Inputs, Protocol
-from emulator.randomizer import Columns, Floats
+from parley.emulator.audit.evidence.answers import Answers
+from parley.emulator.audit.evidence.conversation import Conversation
+from parley.emulator.audit.evidence.ledger import Ledger
+from parley.emulator.audit.evidence.statistics import ALPHA
+from parley.emulator.audit.privacy import MOST_INPUTS
+from parley.emulator.audit.verdict import Progress, Verdict, failed, passed, quiet, unknown
+from parley.emulator.errors import ParleyError
+from parley.emulator.protocol import Inputs, Protocol
+from parley.emulator.randomizer import Columns, Floats
+from parley.emulator.roles.cohort import CohortRole
+from parley.emulator.roles.consent import consent_to, domain_of
+from parley.emulator.wire.messages import NONCE_BYTES, Announce, Message, Reminder, Replies, Setup
 
 NODE = "trial"
 PILOT = 512

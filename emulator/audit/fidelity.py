@@ -16,14 +16,14 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from emulator.audit.conversation import Conversation
-from emulator.audit.privacy import MOST_INPUTS
-from emulator.audit.sample import Sample, gather
-from emulator.audit.statistics import Family, mean_p_value, uniform_p_value
-from emulator.audit.verdict import Progress, Verdict, quiet, unknown
-from emulator.protocol import Broadcast, Inputs, Protocol, Round
-from emulator.randomizer import Columns, Floats, Randomizer
-from emulator.witness import Witness
+from parley.emulator.audit.evidence.conversation import Conversation
+from parley.emulator.audit.evidence.sample import Sample, gather
+from parley.emulator.audit.evidence.statistics import Family, mean_p_value, uniform_p_value
+from parley.emulator.audit.privacy import MOST_INPUTS
+from parley.emulator.audit.verdict import Progress, Verdict, quiet, unknown
+from parley.emulator.protocol import Broadcast, Inputs, Protocol, Round
+from parley.emulator.randomizer import Columns, Floats, Randomizer
+from parley.emulator.record.witness import Witness
 
 SAMPLED = 2**13
 FEWEST = 50

@@ -10,12 +10,15 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from emulator.audit.heads import Heads
-from emulator.audit.verdict import Progress, Verdict, failed, passed, quiet
-from emulator.board import ANALYST_NAME, BOARD_NAME, LAUNCHER_NAME, Board, BoardRole, Terms
-from emulator.codec import FORMAT
-from emulator.errors import RemoteProtocolError, TranscriptError
-from emulator.messages import (
+from parley.emulator.audit.evidence.heads import Heads
+from parley.emulator.audit.verdict import Progress, Verdict, failed, passed, quiet
+from parley.emulator.errors import RemoteProtocolError, TranscriptError
+from parley.emulator.record.records import Record
+from parley.emulator.record.transcript import AlteredTranscript, TranscriptReader
+from parley.emulator.roles.board import ANALYST_NAME, BOARD_NAME, LAUNCHER_NAME, Board, BoardRole, Terms
+from parley.emulator.roles.shuffler import SHUFFLER_NAME
+from parley.emulator.wire.codec import FORMAT
+from parley.emulator.wire.messages import (
     Abort,
     Announce,
     Close,
@@ -30,10 +33,7 @@ from emulator.messages import (
     Roster,
     Setup,
 )
-from emulator.question import question_of, terms_of
-from emulator.records import Record
-from emulator.shuffler import SHUFFLER_NAME
-from emulator.transcript import AlteredTranscript, TranscriptReader
+from parley.emulator.wire.question import question_of, terms_of
 
 # No honest run comes near: a hostile frame must not make the board's role count chunks without end.
 MOST_USERS = 2**62

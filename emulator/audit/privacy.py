@@ -10,14 +10,14 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from emulator.audit.answers import joined, malformed
-from emulator.audit.conversation import Conversation, fits
-from emulator.audit.ledger import NAMED, Ledger, Offence, reply_bytes
-from emulator.audit.people import People
-from emulator.audit.verdict import Progress, Verdict, failed, passed, quiet, unknown
-from emulator.messages import Setup, Users
-from emulator.protocol import Protocol
-from emulator.randomizer import Floats
+from parley.emulator.audit.evidence.answers import joined, malformed
+from parley.emulator.audit.evidence.conversation import Conversation, fits
+from parley.emulator.audit.evidence.ledger import NAMED, Ledger, Offence, reply_bytes
+from parley.emulator.audit.evidence.user_sets import People
+from parley.emulator.audit.verdict import Progress, Verdict, failed, passed, quiet, unknown
+from parley.emulator.protocol import Protocol
+from parley.emulator.randomizer import Floats
+from parley.emulator.wire.messages import Setup, Users
 
 MOST_BYTES = 256 * 2**20
 # A row of likelihoods, and the vectors a round computes for all k inputs, must fit memory whatever a setup says.

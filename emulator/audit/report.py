@@ -7,23 +7,23 @@ from typing import Any
 
 import numpy as np
 
-from emulator.audit.authorship import Keys, check_authorship
-from emulator.audit.conversation import Conversation, listen
-from emulator.audit.empirical import check_empirical
-from emulator.audit.fidelity import Choice, Choices, check_fidelity
-from emulator.audit.integrity import check_integrity
-from emulator.audit.privacy import MOST_BYTES, check_privacy
-from emulator.audit.result import check_result
-from emulator.audit.rounds import check_rounds
-from emulator.audit.shuffled import ANONYMOUS, check_shuffled_fidelity, check_shuffled_privacy
-from emulator.audit.side_channels import check_side_channels
-from emulator.audit.verdict import Outcome, Progress, Verdict, quiet, unknown
-from emulator.coins import fresh_key
-from emulator.errors import ParleyError, TranscriptError
-from emulator.protocol import Broadcast, Round
-from emulator.roles import Builder
-from emulator.transcript import TranscriptReader
-from emulator.witness import Witness
+from parley.emulator.audit.authorship import Keys, check_authorship
+from parley.emulator.audit.empirical import check_empirical
+from parley.emulator.audit.evidence.conversation import Conversation, listen
+from parley.emulator.audit.fidelity import Choice, Choices, check_fidelity
+from parley.emulator.audit.integrity import check_integrity
+from parley.emulator.audit.privacy import MOST_BYTES, check_privacy
+from parley.emulator.audit.result import check_result
+from parley.emulator.audit.rounds import check_rounds
+from parley.emulator.audit.shuffled import ANONYMOUS, check_shuffled_fidelity, check_shuffled_privacy
+from parley.emulator.audit.side_channels import check_side_channels
+from parley.emulator.audit.verdict import Outcome, Progress, Verdict, quiet, unknown
+from parley.emulator.coins import fresh_key
+from parley.emulator.errors import ParleyError, TranscriptError
+from parley.emulator.protocol import Broadcast, Round
+from parley.emulator.record.transcript import TranscriptReader
+from parley.emulator.record.witness import Witness
+from parley.emulator.roles.analyst import Builder
 
 # What must be shown, not merely not refuted, before a run is called good.
 NEEDED = ("integrity", "rounds", "privacy")

@@ -2,16 +2,16 @@
 
 import numpy as np
 
-from emulator.arithmetic import one_thread
-from emulator.audit.conversation import Conversation
-from emulator.audit.rounding import nearly_the_same
-from emulator.audit.verdict import Verdict, failed, passed, unknown
-from emulator.board import ANALYST_NAME
-from emulator.errors import ParleyError, RemoteProtocolError
-from emulator.messages import Abort, Result, Setup
-from emulator.protocol import Protocol
-from emulator.records import Record
-from emulator.roles import AnalystRole
+from parley.emulator.arithmetic import one_thread
+from parley.emulator.audit.evidence.conversation import Conversation
+from parley.emulator.audit.evidence.rounding import nearly_the_same
+from parley.emulator.audit.verdict import Verdict, failed, passed, unknown
+from parley.emulator.errors import ParleyError, RemoteProtocolError
+from parley.emulator.protocol import Protocol
+from parley.emulator.record.records import Record
+from parley.emulator.roles.analyst import AnalystRole
+from parley.emulator.roles.board import ANALYST_NAME
+from parley.emulator.wire.messages import Abort, Result, Setup
 
 ELSEWHERE = "it was computed on another kind of processor, with another number of threads, or with other libraries"
 

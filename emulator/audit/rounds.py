@@ -9,13 +9,13 @@ from typing import get_args
 
 import numpy as np
 
-from emulator.audit.conversation import Conversation
-from emulator.audit.people import People
-from emulator.audit.verdict import Verdict, failed, passed, unknown
-from emulator.messages import Announce, Event, Message, Replies, Result, silent_users
-from emulator.protocol import Interaction, Protocol
-from emulator.roles import BLOCK, MOST_USERS
-from emulator.shuffler import SHUFFLER_NAME
+from parley.emulator.audit.evidence.conversation import Conversation
+from parley.emulator.audit.evidence.user_sets import People
+from parley.emulator.audit.verdict import Verdict, failed, passed, unknown
+from parley.emulator.protocol import Interaction, Protocol
+from parley.emulator.roles.analyst import BLOCK, MOST_USERS
+from parley.emulator.roles.shuffler import SHUFFLER_NAME
+from parley.emulator.wire.messages import Announce, Event, Message, Replies, Result, silent_users
 
 CLASSES: tuple[Interaction, ...] = get_args(Interaction)
 PROTOCOL_KINDS = ("announce", "replies", "close", "result")

@@ -12,18 +12,18 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from emulator.audit.answers import answers
-from emulator.audit.conversation import Conversation, fits
-from emulator.audit.privacy import MOST_INPUTS, ROUNDING
-from emulator.audit.statistics import Family
-from emulator.audit.verdict import Progress, Verdict, failed, passed, quiet, unknown
-from emulator.cohort import draw_replies, recorded_coins
-from emulator.messages import Announce, Setup
-from emulator.mixing import Mixing, read_mixing
-from emulator.protocol import Protocol, Round
-from emulator.randomizer import Array, Columns
-from emulator.shuffler import SHUFFLER_NAME
-from emulator.witness import Witness
+from parley.emulator.audit.evidence.answers import answers
+from parley.emulator.audit.evidence.conversation import Conversation, fits
+from parley.emulator.audit.evidence.statistics import Family
+from parley.emulator.audit.privacy import MOST_INPUTS, ROUNDING
+from parley.emulator.audit.verdict import Progress, Verdict, failed, passed, quiet, unknown
+from parley.emulator.protocol import Protocol, Round
+from parley.emulator.randomizer import Array, Columns
+from parley.emulator.record.witness import Witness
+from parley.emulator.roles.cohort import draw_replies, recorded_coins
+from parley.emulator.roles.mixing import Mixing, read_mixing
+from parley.emulator.roles.shuffler import SHUFFLER_NAME
+from parley.emulator.wire.messages import Announce, Setup
 
 Words = NDArray[np.uint64]
 BLOCK = 4096

@@ -10,14 +10,14 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from emulator.audit.conversation import Conversation
-from emulator.audit.fidelity import unusable
-from emulator.audit.statistics import Family
-from emulator.audit.verdict import Progress, Verdict, failed, quiet, unknown
-from emulator.messages import Replies, Users
-from emulator.protocol import Inputs, Protocol
-from emulator.randomizer import Floats
-from emulator.witness import Witness
+from parley.emulator.audit.evidence.conversation import Conversation
+from parley.emulator.audit.evidence.statistics import Family
+from parley.emulator.audit.fidelity import unusable
+from parley.emulator.audit.verdict import Progress, Verdict, failed, quiet, unknown
+from parley.emulator.protocol import Inputs, Protocol
+from parley.emulator.randomizer import Floats
+from parley.emulator.record.witness import Witness
+from parley.emulator.wire.messages import Replies, Users
 
 GROUPS = 16
 FEWEST_ABSENT = 20

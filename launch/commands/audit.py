@@ -11,14 +11,14 @@ from rich.console import Console
 from rich.progress import BarColumn, TaskProgressColumn, TextColumn, TimeElapsedColumn
 from rich.progress import Progress as Bars
 
-from emulator.audit.report import Report
-from emulator.audit.report import audit as audit_transcript
-from emulator.audit.verdict import Progress, quiet
-from launch.against import Comparison, compare_evidence, compare_records, is_evidence
-from launch.printable import printable, printable_json
-from launch.recorded import TRUST, Recorded, find_run, json_option, run_argument, witness_option
-from launch.settings import CHECK_FAILED, GOOD, debug_option
-from protocols.alphabets import choices
+from parley.emulator.audit.report import Report
+from parley.emulator.audit.report import audit as audit_transcript
+from parley.emulator.audit.verdict import Progress, quiet
+from parley.launch.results.against import Comparison, compare_evidence, compare_records, is_evidence
+from parley.launch.results.printable import printable, printable_json
+from parley.launch.results.run_files import TRUST, Recorded, find_run, json_option, run_argument, witness_option
+from parley.launch.settings import CHECK_FAILED, GOOD, debug_option
+from parley.protocols.randomizers.alphabets import choices
 
 
 @click.command()

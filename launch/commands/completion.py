@@ -3,7 +3,7 @@
 import click
 from click.shell_completion import get_completion_class
 
-from launch.settings import debug_option
+from parley.launch.settings import debug_option
 
 SHELLS = ("bash", "zsh", "fish")
 

@@ -5,11 +5,11 @@ from typing import Any
 
 import click
 
-from emulator.diff import compare_runs
-from launch.commands.show import unclosed
-from launch.printable import printable, printable_json
-from launch.recorded import find_run, json_option
-from launch.settings import CHECK_FAILED, GOOD, debug_option
+from parley.emulator.record.diff import compare_runs
+from parley.launch.commands.show import unclosed
+from parley.launch.results.printable import printable, printable_json
+from parley.launch.results.run_files import find_run, json_option
+from parley.launch.settings import CHECK_FAILED, GOOD, debug_option
 
 
 @click.command()

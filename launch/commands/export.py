@@ -6,14 +6,14 @@ from typing import Literal
 
 import click
 
-from emulator.audit.conversation import KEPT_BYTES
-from emulator.errors import BadInput, TranscriptError
-from emulator.transcript import TranscriptReader
-from launch.commands.show import Listing
-from launch.export import Source, write_json_lines, write_parquet
-from launch.printable import printable, printable_json
-from launch.recorded import find_run, run_argument
-from launch.settings import CHECK_FAILED, GOOD, debug_option
+from parley.emulator.audit.evidence.conversation import KEPT_BYTES
+from parley.emulator.errors import BadInput, TranscriptError
+from parley.emulator.record.transcript import TranscriptReader
+from parley.launch.commands.show import Listing
+from parley.launch.results.export import Source, write_json_lines, write_parquet
+from parley.launch.results.printable import printable, printable_json
+from parley.launch.results.run_files import find_run, run_argument
+from parley.launch.settings import CHECK_FAILED, GOOD, debug_option
 
 Format = Literal["jsonl", "parquet"]
 

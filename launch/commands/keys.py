@@ -5,11 +5,11 @@ from pathlib import Path
 
 import click
 
-from emulator.errors import BadInput
-from emulator.security import RELAY_PREFIX
-from launch.keyring import make_keyring, parties
-from launch.recorded import json_option
-from launch.settings import debug_option
+from parley.emulator.errors import BadInput
+from parley.emulator.wire.security import RELAY_PREFIX
+from parley.launch.cluster.keyring import make_keyring, parties
+from parley.launch.results.run_files import json_option
+from parley.launch.settings import debug_option
 
 MOST_NODES = 100_000
 

@@ -23,7 +23,7 @@ class Nodes(click.Group):
     def get_command(self, context: click.Context, name: str) -> click.Command | None:
         if name not in NODES:
             return None
-        command = import_module(f"nodes.{name}").main
+        command = import_module(f"parley.nodes.{name}").main
         assert isinstance(command, click.Command)
         return command
 

@@ -11,19 +11,20 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from emulator.consent import domain_of
-from emulator.errors import BadInput
-from emulator.protocol import Broadcast, Estimate, Protocol, Tally, Trust
-from emulator.randomizer import Floats
-from launch.plot import check_plot, draw
-from launch.problem import ProblemFlags, declared_domain, make_problem, problem_options, public_salt
-from launch.settings import debug_option
-from nodes.analyst import write_plan
-from protocols import planner, shortcut
-from protocols.registry import design
-from protocols.tuned import salted
-from protocols.workloads.problem import make_workload
-from protocols.workloads.workload import Workload
+from parley.emulator.errors import BadInput
+from parley.emulator.protocol import Broadcast, Estimate, Protocol, Tally, Trust
+from parley.emulator.randomizer import Floats
+from parley.emulator.roles.consent import domain_of
+from parley.launch.problem import ProblemFlags, declared_domain, make_problem, problem_options, public_salt
+from parley.launch.results.plot import check_plot, draw
+from parley.launch.settings import debug_option
+from parley.nodes.analyst import write_plan
+from parley.protocols.planning import fast_simulation as shortcut
+from parley.protocols.planning import plan as planner
+from parley.protocols.registry import design
+from parley.protocols.tuned.split_users import salted
+from parley.protocols.workloads.choice import make_workload
+from parley.protocols.workloads.workload import Workload
 
 TIMED_USERS = 2000
 

@@ -8,11 +8,11 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from emulator.errors import BadInput
-from emulator.protocol import Claim
-from launch.settings import debug_option, protocol_file_option
-from protocols.registry import design, lookup, names
-from protocols.workloads.problem import make_workload
+from parley.emulator.errors import BadInput
+from parley.emulator.protocol import Claim
+from parley.launch.settings import debug_option, protocol_file_option
+from parley.protocols.registry import design, lookup, names
+from parley.protocols.workloads.choice import make_workload
 
 # A claim belongs to a protocol with parameters, so each is made for the smallest problem that it takes.
 EXAMPLES = (("kendall", "2x2"), ("gini-mean-difference", "2"), ("gini-diversity", "2"), ("auc", "2"))

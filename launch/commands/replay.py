@@ -5,14 +5,14 @@ from pathlib import Path
 
 import click
 
-from emulator.audit.conversation import Conversation
-from emulator.errors import BadInput
-from emulator.replay import Replay, Role, replay_analyst, replay_users
-from launch.commands.show import unclosed
-from launch.printable import printable, printable_json
-from launch.recorded import Recorded, find_run, json_option, run_argument, witness_option
-from launch.settings import CHECK_FAILED, GOOD, debug_option
-from nodes.replay import Timing, replay_live
+from parley.emulator.audit.evidence.conversation import Conversation
+from parley.emulator.errors import BadInput
+from parley.emulator.record.replay import Replay, Role, replay_analyst, replay_users
+from parley.launch.commands.show import unclosed
+from parley.launch.results.printable import printable, printable_json
+from parley.launch.results.run_files import Recorded, find_run, json_option, run_argument, witness_option
+from parley.launch.settings import CHECK_FAILED, GOOD, debug_option
+from parley.nodes.replay import Timing, replay_live
 
 
 @click.command()

@@ -4,12 +4,12 @@ from pathlib import Path
 
 import click
 
-from emulator.errors import BadInput, TranscriptError
-from launch.printable import printable, printable_json
-from launch.recorded import find_run, json_option, run_argument, witness_option
-from launch.report.model import SAMPLE, make_model
-from launch.report.page import write_page
-from launch.settings import debug_option
+from parley.emulator.errors import BadInput, TranscriptError
+from parley.launch.report.model import SAMPLE, make_model
+from parley.launch.report.page import write_page
+from parley.launch.results.printable import printable, printable_json
+from parley.launch.results.run_files import find_run, json_option, run_argument, witness_option
+from parley.launch.settings import debug_option
 
 
 @click.command()

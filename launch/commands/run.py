@@ -10,23 +10,23 @@ from pathlib import Path
 
 import click
 
-from emulator.errors import BadInput
-from emulator.sealing import new_secret
-from launch.answer import Answer
-from launch.chaos import find_conditions
-from launch.cluster import Cluster, Hosts
-from launch.dask import Farm, Workers
-from launch.folder import RunFolder, choose_folder
-from launch.layout import LOOPBACK, Layout
-from launch.orders import CROWD
-from launch.problem import Problem, ProblemFlags, make_problem, problem_options
-from launch.processes import Processes
-from launch.progress import make_progress
-from launch.reporting import reporting
-from launch.settings import Stopped, debug_option
-from launch.summary import summarize, true_answer
-from launch.version import release
-from protocols.sealed import sealed
+from parley.emulator.errors import BadInput
+from parley.emulator.wire.sealing import new_secret
+from parley.launch.cluster.cluster import Cluster, Hosts
+from parley.launch.cluster.dask import Farm, Workers
+from parley.launch.cluster.fault_driver import find_conditions
+from parley.launch.cluster.layout import LOOPBACK, Layout
+from parley.launch.problem import Problem, ProblemFlags, make_problem, problem_options
+from parley.launch.processes.command_lines import CROWD
+from parley.launch.processes.processes import Processes
+from parley.launch.results.answer import Answer
+from parley.launch.results.folder import RunFolder, choose_folder
+from parley.launch.results.progress import make_progress
+from parley.launch.results.reporting import reporting
+from parley.launch.results.summary import summarize, true_answer
+from parley.launch.settings import Stopped, debug_option
+from parley.launch.version import release
+from parley.protocols.shuffle.sealed import sealed
 
 
 @click.command()

@@ -8,13 +8,13 @@ from typing import Any
 
 import click
 
-from emulator.errors import BadInput, TranscriptError
-from emulator.messages import KINDS, Announce, Message, Ready, Reminder, Replies
-from emulator.transcript import Record, TranscriptReader
-from launch.printable import printable, printable_json
-from launch.recorded import find_run, json_option, run_argument
-from launch.report.words import named
-from launch.settings import CHECK_FAILED, GOOD, debug_option
+from parley.emulator.errors import BadInput, TranscriptError
+from parley.emulator.record.transcript import Record, TranscriptReader
+from parley.emulator.wire.messages import KINDS, Announce, Message, Ready, Reminder, Replies
+from parley.launch.report.words import named
+from parley.launch.results.printable import printable, printable_json
+from parley.launch.results.run_files import find_run, json_option, run_argument
+from parley.launch.settings import CHECK_FAILED, GOOD, debug_option
 
 # Of a message with one of these fields the first says enough; of any other kind all fields are shown, briefly.
 TELLING = ("estimate", "reason", "detail", "protocol", "replies", "nodes")

@@ -15,17 +15,17 @@ from rich.console import Console
 from rich.progress import Progress
 from rich.table import Table
 
-from emulator.errors import BadInput
-from emulator.protocol import Inputs
-from launch.commands.plan import wide_console
-from launch.dask import run_on
-from launch.plot import check_plot, draw
-from launch.problem import ProblemFlags, make_problem, problem_options
-from launch.settings import debug_option
-from launch.summary import true_answer
-from launch.sweeps import Batch, Outcome, batches, rmse, run_all
-from protocols import planner
-from protocols.registry import design
+from parley.emulator.errors import BadInput
+from parley.emulator.protocol import Inputs
+from parley.launch.cluster.dask import run_on
+from parley.launch.commands.plan import wide_console
+from parley.launch.problem import ProblemFlags, make_problem, problem_options
+from parley.launch.results.plot import check_plot, draw
+from parley.launch.results.summary import true_answer
+from parley.launch.results.sweeps import Batch, Outcome, batches, rmse, run_all
+from parley.launch.settings import debug_option
+from parley.protocols.planning import plan as planner
+from parley.protocols.registry import design
 
 
 def whole_numbers(text: str) -> tuple[int, ...]:

@@ -11,15 +11,15 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from emulator.consent import domain_of
-from emulator.errors import BadInput
-from emulator.randomizer import Floats
-from emulator.wallet_entries import MOST_INPUTS, Mode, Terms
-from launch.recorded import json_option
-from launch.settings import debug_option, protocol_file_option
-from launch.wallets import create_wallets, wallets_in
-from nodes.init import read_column
-from nodes.wallet import StoredWallet
+from parley.emulator.errors import BadInput
+from parley.emulator.randomizer import Floats
+from parley.emulator.roles.consent import domain_of
+from parley.emulator.roles.wallet_entries import MOST_INPUTS, Mode, Terms
+from parley.launch.cluster.wallets import create_wallets, wallets_in
+from parley.launch.results.run_files import json_option
+from parley.launch.settings import debug_option, protocol_file_option
+from parley.nodes.init import read_column
+from parley.nodes.state.wallet import StoredWallet
 
 
 @click.group()

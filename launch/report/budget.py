@@ -13,14 +13,14 @@ from typing import Any
 
 import numpy as np
 
-from emulator.audit.answers import tallies
-from emulator.audit.conversation import Conversation
-from emulator.errors import ParleyError
-from emulator.messages import Result
-from emulator.protocol import Protocol
-from emulator.witness import Witness
-from launch.report.sources import Heard, predicted, realised
-from launch.report.words import cut
+from parley.emulator.audit.evidence.answers import tallies
+from parley.emulator.audit.evidence.conversation import Conversation
+from parley.emulator.errors import ParleyError
+from parley.emulator.protocol import Protocol
+from parley.emulator.record.witness import Witness
+from parley.emulator.wire.messages import Result
+from parley.launch.report.words import cut
+from parley.protocols.planning.error_sources import Heard, predicted, realised
 
 SOURCES = 12
 

@@ -7,8 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from emulator.board import LAUNCHER_NAME
-from emulator.messages import (
+from parley.emulator.protocol import Protocol
+from parley.emulator.roles.board import LAUNCHER_NAME
+from parley.emulator.roles.shuffler import SHUFFLER_NAME
+from parley.emulator.wire.messages import (
     Abort,
     Announce,
     Close,
@@ -22,11 +24,9 @@ from emulator.messages import (
     Roster,
     Setup,
 )
-from emulator.protocol import Protocol
-from emulator.shuffler import SHUFFLER_NAME
-from launch.report.lanes import Lanes
-from launch.report.rounds import MOST_USERS
-from launch.report.words import body, cut, headline, named, plural
+from parley.launch.report.lanes import Lanes
+from parley.launch.report.rounds import MOST_USERS
+from parley.launch.report.words import body, cut, headline, named, plural
 
 ALL, BOARD, ANALYST = "all", "board", "analyst"
 End = str | int

@@ -8,9 +8,9 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from emulator.messages import Ready, Users
-from emulator.shuffler import SHUFFLER_NAME
-from launch.report.words import plural
+from parley.emulator.roles.shuffler import SHUFFLER_NAME
+from parley.emulator.wire.messages import Ready, Users
+from parley.launch.report.words import plural
 
 MOST_LANES = 30
 GROUPS = 24

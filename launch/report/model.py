@@ -7,20 +7,20 @@ from typing import Any
 
 import numpy as np
 
-from emulator.audit.conversation import KEPT_BYTES, Conversation, listen
-from emulator.audit.report import audit
-from emulator.audit.verdict import Verdict
-from emulator.errors import TranscriptError
-from emulator.messages import Result
-from emulator.transcript import TranscriptReader
-from emulator.trust import read_trust
-from emulator.witness import Witness
-from launch.report.budget import error_budget
-from launch.report.story import Story
-from launch.report.words import cut
-from launch.summary import true_answer
-from launch.version import release
-from protocols.registry import build
+from parley.emulator.audit.evidence.conversation import KEPT_BYTES, Conversation, listen
+from parley.emulator.audit.report import audit
+from parley.emulator.audit.verdict import Verdict
+from parley.emulator.errors import TranscriptError
+from parley.emulator.record.transcript import TranscriptReader
+from parley.emulator.record.witness import Witness
+from parley.emulator.wire.messages import Result
+from parley.emulator.wire.trust import read_trust
+from parley.launch.report.budget import error_budget
+from parley.launch.report.story import Story
+from parley.launch.report.words import cut
+from parley.launch.results.summary import true_answer
+from parley.launch.version import release
+from parley.protocols.registry import build
 
 SAMPLE = 2000
 SEED = 0

@@ -11,7 +11,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from emulator.errors import BadInput
+from parley.emulator.errors import BadInput
 
 SCRIPTS = (
     "build.js",
@@ -88,7 +88,7 @@ def read_model(path: Path) -> dict[str, Any]:
 
 @cache
 def _asset(name: str) -> str:
-    return files("launch.report").joinpath("assets", name).read_text(encoding="utf-8")
+    return files("parley.launch.report").joinpath("assets", name).read_text(encoding="utf-8")
 
 
 def _hash(text: str) -> str:

@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from emulator.messages import Announce, Close, Replies
-from emulator.protocol import Round
+from parley.emulator.protocol import Round
+from parley.emulator.wire.messages import Announce, Close, Replies
 
 MOST_POINTS = 160
 # Who speaks is asked of the protocol user by user; beyond this a report can do without.

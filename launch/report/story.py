@@ -6,16 +6,16 @@ The same story is told while the run goes on and after it. All it keeps is bound
 from collections import Counter
 from typing import Any
 
-from emulator.errors import ParleyError
-from emulator.messages import Abort, Announce, Close, Event, Message, Ready, Replies, Result, Roster, Setup
-from emulator.protocol import Protocol
-from emulator.records import Record
-from launch.report.diagram import Diagram
-from launch.report.rounds import Course, open_round
-from launch.report.table import Table
-from launch.report.words import cut, value_brief
-from launch.summary import Summary, statistic_name
-from protocols.registry import build
+from parley.emulator.errors import ParleyError
+from parley.emulator.protocol import Protocol
+from parley.emulator.record.records import Record
+from parley.emulator.wire.messages import Abort, Announce, Close, Event, Message, Ready, Replies, Result, Roster, Setup
+from parley.launch.report.diagram import Diagram
+from parley.launch.report.rounds import Course, open_round
+from parley.launch.report.table import Table
+from parley.launch.report.words import cut, value_brief
+from parley.launch.results.summary import Summary, statistic_name
+from parley.protocols.registry import build
 
 MOST_FAULTS = 500
 # No honest board seats so many; a counter a user must not be made for a number that somebody wrote.

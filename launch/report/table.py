@@ -5,8 +5,8 @@ from typing import Any
 
 import numpy as np
 
-from emulator.messages import Event, Message, Ready, Replies
-from launch.report.words import cut, headline
+from parley.emulator.wire.messages import Event, Message, Ready, Replies
+from parley.launch.report.words import cut, headline
 
 FIRST, LAST = 1500, 500
 # User numbers that are listed one by one, so that the filter by user is exact.

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from emulator.messages import (
+from parley.emulator.wire.messages import (
     Abort,
     Announce,
     Close,
@@ -21,7 +21,7 @@ from emulator.messages import (
     Setup,
     Users,
 )
-from launch.printable import printable
+from parley.launch.results.printable import printable
 
 SHOWN = 4
 LONGEST = 160

@@ -7,12 +7,12 @@ import numpy as np
 import scipy
 from numpy.typing import ArrayLike
 
-from emulator.errors import BadInput
-from emulator.randomizer import Floats
-from protocols.factorization.guard import check_levels, check_symmetric
-from protocols.factorization.model import Factorization, symmetric
-from protocols.factorization.operator import Dense, Identity
-from protocols.factorization.structured import Kronecker, PairedKronecker, Thresholds, TwistedFourier
+from parley.emulator.errors import BadInput
+from parley.emulator.randomizer import Floats
+from parley.protocols.factorization.guard import check_levels, check_symmetric
+from parley.protocols.factorization.model import Factorization, symmetric
+from parley.protocols.factorization.operator import Dense, Identity
+from parley.protocols.factorization.structured import Kronecker, PairedKronecker, Thresholds, TwistedFourier
 
 
 def skew_circulant(row: ArrayLike) -> Factorization:

@@ -11,12 +11,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from emulator.errors import BadInput
-from emulator.randomizer import Floats
-from protocols.factorization.guard import check_matrix, is_symmetric
-from protocols.factorization.model import Factorization, balanced, symmetric
-from protocols.factorization.operator import Dense, Reflected
-from protocols.factorization.spectrum import Spectrum, decompose
+from parley.emulator.errors import BadInput
+from parley.emulator.randomizer import Floats
+from parley.protocols.factorization.guard import check_matrix, is_symmetric
+from parley.protocols.factorization.model import Factorization, balanced, symmetric
+from parley.protocols.factorization.operator import Dense, Reflected
+from parley.protocols.factorization.spectrum import Spectrum, decompose
 
 Kept = NDArray[np.bool_]
 

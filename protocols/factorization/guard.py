@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from emulator.errors import BadInput
-from emulator.randomizer import Floats
+from parley.emulator.errors import BadInput
+from parley.emulator.randomizer import Floats
 
 # A dense decomposition holds the matrix, its two factors, their products and the work space at once.
 WORKING_COPIES = 8

@@ -4,9 +4,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from emulator.errors import BadInput
-from emulator.randomizer import Floats
-from protocols.factorization.operator import Dense, Factor, HalfSums, Reflected
+from parley.emulator.errors import BadInput
+from parley.emulator.randomizer import Floats
+from parley.protocols.factorization.operator import Dense, Factor, HalfSums, Reflected
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -14,9 +14,9 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from emulator.errors import BadInput
-from emulator.randomizer import Floats
-from protocols.factorization.guard import check_size
+from parley.emulator.errors import BadInput
+from parley.emulator.randomizer import Floats
+from parley.protocols.factorization.guard import check_size
 
 # Numbers in the table of all columns that a factor may keep: 16 MiB.
 LARGEST_TABLE = 1 << 21

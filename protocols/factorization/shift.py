@@ -10,8 +10,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import ArrayLike
 
-from emulator.randomizer import Floats
-from protocols.factorization.fixed_point import (
+from parley.emulator.randomizer import Floats
+from parley.protocols.factorization.fixed_point import (
     Bracket,
     assemble,
     bracket,
@@ -19,8 +19,8 @@ from protocols.factorization.fixed_point import (
     embed,
     fixed_point,
 )
-from protocols.factorization.guard import check_matrix
-from protocols.factorization.model import Factorization
+from parley.protocols.factorization.guard import check_matrix
+from parley.protocols.factorization.model import Factorization
 
 TOLERANCE = 1e-3
 EVALUATIONS = 60

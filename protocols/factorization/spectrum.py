@@ -15,7 +15,7 @@ import numpy as np
 import scipy
 from numpy.typing import NDArray
 
-from emulator.randomizer import Floats
+from parley.emulator.randomizer import Floats
 
 # Singular values below a share of the largest are taken for rounding error, and have no row. Where weights are far
 # apart a small value may still carry a visible entry of W: then the next, smaller share is tried.

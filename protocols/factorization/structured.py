@@ -6,8 +6,8 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from emulator.randomizer import Floats
-from protocols.factorization.operator import Factor
+from parley.emulator.randomizer import Floats
+from parley.protocols.factorization.operator import Factor
 
 
 @dataclass(frozen=True, eq=False)

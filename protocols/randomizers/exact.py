@@ -13,8 +13,8 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from emulator.errors import BadInput
-from emulator.randomizer import Coins
+from parley.emulator.errors import BadInput
+from parley.emulator.randomizer import Coins
 
 Words = NDArray[np.uint64]
 

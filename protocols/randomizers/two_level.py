@@ -10,8 +10,8 @@ from functools import cached_property
 
 import numpy as np
 
-from emulator.randomizer import Integers
-from protocols.randomizers.exact import WHOLE, Words, exponential_lower, guarded, log_probability, scale_down
+from parley.emulator.randomizer import Integers
+from parley.protocols.randomizers.exact import WHOLE, Words, exponential_lower, guarded, log_probability, scale_down
 
 
 @dataclass(frozen=True, kw_only=True)

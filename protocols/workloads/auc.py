@@ -12,11 +12,11 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from emulator.errors import BadInput
-from emulator.protocol import Inputs
-from emulator.randomizer import Floats
-from protocols.workloads.kendall import Untied, apply_sign_product, sign_product
-from protocols.workloads.workload import Structure, Workload, at_least_two, check_level
+from parley.emulator.errors import BadInput
+from parley.emulator.protocol import Inputs
+from parley.emulator.randomizer import Floats
+from parley.protocols.workloads.kendall import Untied, apply_sign_product, sign_product
+from parley.protocols.workloads.workload import Structure, Workload, at_least_two, check_level
 
 
 @dataclass(frozen=True, kw_only=True)

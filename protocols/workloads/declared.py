@@ -1,14 +1,14 @@
-"""When one declared domain (`emulator.consent.domain_of`) is a coarsening of another: what a wallet must know."""
+"""When one declared domain (`parley.emulator.roles.consent.domain_of`) is a coarsening of another: what a wallet must know."""
 
 from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
-from emulator.codec import pack
-from emulator.randomizer import Integers
-from emulator.wallet_entries import View
-from protocols.workloads.domain import Interval
+from parley.emulator.randomizer import Integers
+from parley.emulator.roles.wallet_entries import View
+from parley.emulator.wire.codec import pack
+from parley.protocols.workloads.domain import Interval
 
 
 def view_of(wallet: Mapping[str, Any], run: Mapping[str, Any]) -> View:

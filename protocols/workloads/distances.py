@@ -9,9 +9,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from emulator.errors import BadInput
-from emulator.randomizer import Floats
-from protocols.workloads.domain import nearest
+from parley.emulator.errors import BadInput
+from parley.emulator.randomizer import Floats
+from parley.protocols.workloads.domain import nearest
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -17,11 +17,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from emulator.consent import Column
-from emulator.errors import BadInput
-from emulator.protocol import Inputs
-from emulator.randomizer import Floats
-from protocols.workloads.workload import LARGEST_SIZE, check_level
+from parley.emulator.errors import BadInput
+from parley.emulator.protocol import Inputs
+from parley.emulator.randomizer import Floats
+from parley.emulator.roles.consent import Column
+from parley.protocols.workloads.workload import LARGEST_SIZE, check_level
 
 SHOWN_ROWS = 5
 

@@ -5,11 +5,11 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from emulator.errors import BadInput
-from emulator.protocol import Inputs
-from emulator.randomizer import Floats
-from protocols.workloads.domain import Interval
-from protocols.workloads.workload import Structure, Workload, check_dense, check_level, check_rows
+from parley.emulator.errors import BadInput
+from parley.emulator.protocol import Inputs
+from parley.emulator.randomizer import Floats
+from parley.protocols.workloads.domain import Interval
+from parley.protocols.workloads.workload import Structure, Workload, check_dense, check_level, check_rows
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -10,10 +10,10 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from emulator.errors import BadInput
-from emulator.protocol import Inputs
-from emulator.randomizer import Floats
-from protocols.workloads.workload import Structure, Workload, check_dense, check_levels, check_rows
+from parley.emulator.errors import BadInput
+from parley.emulator.protocol import Inputs
+from parley.emulator.randomizer import Floats
+from parley.protocols.workloads.workload import Structure, Workload, check_dense, check_levels, check_rows
 
 
 def sign_matrix(levels: int) -> Floats:

@@ -8,10 +8,10 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from emulator.errors import BadInput
-from emulator.protocol import Inputs
-from emulator.randomizer import Floats
-from protocols.workloads.workload import (
+from parley.emulator.errors import BadInput
+from parley.emulator.protocol import Inputs
+from parley.emulator.randomizer import Floats
+from parley.protocols.workloads.workload import (
     LARGEST_ENTRY,
     Kind,
     Structure,

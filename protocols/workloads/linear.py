@@ -7,10 +7,10 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from emulator.errors import BadInput
-from emulator.protocol import Inputs
-from emulator.randomizer import Floats
-from protocols.workloads.workload import LARGEST_DENSE_BYTES, check_inputs, check_rows, finite_matrix
+from parley.emulator.errors import BadInput
+from parley.emulator.protocol import Inputs
+from parley.emulator.randomizer import Floats
+from parley.protocols.workloads.workload import LARGEST_DENSE_BYTES, check_inputs, check_rows, finite_matrix
 
 
 @dataclass(frozen=True, eq=False, init=False)

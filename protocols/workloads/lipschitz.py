@@ -13,11 +13,11 @@ import numpy as np
 import scipy
 from numpy.typing import NDArray
 
-from emulator.errors import BadInput
-from emulator.protocol import Inputs
-from emulator.randomizer import Floats
-from protocols.workloads.distances import DISTANCES, apply_toeplitz, named_distance
-from protocols.workloads.workload import (
+from parley.emulator.errors import BadInput
+from parley.emulator.protocol import Inputs
+from parley.emulator.randomizer import Floats
+from parley.protocols.workloads.distances import DISTANCES, apply_toeplitz, named_distance
+from parley.protocols.workloads.workload import (
     Kind,
     Structure,
     Workload,

@@ -3,15 +3,15 @@
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from emulator.errors import BadInput
-from protocols.workloads.auc import AreaUnderCurve
-from protocols.workloads.domain import nearest
-from protocols.workloads.gini import GiniDiversity, GiniMeanDifference
-from protocols.workloads.kendall import Kendall, KendallTauB, Untied
-from protocols.workloads.kernel import Kernel, load_kernel
-from protocols.workloads.linear import LinearQueries, queries_from
-from protocols.workloads.lipschitz import Lipschitz
-from protocols.workloads.workload import Structure, Workload
+from parley.emulator.errors import BadInput
+from parley.protocols.workloads.auc import AreaUnderCurve
+from parley.protocols.workloads.domain import nearest
+from parley.protocols.workloads.gini import GiniDiversity, GiniMeanDifference
+from parley.protocols.workloads.kendall import Kendall, KendallTauB, Untied
+from parley.protocols.workloads.kernel import Kernel, load_kernel
+from parley.protocols.workloads.linear import LinearQueries, queries_from
+from parley.protocols.workloads.lipschitz import Lipschitz
+from parley.protocols.workloads.workload import Structure, Workload
 
 __all__ = [
     "AreaUnderCurve",

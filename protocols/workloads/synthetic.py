@@ -10,12 +10,12 @@ from collections.abc import Callable
 import numpy as np
 import scipy
 
-from emulator.errors import BadInput
-from emulator.protocol import Inputs
-from emulator.randomizer import Floats
-from protocols.workloads.auc import AreaUnderCurve
-from protocols.workloads.domain import nearest
-from protocols.workloads.workload import Workload
+from parley.emulator.errors import BadInput
+from parley.emulator.protocol import Inputs
+from parley.emulator.randomizer import Floats
+from parley.protocols.workloads.auc import AreaUnderCurve
+from parley.protocols.workloads.domain import nearest
+from parley.protocols.workloads.workload import Workload
 
 Recipe = Callable[[tuple[int, ...], int, np.random.Generator], Inputs]
 

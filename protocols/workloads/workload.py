@@ -13,9 +13,9 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from emulator.errors import BadInput
-from emulator.protocol import Inputs
-from emulator.randomizer import Floats, Integers
+from parley.emulator.errors import BadInput
+from parley.emulator.protocol import Inputs
+from parley.emulator.randomizer import Floats, Integers
 
 # Both limits are fixed numbers, not read off the machine: analyst and users must agree on what is too large.
 LARGEST_SIZE = 2**24

@@ -13,11 +13,11 @@ from typing import Any, Self, TypeVar
 import numpy as np
 import zmq
 
-from emulator.codec import decode, encode, envelope
-from emulator.messages import Message, Ready, Receipt, Replies
-from emulator.protocol import Inputs
-from emulator.signing import Signer
-from emulator.transport import BROADCAST, topic_for
+from parley.emulator.protocol import Inputs
+from parley.emulator.transport.memory import BROADCAST, topic_for
+from parley.emulator.wire.codec import decode, encode, envelope
+from parley.emulator.wire.messages import Message, Ready, Receipt, Replies
+from parley.emulator.wire.signatures import Signer
 from tests.attacks.parties import ANALYST, NODE, NONCE, Ledger
 
 ROOT = Path(__file__).parents[2]
@@ -152,7 +152,7 @@ def victim(
     column = np.full(users, inputs, dtype=np.int64) if isinstance(inputs, int) else inputs
     place = state.parent / f"{state.name}.{time.monotonic_ns()}"
     np.save(place.with_suffix(".npy"), column)
-    command = [sys.executable, "-m", "nodes.user", *board.addresses, "--state", str(state)]
+    command = [sys.executable, "-m", "parley.nodes.user", *board.addresses, "--state", str(state)]
     command += ["--inputs", str(place.with_suffix(".npy")), *options]
     with place.with_suffix(".log").open("wb") as log:
         process = subprocess.Popen(

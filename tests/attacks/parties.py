@@ -8,21 +8,21 @@ from typing import Any
 
 import numpy as np
 
-from emulator.codec import encode
-from emulator.coins import key_from_seed
-from emulator.consent import Consent, domain_of
-from emulator.merkle import Tree
-from emulator.messages import Announce, Close, Message, Pledge, Receipt, Result, Roster, Setup
-from emulator.protocol import Protocol
-from emulator.question import setup_digest
-from emulator.records import Record
-from emulator.signing import Signer
-from emulator.simulate import conversation
-from nodes.receipts import Receipts
-from nodes.state import Identity, State
-from protocols.registry import design
-from protocols.workloads.problem import make_workload
-from protocols.workloads.workload import Workload
+from parley.emulator.coins import key_from_seed
+from parley.emulator.protocol import Protocol
+from parley.emulator.record.merkle import Tree
+from parley.emulator.record.records import Record
+from parley.emulator.roles.consent import Consent, domain_of
+from parley.emulator.simulate import conversation
+from parley.emulator.wire.codec import encode
+from parley.emulator.wire.messages import Announce, Close, Message, Pledge, Receipt, Result, Roster, Setup
+from parley.emulator.wire.question import setup_digest
+from parley.emulator.wire.signatures import Signer
+from parley.nodes.state.receipts import Receipts
+from parley.nodes.state.user_state import Identity, State
+from parley.protocols.registry import design
+from parley.protocols.workloads.choice import make_workload
+from parley.protocols.workloads.workload import Workload
 
 RUN = "attacked"
 NODE = "victim"

@@ -5,8 +5,8 @@ from typing import Any
 
 import numpy as np
 
-from emulator.codec import encode, envelope
-from emulator.messages import Reminder
+from parley.emulator.wire.codec import encode, envelope
+from parley.emulator.wire.messages import Reminder
 from tests.attacks.parties import (
     ANALYST,
     NODE,

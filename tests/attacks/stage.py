@@ -17,17 +17,17 @@ from unittest import mock
 
 import numpy as np
 
-import nodes.user
-from emulator.codec import decode, encode, envelope
-from emulator.cohort import CohortRole
-from emulator.consent import Consent
-from emulator.messages import Announce, Message, Replies, Setup
-from emulator.protocol import Inputs, Protocol
-from emulator.signing import Signer
-from emulator.transport import NodePort
-from nodes.common import run_to_exit
-from nodes.state import State
-from nodes.wallet import StoredWallet
+import parley.nodes.user
+from parley.emulator.protocol import Inputs, Protocol
+from parley.emulator.roles.cohort import CohortRole
+from parley.emulator.roles.consent import Consent
+from parley.emulator.transport.memory import NodePort
+from parley.emulator.wire.codec import decode, encode, envelope
+from parley.emulator.wire.messages import Announce, Message, Replies, Setup
+from parley.emulator.wire.signatures import Signer
+from parley.nodes.common import run_to_exit
+from parley.nodes.state.user_state import State
+from parley.nodes.state.wallet import StoredWallet
 from tests.attacks.parties import (
     ANALYST,
     HOSTED,
@@ -199,7 +199,7 @@ def _life(
             purse = None if wallet is None else StoredWallet.open(wallet, users=len(column), durable=False)
             if purse is not None:
                 stack.callback(purse.close)
-            return await nodes.user.serve_user(state, column, lambda node: port, wallet=purse)
+            return await parley.nodes.user.serve_user(state, column, lambda node: port, wallet=purse)
 
     handler = logging.Handler()
     handler.emit = lambda record: lines.append(record.getMessage())  # type: ignore[method-assign]
@@ -211,7 +211,7 @@ def _life(
     logging.getLogger().addHandler(handler)
     try:
         with (
-            mock.patch.multiple(nodes.user, **patches),
+            mock.patch.multiple(parley.nodes.user, **patches),
             contextlib.redirect_stderr(errors),
             warnings.catch_warnings(record=True) as warned,
         ):

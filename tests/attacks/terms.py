@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from emulator.messages import Abort
+from parley.emulator.wire.messages import Abort
 from tests.attacks.parties import (
     BOARD,
     OWN,

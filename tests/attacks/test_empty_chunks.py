@@ -15,10 +15,10 @@ import numpy as np
 import pytest
 import zmq
 
-from emulator.codec import encode
-from emulator.messages import Abort, Announce, Close, Message, Ready, Replies
-from emulator.question import question_of, terms_of
-from emulator.transcript import TranscriptReader
+from parley.emulator.record.transcript import TranscriptReader
+from parley.emulator.wire.codec import encode
+from parley.emulator.wire.messages import Abort, Announce, Close, Message, Ready, Replies
+from parley.emulator.wire.question import question_of, terms_of
 from tests.attacks.impostor import PATIENCE, ROOT
 from tests.attacks.parties import RUN, setup_of, spoken
 
@@ -65,7 +65,7 @@ class Peers:
 
 @contextmanager
 def board(folder: Path, quorum: float) -> Iterator[Peers]:
-    command = [sys.executable, "-m", "nodes.board", "--run", RUN, "--users", str(USERS), "--nodes", "2"]
+    command = [sys.executable, "-m", "parley.nodes.board", "--run", RUN, "--users", str(USERS), "--nodes", "2"]
     command += ["--transcript", str(folder / "transcript.parley"), "--addresses", str(folder / "addresses.json")]
     command += ["--quorum", str(quorum), "--deadline", "5"]
     process = subprocess.Popen(command, cwd=ROOT, stderr=subprocess.DEVNULL)

@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from emulator.signing import Signer
-from emulator.sockets import make_keys
-from emulator.trust import write_signer, write_trust
-from nodes import init, user
-from nodes.state import State
+from parley.emulator.transport.sockets import make_keys
+from parley.emulator.wire.signatures import Signer
+from parley.emulator.wire.trust import write_signer, write_trust
+from parley.nodes import init, user
+from parley.nodes.state.user_state import State
 from tests.attacks.impostor import ROOT
 from tests.attacks.parties import ANALYST, BOARD, HOSTED, consent_for, make_state, spoken
 
@@ -131,7 +131,7 @@ def test_keys_of_the_wrong_kind(tmp_path: Path) -> None:
 
 
 def test_a_disk_that_is_full_leaves_nothing(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "nodes.init", str(tmp_path / "state"), *GOOD]
+    command = [sys.executable, "-m", "parley.nodes.init", str(tmp_path / "state"), *GOOD]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, preexec_fn=no_space, timeout=60)
     assert done.returncode == 2
     assert done.stderr.startswith(b"parley: no state can be made")
@@ -145,7 +145,7 @@ def no_space() -> None:
 
 def start(state: Path, inputs: Path, *options: str) -> tuple[int, str]:
     """A node that finds nobody where it is told the board is: what is wrong must be said before it looks."""
-    command = [sys.executable, "-m", "nodes.user", "--state", str(state), "--inputs", str(inputs), *options]
+    command = [sys.executable, "-m", "parley.nodes.user", "--state", str(state), "--inputs", str(inputs), *options]
     command += [option for way in ("post", "feed", "desk") for option in (f"--{way}", "tcp://127.0.0.1:9")]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60)
     return done.returncode, done.stderr

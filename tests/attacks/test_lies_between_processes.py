@@ -6,10 +6,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from emulator.codec import LARGEST_FRAME, envelope
-from emulator.messages import Abort, Ready, Refusal, Reminder, Replies
-from emulator.transport import BROADCAST
-from nodes.state import load_evidence
+from parley.emulator.transport.memory import BROADCAST
+from parley.emulator.wire.codec import LARGEST_FRAME, envelope
+from parley.emulator.wire.messages import Abort, Ready, Refusal, Reminder, Replies
+from parley.nodes.state.user_state import load_evidence
 from tests.attacks.impostor import Impostor, Victim, victim
 from tests.attacks.parties import (
     BOARD,

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from emulator.codec import envelope
-from emulator.messages import Abort, Ready, Refusal
-from emulator.transport import BROADCAST
+from parley.emulator.transport.memory import BROADCAST
+from parley.emulator.wire.codec import envelope
+from parley.emulator.wire.messages import Abort, Ready, Refusal
 from tests.attacks.impostor import Impostor, Victim, victim
 from tests.attacks.parties import BOARD, HOSTED, INPUTS, NODE, NONCE, RUN, consent_for, make_state, spoken, summed
 from tests.attacks.scripts import ATTACKS

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from emulator.codec import decode, encode, said_by
-from emulator.messages import Close, Receipt
-from nodes.state import load_evidence
+from parley.emulator.wire.codec import decode, encode, said_by
+from parley.emulator.wire.messages import Close, Receipt
+from parley.nodes.state.user_state import load_evidence
 from tests.attacks.parties import BOARD, INPUTS, NODE, NONCE, Ledger
 from tests.attacks.stage import Batches, Script, Stage, Visible, play
 from tests.attacks.test_same_for_every_input import answered

@@ -11,11 +11,11 @@ from unittest import mock
 import numpy as np
 import pytest
 
-import nodes.user
-from emulator.messages import Abort
-from emulator.wallet_entries import Terms
-from nodes.wallet import StoredWallet
-from protocols.registry import names
+import parley.nodes.user
+from parley.emulator.roles.wallet_entries import Terms
+from parley.emulator.wire.messages import Abort
+from parley.nodes.state.wallet import StoredWallet
+from parley.protocols.registry import names
 from tests.attacks.parties import BOARD, HOSTED, INPUTS, RUN, consent_for, result, spoken
 from tests.attacks.scripts import ATTACKS
 from tests.attacks.stage import CHUNK, Batches, Stage, Visible, play
@@ -109,7 +109,7 @@ def test_another_domain_is_refused_before_anything_is_built(tmp_path: Path) -> N
         yield from stage.seat(replace(stage.setup, run="another"))
         yield from stage.seat(replace(stage.setup, nonce=b""))
 
-    with mock.patch.object(nodes.user, "build", side_effect=AssertionError("it was built")):
+    with mock.patch.object(parley.nodes.user, "build", side_effect=AssertionError("it was built")):
         visible = play(script, "frequency-grr", 1, tmp_path / "node")
     assert (visible.code, visible.count("refusal")) == (None, 3)
 

@@ -12,10 +12,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from emulator.cohort import Seated
-from emulator.messages import Abort, Ready, Refusal, Replies
-from emulator.question import setup_digest
-from nodes.state import State
+from parley.emulator.roles.cohort import Seated
+from parley.emulator.wire.messages import Abort, Ready, Refusal, Replies
+from parley.emulator.wire.question import setup_digest
+from parley.nodes.state.user_state import State
 from tests.attacks.impostor import Impostor, Victim, victim
 from tests.attacks.parties import (
     BOARD,

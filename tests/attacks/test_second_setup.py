@@ -12,9 +12,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from emulator.coins import coins
-from emulator.messages import Abort, Ready, Refusal, Replies, Setup
-from emulator.protocol import Protocol
+from parley.emulator.coins import coins
+from parley.emulator.protocol import Protocol
+from parley.emulator.wire.messages import Abort, Ready, Refusal, Replies, Setup
 from tests.attacks.impostor import Impostor, victim
 from tests.attacks.parties import (
     BOARD,

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from emulator.messages import Abort, Refusal, Replies, Setup
+from parley.emulator.wire.messages import Abort, Refusal, Replies, Setup
 from tests.attacks.impostor import Impostor, victim
 from tests.attacks.parties import BOARD, RUN, announces_of, consent_for, make_state, setup_of, spoken
 

@@ -5,9 +5,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from emulator.codec import encode, envelope
-from emulator.messages import Abort, Close, Event, Message, Ready, Reminder, Resume, Roster
-from emulator.signing import Signer
+from parley.emulator.wire.codec import encode, envelope
+from parley.emulator.wire.messages import Abort, Close, Event, Message, Ready, Reminder, Resume, Roster
+from parley.emulator.wire.signatures import Signer
 from tests.attacks.parties import (
     ANALYST,
     BOARD,

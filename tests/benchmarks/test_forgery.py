@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from benchmarks.forgery import PROTOCOLS, Draft, Honest, forge
-from emulator.arithmetic import one_thread
+from parley.emulator.arithmetic import one_thread
 
 
 def test_a_draft_of_a_record_is_that_record(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from benchmarks import growth, overhead, processes
 from benchmarks.page import table, write_block
-from launch.sharing import immortal_mark
+from parley.launch.processes.sharing import immortal_mark
 
 # A codebook reply holds 9 bytes, a scalar 4; frames, hashes and names come on top.
 MOST_BYTES_A_REPLY = 24

@@ -15,7 +15,7 @@ from benchmarks.others.environment import Environment, environment, step
 from benchmarks.others.rows import PROGRAMS, Part
 from benchmarks.others.watched import Finished, Unavailable, descendants, run
 from benchmarks.page import PAGE
-from protocols.factorization.fixed_point import fixed_point
+from parley.protocols.factorization.fixed_point import fixed_point
 
 RECORD = '{"rounds": 0.5, "messages": 18, "total": 6.0}'
 # Leaves a grandchild in a session of its own, tells its number, and waits.

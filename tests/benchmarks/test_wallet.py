@@ -1,8 +1,8 @@
 """The wallet's benchmark counts what it says it counts."""
 
 from benchmarks.wallet import answered, shown
-from protocols.registry import design
-from protocols.workloads.kendall import Kendall
+from parley.protocols.registry import design
+from parley.protocols.workloads.kendall import Kendall
 
 
 def test_nobody_answers_fewer_runs_than_plain_summing_allows() -> None:

@@ -16,19 +16,19 @@ import numpy as np
 import pytest
 from scipy.stats import norm
 
-from emulator.arithmetic import one_thread
-from emulator.codec import decode, encode
-from emulator.coins import addressed, coins, key_from_seed, nonce_from_key
-from emulator.consent import domain_of
-from emulator.errors import BadInput
-from emulator.messages import Announce, Replies, Setup
-from emulator.protocol import Broadcast, Estimate, Inputs, Protocol, Tally, check_arrays
-from emulator.question import question_of, terms_of
-from emulator.randomizer import MOST_OUTCOMES, Columns, Floats, row_bytes
-from emulator.simulate import conversation, simulate
-from protocols import registry
-from protocols.workloads.kendall import Kendall
-from protocols.workloads.synthetic import draw
+from parley.emulator.arithmetic import one_thread
+from parley.emulator.coins import addressed, coins, key_from_seed, nonce_from_key
+from parley.emulator.errors import BadInput
+from parley.emulator.protocol import Broadcast, Estimate, Inputs, Protocol, Tally, check_arrays
+from parley.emulator.randomizer import MOST_OUTCOMES, Columns, Floats, row_bytes
+from parley.emulator.roles.consent import domain_of
+from parley.emulator.simulate import conversation, simulate
+from parley.emulator.wire.codec import decode, encode
+from parley.emulator.wire.messages import Announce, Replies, Setup
+from parley.emulator.wire.question import question_of, terms_of
+from parley.protocols import registry
+from parley.protocols.workloads.kendall import Kendall
+from parley.protocols.workloads.synthetic import draw
 
 ALPHA = 1e-6
 SIGMAS = float(norm.isf(ALPHA / 2))

@@ -13,10 +13,10 @@ import pytest
 from numpy.typing import NDArray
 from scipy.stats import chi2, t
 
-from emulator.errors import BadInput
-from emulator.protocol import check_arrays
-from emulator.randomizer import MOST_OUTCOMES, Coins, Columns, Floats, Randomizer
-from protocols.randomizers.exact import within
+from parley.emulator.errors import BadInput
+from parley.emulator.protocol import check_arrays
+from parley.emulator.randomizer import MOST_OUTCOMES, Coins, Columns, Floats, Randomizer
+from parley.protocols.randomizers.exact import within
 
 ALPHA = 1e-6
 DRAWS = 20_000

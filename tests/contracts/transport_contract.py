@@ -12,9 +12,8 @@ from typing import TypeVar
 
 import pytest
 
-from emulator.codec import LARGEST_FRAME
-from emulator.errors import LocalProtocolError
-from emulator.transport import (
+from parley.emulator.errors import LocalProtocolError
+from parley.emulator.transport.memory import (
     BROADCAST,
     MOST_BYTES,
     MOST_FRAMES,
@@ -26,6 +25,7 @@ from emulator.transport import (
     ObserverPort,
     SendTimeout,
 )
+from parley.emulator.wire.codec import LARGEST_FRAME
 
 QUEUE = 50
 LONG = 60.0

@@ -2,8 +2,8 @@
 
 import pytest
 
-from protocols.registry import design
-from protocols.workloads.problem import make_workload
+from parley.protocols.registry import design
+from parley.protocols.workloads.choice import make_workload
 from tests.docs.foreign import FOREIGN, Table, play
 
 

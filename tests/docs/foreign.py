@@ -11,19 +11,19 @@ from pathlib import Path
 
 import numpy as np
 
-from emulator.coins import key_from_seed
-from emulator.consent import Consent, domain_of
-from emulator.messages import Message
-from emulator.protocol import Inputs, Protocol
-from emulator.records import Record
-from emulator.security import write_allowed, write_keys
-from emulator.signing import Signer
-from emulator.sockets import make_keys
-from emulator.transcript import TranscriptReader
-from emulator.trust import write_signer, write_trust
-from emulator.witness import Witness
-from nodes.analyst import write_plan
-from nodes.state import Identity, State
+from parley.emulator.coins import key_from_seed
+from parley.emulator.protocol import Inputs, Protocol
+from parley.emulator.record.records import Record
+from parley.emulator.record.transcript import TranscriptReader
+from parley.emulator.record.witness import Witness
+from parley.emulator.roles.consent import Consent, domain_of
+from parley.emulator.transport.sockets import make_keys
+from parley.emulator.wire.messages import Message
+from parley.emulator.wire.security import write_allowed, write_keys
+from parley.emulator.wire.signatures import Signer
+from parley.emulator.wire.trust import write_signer, write_trust
+from parley.nodes.analyst import write_plan
+from parley.nodes.state.user_state import Identity, State
 
 ROOT = Path(__file__).resolve().parents[2]
 SCRIPT = ROOT / "docs" / "examples" / "foreign_node.py"
@@ -130,16 +130,16 @@ class Table:
         # The nonce is fixed, so that a run draws the same replies each time it is tested.
         signed = ("--signing-key", self.folder / "board.signing", "--trust", self.trust, "--nonce", NONCE.hex())
         links = self.links("board")
-        return self.start("-m", "nodes.board", *terms, *signed, *links, "--transcript", self.transcript, *more)
+        return self.start("-m", "parley.nodes.board", *terms, *signed, *links, "--transcript", self.transcript, *more)
 
     def analyst(self) -> "subprocess.Popen[str]":
         signed = ("--signing-key", self.folder / "analyst.signing", "--addresses", self.addresses)
         return self.start(
-            "-m", "nodes.analyst", "--run", RUN, "--plan", self.folder / "plan", *signed, *self.links("analyst")
+            "-m", "parley.nodes.analyst", "--run", RUN, "--plan", self.folder / "plan", *signed, *self.links("analyst")
         )
 
     def user(self, name: str, *, foreign: bool) -> "subprocess.Popen[str]":
-        program = (SCRIPT,) if foreign else ("-m", "nodes.user")
+        program = (SCRIPT,) if foreign else ("-m", "parley.nodes.user")
         own = ("--state", self.folder / name, "--inputs", self.folder / f"{name}.npy")
         return self.start(*program, *own, "--addresses", self.addresses, *self.links(name))
 

@@ -15,14 +15,14 @@ from typing import Any, get_type_hints
 import numpy as np
 from numpy.typing import NDArray
 
-from emulator.codec import encode
-from emulator.errors import BadInput
-from emulator.messages import _LENGTHS, MESSAGES, Message, Outcome, Ready, Users
-from emulator.randomizer import Shape
-from emulator.transcript import TranscriptWriter
-from nodes.common import topic_of
-from protocols.registry import design, lookup, names
-from protocols.workloads.kernel import Kernel
+from parley.emulator.errors import BadInput
+from parley.emulator.randomizer import Shape
+from parley.emulator.record.transcript import TranscriptWriter
+from parley.emulator.wire.codec import encode
+from parley.emulator.wire.messages import _LENGTHS, MESSAGES, Message, Outcome, Ready, Users
+from parley.nodes.common import topic_of
+from parley.protocols.registry import design, lookup, names
+from parley.protocols.workloads.kernel import Kernel
 from tests.vectors.make import example
 from tests.vectors.wire import ALICE, BOARD, NONCE, NOW, bound_nonce, messages
 

@@ -9,11 +9,11 @@ from pathlib import Path
 import click
 import pytest
 
-from launch.cli import parley
-from launch.settings import Settings
-from nodes.common import LONGEST_SILENCE
-from protocols.outside import VARIABLE
-from protocols.registry import lookup, names
+from parley.launch.cli import parley
+from parley.launch.settings import Settings
+from parley.nodes.common import LONGEST_SILENCE
+from parley.protocols.plugins import VARIABLE
+from parley.protocols.registry import lookup, names
 
 ROOT = Path(__file__).parents[2]
 PAGES = sorted(
@@ -76,7 +76,7 @@ def test_the_tutorial_works_word_for_word(tmp_path: Path) -> None:
     for kind, block in blocks:
         steps = [["-c", block]]
         if kind == "console":
-            steps = [["-m", "launch.cli", *shlex.split(line)[2:]] for line in block.splitlines()]
+            steps = [["-m", "parley.launch.cli", *shlex.split(line)[2:]] for line in block.splitlines()]
         for step in steps:
             done = subprocess.run(
                 [sys.executable, *step], cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=280

@@ -8,15 +8,26 @@ from typing import Any
 
 import pytest
 
-from emulator.codec import decode, encode
-from emulator.merkle import Tree
-from emulator.messages import Announce, Close, Inquiry, Message, Receipt, Refusal, Reminder, Replies, Result, Setup
-from emulator.records import leaf_of
-from emulator.signing import Signer
-from nodes.receipts import Receipts
-from nodes.state import load_evidence
-from protocols.registry import design
-from protocols.workloads.problem import make_workload
+from parley.emulator.record.merkle import Tree
+from parley.emulator.record.records import leaf_of
+from parley.emulator.wire.codec import decode, encode
+from parley.emulator.wire.messages import (
+    Announce,
+    Close,
+    Inquiry,
+    Message,
+    Receipt,
+    Refusal,
+    Reminder,
+    Replies,
+    Result,
+    Setup,
+)
+from parley.emulator.wire.signatures import Signer
+from parley.nodes.state.receipts import Receipts
+from parley.nodes.state.user_state import load_evidence
+from parley.protocols.registry import design
+from parley.protocols.workloads.choice import make_workload
 from tests.docs.foreign import FOREIGN, NONCE, RUN, Table
 from tests.docs.independent import wire
 

@@ -6,15 +6,15 @@ from pathlib import Path
 
 import zmq
 
-from emulator.audit.report import audit
-from emulator.codec import encode, said_by
-from emulator.cohort import CohortRole
-from emulator.messages import Announce, Close, Event, Ready, Refusal, Replies, Setup
-from emulator.trust import read_trust
-from nodes.state import State
-from protocols.alphabets import choices
-from protocols.registry import build, design
-from protocols.workloads.problem import make_workload
+from parley.emulator.audit.report import audit
+from parley.emulator.roles.cohort import CohortRole
+from parley.emulator.wire.codec import encode, said_by
+from parley.emulator.wire.messages import Announce, Close, Event, Ready, Refusal, Replies, Setup
+from parley.emulator.wire.trust import read_trust
+from parley.nodes.state.user_state import State
+from parley.protocols.randomizers.alphabets import choices
+from parley.protocols.registry import build, design
+from parley.protocols.workloads.choice import make_workload
 from tests.docs.foreign import FOREIGN, RUN, SECONDS, Table, all_ended, play
 
 

@@ -11,12 +11,12 @@ from typing import Any
 
 import pytest
 
-from emulator.codec import encode
-from emulator.merkle import Tree
-from emulator.messages import MESSAGES, Replies
-from emulator.records import leaf_of
-from emulator.signing import Signer
-from emulator.transcript import TranscriptReader, TranscriptWriter
+from parley.emulator.record.merkle import Tree
+from parley.emulator.record.records import leaf_of
+from parley.emulator.record.transcript import TranscriptReader, TranscriptWriter
+from parley.emulator.wire.codec import encode
+from parley.emulator.wire.messages import MESSAGES, Replies
+from parley.emulator.wire.signatures import Signer
 from tests.docs.foreign import RUN, Table
 from tests.docs.tables import DOCS, TABLES, example_record, made
 from tests.vectors.make import HERE, golden_path

@@ -18,10 +18,10 @@ import numpy as np
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from emulator.codec import decode, said_by, unpack
-from emulator.errors import RemoteProtocolError
-from emulator.messages import MESSAGES, Abort, Announce, Pledge, Ready, Roster, Setup
-from protocols.registry import build
+from parley.emulator.errors import RemoteProtocolError
+from parley.emulator.wire.codec import decode, said_by, unpack
+from parley.emulator.wire.messages import MESSAGES, Abort, Announce, Pledge, Ready, Roster, Setup
+from parley.protocols.registry import build
 from tests.docs import independent
 from tests.docs.independent import replies, wire
 from tests.docs.independent_protocols import Coins, reply, speaks
@@ -203,7 +203,7 @@ def test_every_parameter_randomizer_and_protocol_is_described() -> None:
 
 
 def test_every_randomizer_has_vectors() -> None:
-    from emulator.randomizer import Randomizer
+    from parley.emulator.randomizer import Randomizer
     from tests.vectors import wire_replies as vectors
 
     known = {name for name, each in vars(vectors).items() if isinstance(each, type) and issubclass(each, Randomizer)}

@@ -2,12 +2,12 @@
 
 import hashlib
 
-from emulator.codec import encode
-from emulator.merkle import Tree
-from emulator.messages import Close, Message, Receipt
-from emulator.records import leaf_of
-from emulator.signing import Signer, derived
-from nodes.receipts import Receipts
+from parley.emulator.record.merkle import Tree
+from parley.emulator.record.records import leaf_of
+from parley.emulator.wire.codec import encode
+from parley.emulator.wire.messages import Close, Message, Receipt
+from parley.emulator.wire.signatures import Signer, derived
+from parley.nodes.state.receipts import Receipts
 from tests.emulator.samples import KEY, NONCE, RUN, setup
 
 BOARD, ANALYST, NODE = (derived(KEY, name) for name in ("board", "analyst", "n"))

@@ -4,10 +4,11 @@ from dataclasses import replace
 
 import numpy as np
 
-from emulator.cohort import CohortRole
-from emulator.coins import key_from_seed, nonce_from_key
-from emulator.consent import Consent, consent_to, domain_of
-from emulator.messages import (
+from parley.emulator.coins import key_from_seed, nonce_from_key
+from parley.emulator.protocol import Protocol
+from parley.emulator.roles.cohort import CohortRole
+from parley.emulator.roles.consent import Consent, consent_to, domain_of
+from parley.emulator.wire.messages import (
     Abort,
     Announce,
     Close,
@@ -25,10 +26,9 @@ from emulator.messages import (
     Roster,
     Setup,
 )
-from emulator.protocol import Protocol
-from emulator.question import setup_digest
-from protocols.registry import build, design
-from protocols.workloads.gini import GiniDiversity
+from parley.emulator.wire.question import setup_digest
+from parley.protocols.registry import build, design
+from parley.protocols.workloads.gini import GiniDiversity
 
 RUN = "r"
 KEY = key_from_seed(1)

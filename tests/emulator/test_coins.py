@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from emulator.coins import BLOCK, LARGEST, SEGMENT, addressed, coins, fresh_key, key_from_seed, nonce_from_key
-from emulator.errors import BadInput, LocalProtocolError
+from parley.emulator.coins import BLOCK, LARGEST, SEGMENT, addressed, coins, fresh_key, key_from_seed, nonce_from_key
+from parley.emulator.errors import BadInput, LocalProtocolError
 
 KEY = key_from_seed(7)
 ALPHA = 1e-6

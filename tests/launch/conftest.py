@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from launch.cli import run
+from parley.launch.cli import run
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 PROBLEM = ("--statistic", "kendall", "--levels", "4x4", "--epsilon", "4", "--protocol", "three-round")
-COMMAND = (sys.executable, "-m", "launch.cli")
+COMMAND = (sys.executable, "-m", "parley.launch.cli")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from tests.launch.conftest import ROOT
-from tests.launch.test_nursery import until
+from tests.launch.processes.test_forkserver import until
 
 LEAVE_SECONDS = 20
 ENVIRONMENT = {**os.environ, "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT)}

@@ -18,13 +18,13 @@ from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 import numpy as np
 
-from emulator.codec import encode, pack, unpack
-from emulator.errors import LocalProtocolError, ParleyError, RemoteProtocolError
-from emulator.messages import MESSAGES, Message, Users
-from emulator.records import HASH_BYTES, head, link, start
-from emulator.transcript import Record, TranscriptReader
-from launch.cli import run
-from protocols.registry import names
+from parley.emulator.errors import LocalProtocolError, ParleyError, RemoteProtocolError
+from parley.emulator.record.records import HASH_BYTES, head, link, start
+from parley.emulator.record.transcript import Record, TranscriptReader
+from parley.emulator.wire.codec import encode, pack, unpack
+from parley.emulator.wire.messages import MESSAGES, Message, Users
+from parley.launch.cli import run
+from parley.protocols.registry import names
 from tests.vectors.make import golden_path
 
 EDITS = 200

@@ -4,13 +4,13 @@ import sys
 from collections.abc import Iterable
 from pathlib import Path
 
-from emulator.messages import Event, Message, Replies, Result
-from emulator.transcript import TranscriptReader
+from parley.emulator.record.transcript import TranscriptReader
+from parley.emulator.wire.messages import Event, Message, Replies, Result
 
 PROBLEM = ("--statistic", "kendall", "--levels", "4x4", "--epsilon", "4", "--protocol", "three-round")
 # As the fixture `finished`, but shared by more nodes: who hosts a user changes no byte.
 RUN = ("run", *PROBLEM, "--users", "301", "--processes", "3", "--seed", "7", "--quiet")
-COMMAND = (sys.executable, "-m", "launch.cli")
+COMMAND = (sys.executable, "-m", "parley.launch.cli")
 # One node answers late in every round, so that a round is open long enough to be hit.
 SLOW = '[[fault]]\nkind = "delay"\nnodes = "node-2"\ndirection = "up"\nmessages = ["replies"]\nseconds = 1.0\n'
 

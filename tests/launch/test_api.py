@@ -11,7 +11,7 @@ import pandas
 import pytest
 
 import parley
-from emulator.errors import BadInput
+from parley.emulator.errors import BadInput
 
 ROOT = Path(__file__).parents[2]
 EXAMPLES = ROOT / "docs" / "examples"
@@ -71,7 +71,7 @@ def test_the_examples_run(example: str, capsys: pytest.CaptureFixture[str]) -> N
 
 
 def parley_command(*arguments: str, folder: Path) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "launch.cli", *arguments]
+    command = [sys.executable, "-m", "parley.launch.cli", *arguments]
     environment = {"PYTHONPATH": str(ROOT), "PATH": "/usr/bin:/bin", "OPENBLAS_NUM_THREADS": "1"}
     return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=240)
 

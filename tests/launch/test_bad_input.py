@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from launch import layout
-from nodes.state import FILE, State
+from parley.launch.cluster import layout
+from parley.nodes.state.user_state import FILE, State
 from tests.launch.conftest import PROBLEM, ROOT, Parley, Said
 
 SMALL = ("--users", "20", "--processes", "2")
@@ -177,7 +177,7 @@ def test_limits_of_a_user_node_are_numbers(tmp_path: Path, flag: str, value: str
     np.save(tmp_path / "inputs.npy", np.zeros(1, dtype=np.int64))
     board = [word for name in ("--post", "--feed", "--desk") for word in (name, "tcp://127.0.0.1:9")]
     mine = ["--inputs", "inputs.npy", "--state", "state", flag, value]
-    command = [sys.executable, "-m", "nodes.user", *board, *mine]
+    command = [sys.executable, "-m", "parley.nodes.user", *board, *mine]
     done = subprocess.run(
         command, cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(ROOT)}, capture_output=True, text=True, timeout=60
     )

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from emulator.messages import Abort
-from emulator.transcript import TranscriptReader
+from parley.emulator.record.transcript import TranscriptReader
+from parley.emulator.wire.messages import Abort
 from tests.launch.conftest import COMMAND, PROBLEM, ROOT
-from tests.launch.test_nursery import gone, until
+from tests.launch.processes.test_forkserver import gone, until
 
 
 def children(pid: int) -> list[int]:

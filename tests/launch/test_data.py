@@ -8,9 +8,9 @@ import pandas
 import polars
 import pytest
 
-from emulator.errors import BadInput
-from launch.data import columns_of, read_columns
-from launch.problem import ProblemFlags, make_problem
+from parley.emulator.errors import BadInput
+from parley.launch.data import columns_of, read_columns
+from parley.launch.problem import ProblemFlags, make_problem
 
 AGES = [20, 35, 50, 65, 90, 17]
 SCORES = [10.0, 40.0, 55.0, 70.0, 99.0, 101.0]

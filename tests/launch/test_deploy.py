@@ -9,7 +9,7 @@ from importlib import import_module
 import click
 import yaml
 
-from launch.cli import COMMANDS
+from parley.launch.cli import COMMANDS
 from tests.launch.conftest import ROOT
 
 PAGE = (ROOT / "docs" / "deploy.md").read_text()
@@ -30,7 +30,7 @@ def spoken() -> Iterator[list[str]]:
 
 def command_of(words: list[str]) -> click.Command:
     assert words[1] in COMMANDS, words
-    module = f"nodes.{words[2]}" if words[1] == "node" else f"launch.commands.{words[1]}"
+    module = f"parley.nodes.{words[2]}" if words[1] == "node" else f"parley.launch.commands.{words[1]}"
     found = getattr(import_module(module), "main" if words[1] == "node" else words[1])
     assert isinstance(found, click.Command)
     return found

@@ -7,11 +7,11 @@ import pytest
 from scipy.stats import t
 
 from benchmarks.dropout import measure
-from emulator.audit.report import audit
-from emulator.messages import Abort, Close
-from emulator.transcript import TranscriptReader
-from protocols.registry import build, design
-from protocols.workloads.problem import make_workload
+from parley.emulator.audit.report import audit
+from parley.emulator.record.transcript import TranscriptReader
+from parley.emulator.wire.messages import Abort, Close
+from parley.protocols.registry import build, design
+from parley.protocols.workloads.choice import make_workload
 from tests.launch.conftest import Parley
 from tests.launch.recovery import recorded
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from emulator.errors import LocalProtocolError
-from launch.cluster import Cluster
+from parley.emulator.errors import LocalProtocolError
+from parley.launch.cluster.cluster import Cluster
 from tests.launch.conftest import ROOT, Parley
 from tests.launch.recovery import COMMAND, PROBLEM, RUN, conditions
 

@@ -7,17 +7,17 @@ from pathlib import Path
 
 import pytest
 
-from nodes.analyst import write_plan
-from protocols.registry import design
-from protocols.workloads.kendall import Kendall
+from parley.nodes.analyst import write_plan
+from parley.protocols.registry import design
+from parley.protocols.workloads.kendall import Kendall
 from tests.launch.conftest import ROOT
 
 LAYERS = ("emulator", "protocols", "nodes", "launch")
 FILES = [path.relative_to(ROOT) for layer in LAYERS for path in sorted((ROOT / layer).rglob("*.py"))]
 ONLY = {
-    "zmq": "emulator/sockets.py",
-    "msgpack": "emulator/codec.py",
-    "cvxpy": "protocols/factorization/sdp.py",
+    "zmq": "emulator/transport/sockets.py",
+    "msgpack": "emulator/wire/codec.py",
+    "cvxpy": "protocols/factorization/reference/sdp.py",
 }
 
 
@@ -52,7 +52,7 @@ def test_one_door(library: str) -> None:
 
 def test_nothing_heavy_for_help() -> None:
     program = (
-        "import sys; from launch.cli import run; code = run(['--help']); "
+        "import sys; from parley.launch.cli import run; code = run(['--help']); "
         "print(code, sorted({'numpy', 'scipy', 'zmq', 'cvxpy', 'rich'} & set(sys.modules)), file=sys.stderr)"
     )
     done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=True)
@@ -60,7 +60,7 @@ def test_nothing_heavy_for_help() -> None:
 
 
 def test_a_node_does_not_load_the_solver() -> None:
-    program = "import sys, nodes.user, nodes.board, nodes.analyst; print('cvxpy' in sys.modules)"
+    program = "import sys, parley.nodes.user, parley.nodes.board, parley.nodes.analyst; print('cvxpy' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "False"
 
@@ -72,7 +72,7 @@ def test_a_crowd_is_forked_without_what_only_an_analyst_needs(tmp_path: Path) ->
     write_plan(plan, protocol)
     program = (
         "import os, signal, sys; from pathlib import Path; from launch import nursery, rehearsal; nursery.warm(); "
-        f"protocol = sys.modules['nodes.analyst'].read_plan(Path({str(plan)!r})).protocol; "
+        f"protocol = sys.modules['parley.nodes.analyst'].read_plan(Path({str(plan)!r})).protocol; "
         "rehearsal.rehearse(protocol, lambda request: signal.pause); "
         "print(sorted({'scipy.linalg', 'scipy.special', 'scipy.optimize'} & set(sys.modules)))"
     )

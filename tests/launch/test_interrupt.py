@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from emulator.errors import ParleyError
-from emulator.messages import Abort, Announce, Event, Message
-from emulator.transcript import TranscriptReader
+from parley.emulator.errors import ParleyError
+from parley.emulator.record.transcript import TranscriptReader
+from parley.emulator.wire.messages import Abort, Announce, Event, Message
 from tests.launch.conftest import ROOT
+from tests.launch.processes.test_forkserver import until
 from tests.launch.recovery import COMMAND, RUN, conditions, recorded
-from tests.launch.test_nursery import until
 
 
 def on_record(folder: Path) -> list[Message]:

@@ -5,8 +5,8 @@ import stat
 import subprocess
 from pathlib import Path
 
-from emulator.security import read_allowed, read_keys
-from emulator.trust import read_signer, read_trust
+from parley.emulator.wire.security import read_allowed, read_keys
+from parley.emulator.wire.trust import read_signer, read_trust
 from tests.launch.conftest import ROOT, Parley
 from tests.launch.recovery import COMMAND, PROBLEM, RUN, check_undisturbed
 

@@ -15,22 +15,22 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from emulator.audit.report import audit
-from emulator.coins import key_from_seed, nonce_from_key
-from emulator.consent import Consent, domain_of
-from emulator.messages import Announce, Close, Event, Message, Replies, Result
-from emulator.simulate import conversation
-from emulator.trust import read_signer, read_trust
-from emulator.witness import Witness
-from launch.keyring import Keyring, make_keyring, parties
-from nodes.analyst import write_plan
-from nodes.state import Identity, State
-from protocols.registry import build, design
-from protocols.workloads.gini import GiniDiversity
+from parley.emulator.audit.report import audit
+from parley.emulator.coins import key_from_seed, nonce_from_key
+from parley.emulator.record.witness import Witness
+from parley.emulator.roles.consent import Consent, domain_of
+from parley.emulator.simulate import conversation
+from parley.emulator.wire.messages import Announce, Close, Event, Message, Replies, Result
+from parley.emulator.wire.trust import read_signer, read_trust
+from parley.launch.cluster.keyring import Keyring, make_keyring, parties
+from parley.nodes.analyst import write_plan
+from parley.nodes.state.user_state import Identity, State
+from parley.protocols.registry import build, design
+from parley.protocols.workloads.gini import GiniDiversity
 from tests.launch.conftest import ROOT
+from tests.launch.processes.test_forkserver import until
 from tests.launch.recovery import estimates, recorded, replies
 from tests.launch.test_interrupt import on_record
-from tests.launch.test_nursery import until
 
 RUN, USERS, NODES = "two-hosts", 120, 3
 KEY = key_from_seed(5)
@@ -101,7 +101,7 @@ class Hosts:
         ip("-n", self.here, "link", "set", "wire", "up")
 
     def start(self, namespace: str, node: str, name: str, *options: object) -> "subprocess.Popen[bytes]":
-        command = ["ip", "netns", "exec", namespace, sys.executable, "-m", f"nodes.{node}", *map(str, options)]
+        command = ["ip", "netns", "exec", namespace, sys.executable, "-m", f"parley.nodes.{node}", *map(str, options)]
         with (self.folder / f"{name}.log").open("wb") as log:
             process = subprocess.Popen(command, cwd=ROOT, stderr=log, stdout=log)
         self.running.append(process)

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from click.testing import CliRunner, Result
 
-from launch.cli import parley, run
+from parley.launch.cli import parley, run
 
 PROBLEM = ["--statistic", "kendall", "--levels", "3x3", "--epsilon", "1", "--users", "5000"]
 

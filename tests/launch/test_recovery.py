@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from emulator.audit.report import audit
-from emulator.messages import Announce, Replies
-from emulator.transcript import TranscriptReader
-from protocols.registry import build
+from parley.emulator.audit.report import audit
+from parley.emulator.record.transcript import TranscriptReader
+from parley.emulator.wire.messages import Announce, Replies
+from parley.protocols.registry import build
 from tests.launch.conftest import ROOT, Parley
+from tests.launch.processes.test_forkserver import until
 from tests.launch.recovery import COMMAND, RUN, check_undisturbed, conditions, events, recorded
 from tests.launch.test_cleanup import children
-from tests.launch.test_nursery import until
 
 # Everybody is killed in every round, in turn: while one reply is still on its way, the others are on record.
 TURNS = {

@@ -5,14 +5,14 @@ from pathlib import Path
 
 import pytest
 
-from emulator.addresses import BoardAddresses, descriptors_for
-from emulator.board import BoardRole, Terms
-from emulator.codec import bundle, encode
-from emulator.errors import BadInput
-from emulator.messages import Event, Message, Ready, Replies
-from emulator.transcript import TranscriptReader, TranscriptWriter
-from emulator.transport import MemoryTransport, Received
-from nodes.board import BoardNode, apart, peers, serve_board
+from parley.emulator.errors import BadInput
+from parley.emulator.record.transcript import TranscriptReader, TranscriptWriter
+from parley.emulator.roles.board import BoardRole, Terms
+from parley.emulator.transport.addresses import BoardAddresses, descriptors_for
+from parley.emulator.transport.memory import MemoryTransport, Received
+from parley.emulator.wire.codec import bundle, encode
+from parley.emulator.wire.messages import Event, Message, Ready, Replies
+from parley.nodes.board import BoardNode, apart, peers, serve_board
 from tests.launch.conftest import Parley
 
 PROBLEM = ("--statistic", "gini-diversity", "--levels", 4, "--users", 60, "--epsilon", 2, "--seed", 3, "--quiet")
@@ -131,7 +131,7 @@ async def test_a_board_behind_relays_asks_for_their_files_alone(
     def refuse(needed: int) -> None:
         raise BadInput(f"{needed}")
 
-    monkeypatch.setattr("nodes.board.raise_file_limit", refuse)
+    monkeypatch.setattr("parley.nodes.board.raise_file_limit", refuse)
     relays = {f"node-{n}": f"relay-{n % 2}" for n in range(10_000)}
     terms = Terms(run="r", users=10_000, nodes=10_000)
     for behind, connected in ((relays, 2), (None, 10_000)):

@@ -9,14 +9,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from emulator.coins import key_from_seed
-from emulator.errors import BadInput
-from emulator.messages import Message, Ready, Replies, Result
-from emulator.simulate import conversation
-from emulator.transcript import TranscriptReader
-from emulator.witness import Witness
-from launch.folder import choose_folder
-from launch.problem import ProblemFlags, make_problem
+from parley.emulator.coins import key_from_seed
+from parley.emulator.errors import BadInput
+from parley.emulator.record.transcript import TranscriptReader
+from parley.emulator.record.witness import Witness
+from parley.emulator.simulate import conversation
+from parley.emulator.wire.messages import Message, Ready, Replies, Result
+from parley.launch.problem import ProblemFlags, make_problem
+from parley.launch.results.folder import choose_folder
 from tests.launch.conftest import PROBLEM, Parley
 
 FIELDS = [
@@ -133,7 +133,7 @@ def test_text_and_lines(parley: Parley) -> None:
 
 def test_two_runs_in_one_second_have_two_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("launch.folder.time.strftime", lambda form: "20260101-000000")
+    monkeypatch.setattr("parley.launch.results.folder.time.strftime", lambda form: "20260101-000000")
     first, second = choose_folder(None, "twin"), choose_folder(None, "twin")
     first.create()
     with pytest.raises(BadInput, match="exists already"):

@@ -9,13 +9,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from emulator.audit.conversation import listen
-from emulator.cohort import recorded_coins
-from emulator.security import read_keys
-from emulator.trust import read_signer
-from emulator.witness import Witness
-from nodes.state import FILE, State
-from protocols.registry import build
+from parley.emulator.audit.evidence.conversation import listen
+from parley.emulator.record.witness import Witness
+from parley.emulator.roles.cohort import recorded_coins
+from parley.emulator.wire.security import read_keys
+from parley.emulator.wire.trust import read_signer
+from parley.nodes.state.user_state import FILE, State
+from parley.protocols.registry import build
 from tests.launch.conftest import Parley, Said
 from tests.launch.recovery import RUN, conditions
 

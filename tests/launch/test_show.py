@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from emulator.transcript import Record, TranscriptReader
+from parley.emulator.record.transcript import Record, TranscriptReader
 from tests.launch.conftest import Parley
 
 

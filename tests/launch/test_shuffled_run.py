@@ -6,22 +6,22 @@ from typing import Any
 import numpy as np
 import pytest
 
-from emulator.codec import encode, is_signed, said_by
-from emulator.cohort import CohortRole
-from emulator.coins import key_from_seed, nonce_from_key
-from emulator.consent import Consent, domain_of
-from emulator.errors import RemoteProtocolError
-from emulator.messages import Announce, Close, Event, Message, Ready, Replies, Setup
-from emulator.protocol import Protocol
-from emulator.question import question_of, terms_of
-from emulator.sealing import KEY_BYTES, new_secret
-from emulator.simulate import conversation
-from emulator.transcript import TranscriptReader, TranscriptWriter
-from emulator.trust import read_trust
-from launch.problem import ProblemFlags, make_problem
-from protocols.registry import design
-from protocols.sealed import sealed
-from protocols.workloads.kendall import Kendall
+from parley.emulator.coins import key_from_seed, nonce_from_key
+from parley.emulator.errors import RemoteProtocolError
+from parley.emulator.protocol import Protocol
+from parley.emulator.record.transcript import TranscriptReader, TranscriptWriter
+from parley.emulator.roles.cohort import CohortRole
+from parley.emulator.roles.consent import Consent, domain_of
+from parley.emulator.simulate import conversation
+from parley.emulator.wire.codec import encode, is_signed, said_by
+from parley.emulator.wire.messages import Announce, Close, Event, Message, Ready, Replies, Setup
+from parley.emulator.wire.question import question_of, terms_of
+from parley.emulator.wire.sealing import KEY_BYTES, new_secret
+from parley.emulator.wire.trust import read_trust
+from parley.launch.problem import ProblemFlags, make_problem
+from parley.protocols.registry import design
+from parley.protocols.shuffle.sealed import sealed
+from parley.protocols.workloads.kendall import Kendall
 from tests.launch.conftest import Parley
 
 FLAGS = ProblemFlags(statistic="kendall", levels="3x3", users=600, epsilon=1.0, delta=1e-6, seed=5, protocol="shuffled")

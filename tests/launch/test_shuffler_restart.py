@@ -10,18 +10,18 @@ from pathlib import Path
 
 import pytest
 
-from emulator.coins import key_from_seed
-from emulator.messages import Message, Replies, Result
-from emulator.simulate_shuffled import simulate_shuffled
-from emulator.transcript import TranscriptReader
-from emulator.witness import Witness
-from launch.folder import RunFolder
-from launch.layout import Layout
-from launch.orders import Orders
-from launch.problem import ProblemFlags, make_problem
-from launch.processes import Order
-from launch.signers import make_signers, write_states
-from nodes.analyst import write_plan
+from parley.emulator.coins import key_from_seed
+from parley.emulator.record.transcript import TranscriptReader
+from parley.emulator.record.witness import Witness
+from parley.emulator.simulate_shuffled import simulate_shuffled
+from parley.emulator.wire.messages import Message, Replies, Result
+from parley.launch.cluster.layout import Layout
+from parley.launch.cluster.signers import make_signers, write_states
+from parley.launch.problem import ProblemFlags, make_problem
+from parley.launch.processes.command_lines import Orders
+from parley.launch.processes.processes import Order
+from parley.launch.results.folder import RunFolder
+from parley.nodes.analyst import write_plan
 
 ROOT = Path(__file__).parents[2]
 FLAGS = ProblemFlags(
@@ -68,7 +68,7 @@ def _size(shape: tuple[int, ...]) -> int:
 
 @contextmanager
 def started(order: Order, *module: str) -> Iterator["subprocess.Popen[bytes]"]:
-    command = [sys.executable, "-m", *(module or (f"nodes.{order.node}",)), *order.arguments]
+    command = [sys.executable, "-m", *(module or (f"parley.nodes.{order.node}",)), *order.arguments]
     with order.log.open("ab") as log:
         process = subprocess.Popen(command, cwd=ROOT, stderr=log, stdout=log)
     try:

@@ -5,7 +5,7 @@ import json
 import pytest
 from click.testing import CliRunner
 
-from launch.cli import parley, run
+from parley.launch.cli import parley, run
 
 PROBLEM = ["sweep", "--statistic", "kendall", "--levels", "2x2", "--seed", "5", "--quiet", "--json"]
 

@@ -6,13 +6,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from emulator.consent import domain_of
-from emulator.wallet_entries import View
-from nodes.wallet import StoredWallet
-from protocols.frequency import FrequencyGrr
-from protocols.workloads.declared import coarsening
-from protocols.workloads.domain import Categories, Interval
-from protocols.workloads.gini import GiniDiversity
+from parley.emulator.roles.consent import domain_of
+from parley.emulator.roles.wallet_entries import View
+from parley.nodes.state.wallet import StoredWallet
+from parley.protocols.baselines.frequency import FrequencyGrr
+from parley.protocols.workloads.declared import coarsening
+from parley.protocols.workloads.domain import Categories, Interval
+from parley.protocols.workloads.gini import GiniDiversity
 from tests.launch.conftest import Parley
 
 CONSTANT = ("--users", 4, "--cap", 1, "--constant")

@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from launch.cli import COMMANDS, EXAMPLES, run
+from parley.launch.cli import COMMANDS, EXAMPLES, run
 
 ROOT = Path(__file__).parents[2]
 
 
 def spoken(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     environment = {"PYTHONPATH": str(ROOT), "PATH": "/usr/bin:/bin", "OPENBLAS_NUM_THREADS": "1"}
-    command = [sys.executable, "-m", "launch.cli", *arguments]
+    command = [sys.executable, "-m", "parley.launch.cli", *arguments]
     return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=280)
 
 

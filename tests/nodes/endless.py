@@ -14,7 +14,7 @@ from pathlib import Path
 
 import zmq
 
-from emulator.security import read_keys
+from parley.emulator.wire.security import read_keys
 
 MEBIBYTE = 2**20
 MORE, LONG, COMMAND = 1, 2, 4

@@ -7,7 +7,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from nodes.disk import Disk
+from parley.nodes.state.disk import Disk
 
 FAULTS = (
     "no space",

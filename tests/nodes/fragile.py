@@ -1,6 +1,6 @@
 """A user node that dies once, at a chosen point of its second round.
 
-`python -m tests.nodes.fragile POINT MARK ...` takes the options of nodes.user. The file MARK says that it died.
+`python -m tests.nodes.fragile POINT MARK ...` takes the options of parley.nodes.user. The file MARK says that it died.
 """
 
 import os
@@ -10,13 +10,13 @@ import time
 from functools import partial
 from pathlib import Path
 
-import nodes.user
-from emulator.codec import decode
-from emulator.cohort import CohortRole
-from emulator.messages import Message, Replies
-from emulator.transport import NodePort
-from nodes.disk import Disk
-from nodes.state import State
+import parley.nodes.user
+from parley.emulator.roles.cohort import CohortRole
+from parley.emulator.transport.memory import NodePort
+from parley.emulator.wire.codec import decode
+from parley.emulator.wire.messages import Message, Replies
+from parley.nodes.state.disk import Disk
+from parley.nodes.state.user_state import State
 from tests.nodes.table import CHUNK
 
 POINTS = ("before the state", "torn state", "after the state", "between chunks", "before the acknowledgement")
@@ -77,11 +77,11 @@ class FragilePort(NodePort):
 
 
 def main(point: str, mark: Path, options: list[str]) -> None:
-    death, connect = Death(point, mark), nodes.user.connect_node
-    nodes.user.State = partial(State, disk=FragileDisk(death))  # type: ignore[misc,assignment]
-    nodes.user.connect_node = lambda *given, **options: FragilePort(death, connect(*given, **options))  # type: ignore[assignment]
-    nodes.user.CohortRole = partial(CohortRole, chunk=CHUNK)  # type: ignore[misc,assignment]
-    nodes.user.main(options)
+    death, connect = Death(point, mark), parley.nodes.user.connect_node
+    parley.nodes.user.State = partial(State, disk=FragileDisk(death))  # type: ignore[misc,assignment]
+    parley.nodes.user.connect_node = lambda *given, **options: FragilePort(death, connect(*given, **options))  # type: ignore[assignment]
+    parley.nodes.user.CohortRole = partial(CohortRole, chunk=CHUNK)  # type: ignore[misc,assignment]
+    parley.nodes.user.main(options)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """A shuffler that posts its batch in several frames and dies once, when the second of them has left.
 
-`python -m tests.nodes.fragile_shuffler BYTES MARK ...` takes the options of nodes.shuffler. BYTES is the size of a
+`python -m tests.nodes.fragile_shuffler BYTES MARK ...` takes the options of parley.nodes.shuffler. BYTES is the size of a
 frame; the file MARK says that it died.
 """
 
@@ -10,11 +10,11 @@ import sys
 import time
 from pathlib import Path
 
-import emulator.shuffler
-import nodes.shuffler
-from emulator.codec import decode
-from emulator.messages import Replies
-from emulator.transport import NodePort
+import parley.emulator.roles.shuffler
+import parley.nodes.shuffler
+from parley.emulator.transport.memory import NodePort
+from parley.emulator.wire.codec import decode
+from parley.emulator.wire.messages import Replies
 
 # Long enough for libzmq's thread to pass on what it was given before the process ends.
 FLUSH_SECONDS = 0.3
@@ -42,10 +42,10 @@ class FragilePort(NodePort):
 
 
 def main(size: int, mark: Path, options: list[str]) -> None:
-    connect = nodes.shuffler.connect_node
-    emulator.shuffler.FRAME_BYTES = size
-    nodes.shuffler.connect_node = lambda *given, **named: FragilePort(connect(*given, **named), mark)  # type: ignore[assignment]
-    nodes.shuffler.main(options)
+    connect = parley.nodes.shuffler.connect_node
+    parley.emulator.roles.shuffler.FRAME_BYTES = size
+    parley.nodes.shuffler.connect_node = lambda *given, **named: FragilePort(connect(*given, **named), mark)  # type: ignore[assignment]
+    parley.nodes.shuffler.main(options)
 
 
 if __name__ == "__main__":

@@ -14,21 +14,21 @@ from pathlib import Path
 
 import numpy as np
 
-from emulator.addresses import BoardAddresses
-from emulator.codec import decode, envelope
-from emulator.codec import encode as unsigned
-from emulator.coins import key_from_seed, nonce_from_key
-from emulator.consent import domain_of
-from emulator.errors import RemoteProtocolError
-from emulator.messages import Abort, Announce, Message, Ready, Refusal, Replies, Result, Roster, Setup
-from emulator.signing import Signer, derived
-from emulator.sockets import open_board
-from emulator.transcript import TranscriptWriter
-from emulator.transport import BROADCAST
-from nodes.common import write_addresses
-from protocols.registry import design
-from protocols.workloads.gini import GiniDiversity
-from protocols.workloads.kernel import Kernel
+from parley.emulator.coins import key_from_seed, nonce_from_key
+from parley.emulator.errors import RemoteProtocolError
+from parley.emulator.record.transcript import TranscriptWriter
+from parley.emulator.roles.consent import domain_of
+from parley.emulator.transport.addresses import BoardAddresses
+from parley.emulator.transport.memory import BROADCAST
+from parley.emulator.transport.sockets import open_board
+from parley.emulator.wire.codec import decode, envelope
+from parley.emulator.wire.codec import encode as unsigned
+from parley.emulator.wire.messages import Abort, Announce, Message, Ready, Refusal, Replies, Result, Roster, Setup
+from parley.emulator.wire.signatures import Signer, derived
+from parley.nodes.common import write_addresses
+from parley.protocols.registry import design
+from parley.protocols.workloads.gini import GiniDiversity
+from parley.protocols.workloads.kernel import Kernel
 
 RUN = "hostile"
 USERS = 40

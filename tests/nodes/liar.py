@@ -1,6 +1,6 @@
 """A lying user node as a process: an honest one but for what it puts between itself and the board.
 
-`python -m tests.nodes.liar ATTACK ...` takes the options of nodes.user. ATTACK is a name of ATTACKS: it turns the
+`python -m tests.nodes.liar ATTACK ...` takes the options of parley.nodes.user. ATTACK is a name of ATTACKS: it turns the
 honest reply of the second round into the frames that are sent instead. What it says it signs: the lie is then its own.
 """
 
@@ -13,14 +13,14 @@ from typing import Any
 import numpy as np
 import zmq
 
-import nodes.user
-from emulator.addresses import BoardAddresses
-from emulator.codec import decode, is_signed
-from emulator.codec import encode as unsigned
-from emulator.messages import Announce, Event, Message, Ready, Refusal, Replies, Result
-from emulator.security import Security
-from emulator.signing import derived
-from emulator.transport import NodePort
+import parley.nodes.user
+from parley.emulator.transport.addresses import BoardAddresses
+from parley.emulator.transport.memory import NodePort
+from parley.emulator.wire.codec import decode, is_signed
+from parley.emulator.wire.codec import encode as unsigned
+from parley.emulator.wire.messages import Announce, Event, Message, Ready, Refusal, Replies, Result
+from parley.emulator.wire.security import Security
+from parley.emulator.wire.signatures import derived
 from tests.nodes.table import KEY, NONCE
 
 ROUND = 2
@@ -182,13 +182,13 @@ def send_one_gigabyte(board: BoardAddresses) -> None:
 
 
 def main(attack: str, options: list[str]) -> None:
-    connect = nodes.user.connect_node
+    connect = parley.nodes.user.connect_node
 
     def lying(board: BoardAddresses, security: Security | None = None, **options: Any) -> LyingPort:
         return LyingPort(attack, connect(board, security, **options), board)
 
-    nodes.user.connect_node = lying  # type: ignore[assignment]
-    nodes.user.main(options)
+    parley.nodes.user.connect_node = lying  # type: ignore[assignment]
+    parley.nodes.user.main(options)
 
 
 if __name__ == "__main__":

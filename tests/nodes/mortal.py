@@ -5,7 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
 
-from nodes.disk import Disk
+from parley.nodes.state.disk import Disk
 
 T = TypeVar("T")
 

@@ -8,24 +8,24 @@ from typing import Any
 
 import numpy as np
 
-from emulator.board import BoardRole, Terms
-from emulator.codec import unpack
-from emulator.cohort import CohortRole
-from emulator.coins import key_from_seed, nonce_from_key
-from emulator.consent import Consent, domain_of
-from emulator.messages import Message, Replies, Result
-from emulator.protocol import Protocol
-from emulator.roles import AnalystRole
-from emulator.signing import Signer, derived
-from emulator.transcript import TranscriptReader
-from emulator.transport import AnalystPort, BoardPort, NodePort
-from nodes.analyst import AnalystNode
-from nodes.board import BoardNode
-from nodes.reopen import open_record
-from nodes.state import FILE, MAGIC, Identity, State
-from nodes.user import UserNode
-from protocols.registry import build, design
-from protocols.workloads.gini import GiniDiversity
+from parley.emulator.coins import key_from_seed, nonce_from_key
+from parley.emulator.protocol import Protocol
+from parley.emulator.record.transcript import TranscriptReader
+from parley.emulator.roles.analyst import AnalystRole
+from parley.emulator.roles.board import BoardRole, Terms
+from parley.emulator.roles.cohort import CohortRole
+from parley.emulator.roles.consent import Consent, domain_of
+from parley.emulator.transport.memory import AnalystPort, BoardPort, NodePort
+from parley.emulator.wire.codec import unpack
+from parley.emulator.wire.messages import Message, Replies, Result
+from parley.emulator.wire.signatures import Signer, derived
+from parley.nodes.analyst import AnalystNode
+from parley.nodes.board import BoardNode
+from parley.nodes.state.reopen import open_record
+from parley.nodes.state.user_state import FILE, MAGIC, Identity, State
+from parley.nodes.user import UserNode
+from parley.protocols.registry import build, design
+from parley.protocols.workloads.gini import GiniDiversity
 
 RUN = "table"
 USERS = 60

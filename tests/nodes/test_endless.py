@@ -13,15 +13,22 @@ from pathlib import Path
 
 import pytest
 
-from emulator.addresses import BoardAddresses
-from emulator.codec import encode
-from emulator.messages import Event, Message, Ready
-from emulator.security import read_keys
-from emulator.sockets import MANY_PARTS, NO_END, ONLY_LISTENS, connect_analyst, connect_node, open_board
-from emulator.transcript import TranscriptReader
-from emulator.transport import AnalystPort, NodePort
-from launch.keyring import Keyring, make_keyring, parties
-from tests.launch.test_nursery import until
+from parley.emulator.record.transcript import TranscriptReader
+from parley.emulator.transport.addresses import BoardAddresses
+from parley.emulator.transport.memory import AnalystPort, NodePort
+from parley.emulator.transport.sockets import (
+    MANY_PARTS,
+    NO_END,
+    ONLY_LISTENS,
+    connect_analyst,
+    connect_node,
+    open_board,
+)
+from parley.emulator.wire.codec import encode
+from parley.emulator.wire.messages import Event, Message, Ready
+from parley.emulator.wire.security import read_keys
+from parley.launch.cluster.keyring import Keyring, make_keyring, parties
+from tests.launch.processes.test_forkserver import until
 from tests.nodes.endless import MEBIBYTE, MORE, frame, greet
 
 ROOT = Path(__file__).parents[2]
@@ -38,14 +45,14 @@ AT_THE_BOARD = {
 
 
 class BoardProcess:
-    """`python -m nodes.board` for two nodes of two users each."""
+    """`python -m parley.nodes.board` for two nodes of two users each."""
 
     def __init__(self, folder: Path, ring: Keyring | None = None) -> None:
         self.transcript, addresses = folder / "transcript.parley", folder / "addresses.json"
         options = ["--run", "r", "--users", "4", "--nodes", "2", "--transcript", str(self.transcript)]
         keys = [] if ring is None else [str(word) for pair in ring.arguments("board").items() for word in pair]
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "nodes.board", *options, "--addresses", str(addresses), *keys], cwd=ROOT
+            [sys.executable, "-m", "parley.nodes.board", *options, "--addresses", str(addresses), *keys], cwd=ROOT
         )
         until(addresses.exists)
         self.addresses = BoardAddresses(**json.loads(addresses.read_text()))

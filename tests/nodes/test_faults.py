@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from emulator.conditions import Conditions, Fault
-from emulator.faults import FaultyPort
-from emulator.messages import Event
-from emulator.simulate import simulate
-from emulator.transport import MemoryTransport
+from parley.emulator.simulate import simulate
+from parley.emulator.transport.conditions import Conditions, Fault
+from parley.emulator.transport.faults import FaultyPort
+from parley.emulator.transport.memory import MemoryTransport
+from parley.emulator.wire.messages import Event
 from tests.nodes.table import INPUTS, KEY, USERS, Table, done, seat, spoken
 
 RULES = {

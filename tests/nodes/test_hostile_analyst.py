@@ -8,15 +8,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from emulator.audit.conversation import listen
-from emulator.audit.privacy import check_privacy
-from emulator.consent import Consent, domain_of
-from emulator.messages import Refusal, Replies
-from emulator.transcript import TranscriptReader
-from emulator.witness import Witness
-from nodes.common import UNFINISHED
-from nodes.state import Identity, State
-from protocols.registry import build
+from parley.emulator.audit.evidence.conversation import listen
+from parley.emulator.audit.privacy import check_privacy
+from parley.emulator.record.transcript import TranscriptReader
+from parley.emulator.record.witness import Witness
+from parley.emulator.roles.consent import Consent, domain_of
+from parley.emulator.wire.messages import Refusal, Replies
+from parley.nodes.common import UNFINISHED
+from parley.nodes.state.user_state import Identity, State
+from parley.protocols.registry import build
 from tests.nodes.hostile import ANALYST, ATTACKS, BOARD, EPSILON, KEY, RUN, SIGNED, USERS
 
 ROOT = Path(__file__).parents[2]
@@ -66,7 +66,7 @@ def test_the_users_stay_private(attack: str, tmp_path: Path) -> None:
         while not (tmp_path / "addresses.json").exists():
             assert analyst.poll() is None
             time.sleep(0.05)
-        command = [sys.executable, "-m", "nodes.user", "--addresses", str(tmp_path / "addresses.json")]
+        command = [sys.executable, "-m", "parley.nodes.user", "--addresses", str(tmp_path / "addresses.json")]
         command += ["--state", str(tmp_path / "state"), "--witness", str(tmp_path / "witness")]
         with (tmp_path / "user.log").open("wb") as log:
             user = subprocess.Popen(command, cwd=ROOT, stderr=log)

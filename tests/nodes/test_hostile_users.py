@@ -9,18 +9,18 @@ from pathlib import Path
 
 import pytest
 
-from emulator.addresses import BoardAddresses
-from emulator.audit.report import audit
-from emulator.codec import encode
-from emulator.messages import Event, Ready, Replies
-from emulator.security import Security, read_allowed, read_keys
-from emulator.simulate import conversation
-from emulator.sockets import ZmqBoardPort, connect_analyst, connect_node, make_keys, open_board
-from emulator.transport import NodePort, topic_for
-from emulator.witness import Witness
-from launch.keyring import Keyring, make_keyring, parties
-from nodes.common import write_addresses
-from protocols.registry import build
+from parley.emulator.audit.report import audit
+from parley.emulator.record.witness import Witness
+from parley.emulator.simulate import conversation
+from parley.emulator.transport.addresses import BoardAddresses
+from parley.emulator.transport.memory import NodePort, topic_for
+from parley.emulator.transport.sockets import ZmqBoardPort, connect_analyst, connect_node, make_keys, open_board
+from parley.emulator.wire.codec import encode
+from parley.emulator.wire.messages import Event, Ready, Replies
+from parley.emulator.wire.security import Security, read_allowed, read_keys
+from parley.launch.cluster.keyring import Keyring, make_keyring, parties
+from parley.nodes.common import write_addresses
+from parley.protocols.registry import build
 from tests.nodes.liar import ATTACKS
 from tests.nodes.table import INPUTS, KEY, RUN, USERS, Table, seat, spoken
 

@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from emulator.addresses import BoardAddresses
-from emulator.messages import Abort, Event, Message, Replies
-from emulator.simulate import conversation
-from emulator.sockets import ZmqBoardPort, connect_analyst, connect_node, open_board
-from emulator.transport import topic_for
-from emulator.witness import Witness
-from nodes.common import BAD_INPUT
+from parley.emulator.record.witness import Witness
+from parley.emulator.simulate import conversation
+from parley.emulator.transport.addresses import BoardAddresses
+from parley.emulator.transport.memory import topic_for
+from parley.emulator.transport.sockets import ZmqBoardPort, connect_analyst, connect_node, open_board
+from parley.emulator.wire.messages import Abort, Event, Message, Replies
+from parley.nodes.common import BAD_INPUT
 from tests.nodes.fragile import POINTS
 from tests.nodes.table import INPUTS, KEY, RUN, USERS, Table, done, seat, spoken
 

@@ -8,16 +8,16 @@ from typing import Any
 
 import pytest
 
-from emulator.addresses import BoardAddresses
-from emulator.board import Board
-from emulator.codec import decode, encode, open_envelope, said_by
-from emulator.errors import LocalProtocolError
-from emulator.merkle import Tree
-from emulator.messages import Abort, Announce, Close, Event, Ready, Refusal, Reminder, Replies, Result
-from emulator.simulate import conversation, simulate
-from emulator.sockets import connect_analyst, connect_node, open_board
-from emulator.transcript import TranscriptReader
-from emulator.transport import AnalystPort, BoardPort, MemoryTransport, NodePort, topic_for
+from parley.emulator.errors import LocalProtocolError
+from parley.emulator.record.merkle import Tree
+from parley.emulator.record.transcript import TranscriptReader
+from parley.emulator.roles.board import Board
+from parley.emulator.simulate import conversation, simulate
+from parley.emulator.transport.addresses import BoardAddresses
+from parley.emulator.transport.memory import AnalystPort, BoardPort, MemoryTransport, NodePort, topic_for
+from parley.emulator.transport.sockets import connect_analyst, connect_node, open_board
+from parley.emulator.wire.codec import decode, encode, open_envelope, said_by
+from parley.emulator.wire.messages import Abort, Announce, Close, Event, Ready, Refusal, Reminder, Replies, Result
 from tests.nodes.table import INPUTS, KEY, NONCE, USERS, Table, done, seat, spoken, until
 
 

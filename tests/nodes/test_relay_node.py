@@ -7,15 +7,15 @@ from dataclasses import dataclass
 
 import pytest
 
-from emulator.addresses import BoardAddresses
-from emulator.codec import decode, encode, envelope, open_envelope
-from emulator.messages import Inquiry, Message, Ready, Receipt, Result
-from emulator.relay import RelayRole
-from emulator.sockets import ZmqBoardPort, connect_node, open_board
-from emulator.transport import BROADCAST, PERSONAL, NodePort, topic_for
-from nodes import relay as module
-from nodes.board import apart
-from nodes.relay import RelayNode
+from parley.emulator.roles.relay import RelayRole
+from parley.emulator.transport.addresses import BoardAddresses
+from parley.emulator.transport.memory import BROADCAST, PERSONAL, NodePort, topic_for
+from parley.emulator.transport.sockets import ZmqBoardPort, connect_node, open_board
+from parley.emulator.wire.codec import decode, encode, envelope, open_envelope
+from parley.emulator.wire.messages import Inquiry, Message, Ready, Receipt, Result
+from parley.nodes import relay as module
+from parley.nodes.board import apart
+from parley.nodes.relay import RelayNode
 
 RUN = "relayed"
 NODES = ("node-0", "node-1")

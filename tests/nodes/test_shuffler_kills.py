@@ -8,16 +8,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from emulator import shuffler as module
-from emulator.coins import key_from_seed
-from emulator.messages import BROADCASTS, Message, Replies, Result
-from emulator.mixing import system_draw
-from emulator.protocol import Protocol
-from emulator.shuffler import SHUFFLER_NAME, Down, Said, ShufflerRole, Up
-from emulator.simulate_shuffled import ShuffledRun, Words
-from nodes.batches import Batches
-from protocols.registry import design
-from protocols.workloads.kendall import Kendall
+from parley.emulator.coins import key_from_seed
+from parley.emulator.protocol import Protocol
+from parley.emulator.roles import shuffler as module
+from parley.emulator.roles.mixing import system_draw
+from parley.emulator.roles.shuffler import SHUFFLER_NAME, Down, Said, ShufflerRole, Up
+from parley.emulator.simulate_shuffled import ShuffledRun, Words
+from parley.emulator.wire.messages import BROADCASTS, Message, Replies, Result
+from parley.nodes.state.batches import Batches
+from parley.protocols.registry import design
+from parley.protocols.workloads.kendall import Kendall
 from tests.nodes.mortal import Fate, Killed, MortalDisk
 
 USERS = 40

@@ -10,17 +10,17 @@ from typing import Any
 import numpy as np
 import pytest
 
-from emulator.board import Terms
-from emulator.codec import decode, encode, envelope, open_envelope
-from emulator.errors import LocalProtocolError
-from emulator.messages import Announce, Event, Inquiry, Message, Ready, Refusal, Reminder, Replies, Setup
-from emulator.question import question_of, terms_of
-from emulator.shuffler import Shuffler, ShufflerRole
-from emulator.signing import derived
-from emulator.transport import BROADCAST, BoardPort, MemoryTransport, NodePort
-from nodes.batches import Batches
-from nodes.disk import Disk
-from nodes.shuffler import ShufflerNode
+from parley.emulator.errors import LocalProtocolError
+from parley.emulator.roles.board import Terms
+from parley.emulator.roles.shuffler import Shuffler, ShufflerRole
+from parley.emulator.transport.memory import BROADCAST, BoardPort, MemoryTransport, NodePort
+from parley.emulator.wire.codec import decode, encode, envelope, open_envelope
+from parley.emulator.wire.messages import Announce, Event, Inquiry, Message, Ready, Refusal, Reminder, Replies, Setup
+from parley.emulator.wire.question import question_of, terms_of
+from parley.emulator.wire.signatures import derived
+from parley.nodes.shuffler import ShufflerNode
+from parley.nodes.state.batches import Batches
+from parley.nodes.state.disk import Disk
 
 RUN = "driven"
 NAMES = ("anna-7", "bert-8")

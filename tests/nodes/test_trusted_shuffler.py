@@ -8,23 +8,23 @@ from typing import Any
 import numpy as np
 import pytest
 
-from emulator.addresses import BoardAddresses
-from emulator.codec import decode, encode, envelope
-from emulator.coins import key_from_seed
-from emulator.consent import Consent, domain_of
-from emulator.errors import BadInput
-from emulator.messages import Abort, Announce, Message, Pledge, Replies, Setup
-from emulator.protocol import Protocol
-from emulator.question import setup_digest
-from emulator.security import Security, write_allowed, write_keys
-from emulator.signing import Signer, derived
-from emulator.sockets import ZmqBoardPort, connect_node, make_keys, open_board
-from emulator.transport import BROADCAST, NodePort
-from nodes.common import UNFINISHED, BoardLink
-from nodes.state import Identity, State
-from nodes.user import _connect, serve_user
-from protocols.registry import design
-from protocols.workloads.kendall import Kendall
+from parley.emulator.coins import key_from_seed
+from parley.emulator.errors import BadInput
+from parley.emulator.protocol import Protocol
+from parley.emulator.roles.consent import Consent, domain_of
+from parley.emulator.transport.addresses import BoardAddresses
+from parley.emulator.transport.memory import BROADCAST, NodePort
+from parley.emulator.transport.sockets import ZmqBoardPort, connect_node, make_keys, open_board
+from parley.emulator.wire.codec import decode, encode, envelope
+from parley.emulator.wire.messages import Abort, Announce, Message, Pledge, Replies, Setup
+from parley.emulator.wire.question import setup_digest
+from parley.emulator.wire.security import Security, write_allowed, write_keys
+from parley.emulator.wire.signatures import Signer, derived
+from parley.nodes.common import UNFINISHED, BoardLink
+from parley.nodes.state.user_state import Identity, State
+from parley.nodes.user import _connect, serve_user
+from parley.protocols.registry import design
+from parley.protocols.workloads.kendall import Kendall
 
 RUN = "trusted"
 USERS = 200

@@ -7,20 +7,20 @@ from typing import Any
 import numpy as np
 import pytest
 
-from emulator.codec import pack
-from emulator.coins import addressed, key_from_seed
-from emulator.errors import BadInput, LocalProtocolError, RemoteProtocolError
-from emulator.protocol import Broadcast, Claim, Estimate, Protocol, Round, Tally, check_arrays
-from protocols import registry
-from protocols.factorization import closed_forms
-from protocols.limits import MOST_REPLY, MOST_SETUP, affordable
-from protocols.work import work
-from protocols.workloads.auc import AreaUnderCurve
-from protocols.workloads.gini import GiniDiversity, GiniMeanDifference
-from protocols.workloads.kendall import Kendall, Untied
-from protocols.workloads.kernel import Kernel
-from protocols.workloads.lipschitz import Lipschitz
-from protocols.workloads.workload import Workload
+from parley.emulator.coins import addressed, key_from_seed
+from parley.emulator.errors import BadInput, LocalProtocolError, RemoteProtocolError
+from parley.emulator.protocol import Broadcast, Claim, Estimate, Protocol, Round, Tally, check_arrays
+from parley.emulator.wire.codec import pack
+from parley.protocols import registry
+from parley.protocols.factorization import closed_forms
+from parley.protocols.limits import MOST_REPLY, MOST_SETUP, affordable
+from parley.protocols.work import work
+from parley.protocols.workloads.auc import AreaUnderCurve
+from parley.protocols.workloads.gini import GiniDiversity, GiniMeanDifference
+from parley.protocols.workloads.kendall import Kendall, Untied
+from parley.protocols.workloads.kernel import Kernel
+from parley.protocols.workloads.lipschitz import Lipschitz
+from parley.protocols.workloads.workload import Workload
 
 NAMES = registry.names("shuffler")
 KEY = key_from_seed(7)

@@ -15,20 +15,20 @@ from pathlib import Path
 
 import numpy as np
 
-from emulator.arithmetic import one_thread
-from emulator.codec import encode
-from emulator.coins import nonce_from_key
-from emulator.errors import BadInput
-from emulator.messages import Announce, Close, Ready, Replies, Result, Setup
-from emulator.mixing import keyed_draw
-from emulator.protocol import Inputs, Protocol
-from emulator.signing import derived
-from emulator.simulate import conversation
-from emulator.simulate_shuffled import shuffled_conversation
-from emulator.transcript import TranscriptWriter
-from emulator.trust import write_trust
-from protocols.registry import design, names
-from protocols.workloads.problem import make_workload
+from parley.emulator.arithmetic import one_thread
+from parley.emulator.coins import nonce_from_key
+from parley.emulator.errors import BadInput
+from parley.emulator.protocol import Inputs, Protocol
+from parley.emulator.record.transcript import TranscriptWriter
+from parley.emulator.roles.mixing import keyed_draw
+from parley.emulator.simulate import conversation
+from parley.emulator.simulate_shuffled import shuffled_conversation
+from parley.emulator.wire.codec import encode
+from parley.emulator.wire.messages import Announce, Close, Ready, Replies, Result, Setup
+from parley.emulator.wire.signatures import derived
+from parley.emulator.wire.trust import write_trust
+from parley.protocols.registry import design, names
+from parley.protocols.workloads.choice import make_workload
 from tests.emulator.audit.recordings import KEY, RUN, Said, inputs_for, replace_first, said_in
 
 HERE = Path(__file__).resolve().parent

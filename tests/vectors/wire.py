@@ -14,11 +14,13 @@ from typing import Any
 
 import numpy as np
 
-from emulator.board import BOARD_NAME
-from emulator.codec import DTYPES, bundle, encode, envelope, pack
-from emulator.coins import coins
-from emulator.merkle import Tree, leaf_hash
-from emulator.messages import (
+from parley.emulator.coins import coins
+from parley.emulator.record.merkle import Tree, leaf_hash
+from parley.emulator.record.records import closing, closing_payload, leaf_of
+from parley.emulator.roles.board import BOARD_NAME
+from parley.emulator.transport.memory import topic_for
+from parley.emulator.wire.codec import DTYPES, bundle, encode, envelope, pack
+from parley.emulator.wire.messages import (
     Abort,
     Announce,
     Close,
@@ -36,13 +38,11 @@ from emulator.messages import (
     Roster,
     Setup,
 )
-from emulator.question import question_of, setup_digest, terms_of
-from emulator.records import closing, closing_payload, leaf_of
-from emulator.sealing import public_of, seal
-from emulator.signing import Signer, covered
-from emulator.transport import topic_for
-from nodes.receipts import Receipts
-from protocols.groups import members
+from parley.emulator.wire.question import question_of, setup_digest, terms_of
+from parley.emulator.wire.sealing import public_of, seal
+from parley.emulator.wire.signatures import Signer, covered
+from parley.nodes.state.receipts import Receipts
+from parley.protocols.tuned.groups import members
 from tests.vectors.wire_replies import (
     KEY,
     NONCE,

@@ -10,30 +10,30 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from emulator.codec import encode
-from emulator.coins import coins
-from emulator.errors import BadInput
-from emulator.messages import Announce, Setup
-from emulator.protocol import Protocol
-from emulator.question import question_of, terms_of
-from emulator.randomizer import Randomizer
-from emulator.simulate import conversation
-from protocols.randomizers.blasiok import Blasiok
-from protocols.randomizers.codebook import Codebook
-from protocols.randomizers.exact import exponential_lower, exponential_upper, guarded
-from protocols.randomizers.expansion import all_directions, expand_words, table
-from protocols.randomizers.grid_laplace import GridLaplace
-from protocols.randomizers.one_bit import OneBit
-from protocols.randomizers.oue import OptimisedUnaryEncoding
-from protocols.randomizers.privunit import PrivUnit
-from protocols.randomizers.randomized_response import RandomizedResponse
-from protocols.randomizers.shares import Shares
-from protocols.randomizers.subset_selection import SubsetSelection
-from protocols.randomizers.two_level import TwoLevel
-from protocols.registry import design, names
-from protocols.workloads.kernel import Kernel
-from protocols.workloads.problem import make_workload
-from protocols.workloads.workload import Workload
+from benchmarks.reference.blasiok import Blasiok
+from benchmarks.reference.privunit import PrivUnit
+from parley.emulator.coins import coins
+from parley.emulator.errors import BadInput
+from parley.emulator.protocol import Protocol
+from parley.emulator.randomizer import Randomizer
+from parley.emulator.simulate import conversation
+from parley.emulator.wire.codec import encode
+from parley.emulator.wire.messages import Announce, Setup
+from parley.emulator.wire.question import question_of, terms_of
+from parley.protocols.randomizers.categories.oue import OptimisedUnaryEncoding
+from parley.protocols.randomizers.categories.randomized_response import RandomizedResponse
+from parley.protocols.randomizers.categories.subset_selection import SubsetSelection
+from parley.protocols.randomizers.exact import exponential_lower, exponential_upper, guarded
+from parley.protocols.randomizers.scalars.grid_laplace import GridLaplace
+from parley.protocols.randomizers.scalars.one_bit import OneBit
+from parley.protocols.randomizers.shuffled.shares import Shares
+from parley.protocols.randomizers.two_level import TwoLevel
+from parley.protocols.randomizers.vectors.codebook import Codebook
+from parley.protocols.randomizers.vectors.expansion import all_directions, expand_words, table
+from parley.protocols.registry import design, names
+from parley.protocols.workloads.choice import make_workload
+from parley.protocols.workloads.kernel import Kernel
+from parley.protocols.workloads.workload import Workload
 
 RUN, NONCE = "survey", bytes(range(16))
 KEY = hashlib.sha256(b"a coin key").digest()

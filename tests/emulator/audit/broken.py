@@ -8,15 +8,15 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from emulator.cohort import CohortRole, Commit
-from emulator.coins import key_from_seed
-from emulator.messages import Message, Reminder
-from emulator.protocol import Broadcast, Claim, Estimate, Inputs, Interaction, Protocol, Round, Tally
-from emulator.randomizer import Coins, Columns, Floats, Integers, Randomizer, Shape
-from protocols.randomizers.codebook import Codebook
-from protocols.randomizers.grid_laplace import GridLaplace
-from protocols.randomizers.one_bit import OneBit
-from protocols.steps import ComposedRound, Part
+from parley.emulator.coins import key_from_seed
+from parley.emulator.protocol import Broadcast, Claim, Estimate, Inputs, Interaction, Protocol, Round, Tally
+from parley.emulator.randomizer import Coins, Columns, Floats, Integers, Randomizer, Shape
+from parley.emulator.roles.cohort import CohortRole, Commit
+from parley.emulator.wire.messages import Message, Reminder
+from parley.protocols.randomizers.scalars.grid_laplace import GridLaplace
+from parley.protocols.randomizers.scalars.one_bit import OneBit
+from parley.protocols.randomizers.vectors.codebook import Codebook
+from parley.protocols.rounds import ComposedRound, Part
 
 EPSILON = 1.0
 LEVELS = 5

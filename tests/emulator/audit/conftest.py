@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from emulator.arithmetic import one_thread
+from parley.emulator.arithmetic import one_thread
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -6,19 +6,19 @@ from typing import TypeVar
 
 import numpy as np
 
-from emulator.audit.conversation import Conversation, listen
-from emulator.audit.report import Report, audit
-from emulator.codec import encode
-from emulator.coins import key_from_seed
-from emulator.messages import Abort, Message, Outcome
-from emulator.protocol import Inputs, Protocol
-from emulator.roles import Builder
-from emulator.simulate import conversation
-from emulator.simulate_shuffled import shuffled_conversation
-from emulator.transcript import TranscriptReader, TranscriptWriter
-from emulator.witness import Witness
-from protocols.alphabets import choices
-from protocols.registry import build
+from parley.emulator.audit.evidence.conversation import Conversation, listen
+from parley.emulator.audit.report import Report, audit
+from parley.emulator.coins import key_from_seed
+from parley.emulator.protocol import Inputs, Protocol
+from parley.emulator.record.transcript import TranscriptReader, TranscriptWriter
+from parley.emulator.record.witness import Witness
+from parley.emulator.roles.analyst import Builder
+from parley.emulator.simulate import conversation
+from parley.emulator.simulate_shuffled import shuffled_conversation
+from parley.emulator.wire.codec import encode
+from parley.emulator.wire.messages import Abort, Message, Outcome
+from parley.protocols.randomizers.alphabets import choices
+from parley.protocols.registry import build
 
 RUN = "recorded"
 KEY = key_from_seed(11)

@@ -8,20 +8,32 @@ import numpy as np
 import pytest
 
 from benchmarks.signed import RUN, Said, honest_words, public_keys, signers_for, words_of, write_signed
-from emulator.audit.authorship import BATCH
-from emulator.audit.report import Report, audit
-from emulator.audit.verdict import Verdict
-from emulator.codec import encode
-from emulator.coins import key_from_seed
-from emulator.messages import Abort, Announce, Close, Event, Message, Ready, Refusal, Replies, Result, Roster, Setup
-from emulator.protocol import Inputs
-from emulator.question import question_of, terms_of
-from emulator.signing import Signer, derived
-from emulator.simulate_shuffled import shuffled_conversation
-from emulator.transcript import TranscriptReader, TranscriptWriter
-from protocols.registry import build, design
-from protocols.workloads.gini import GiniDiversity
-from protocols.workloads.kendall import Kendall
+from parley.emulator.audit.authorship import BATCH
+from parley.emulator.audit.report import Report, audit
+from parley.emulator.audit.verdict import Verdict
+from parley.emulator.coins import key_from_seed
+from parley.emulator.protocol import Inputs
+from parley.emulator.record.transcript import TranscriptReader, TranscriptWriter
+from parley.emulator.simulate_shuffled import shuffled_conversation
+from parley.emulator.wire.codec import encode
+from parley.emulator.wire.messages import (
+    Abort,
+    Announce,
+    Close,
+    Event,
+    Message,
+    Ready,
+    Refusal,
+    Replies,
+    Result,
+    Roster,
+    Setup,
+)
+from parley.emulator.wire.question import question_of, terms_of
+from parley.emulator.wire.signatures import Signer, derived
+from parley.protocols.registry import build, design
+from parley.protocols.workloads.gini import GiniDiversity
+from parley.protocols.workloads.kendall import Kendall
 
 USERS, NODES = 60, 3
 KEY = key_from_seed(31)

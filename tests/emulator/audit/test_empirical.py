@@ -7,15 +7,15 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
-from emulator.audit.empirical import check_empirical, honest_seat, last_digit, lower_bound
-from emulator.audit.verdict import Verdict
-from emulator.cohort import CohortRole
-from emulator.coins import key_from_seed
-from emulator.errors import BadInput
-from emulator.messages import Setup
-from emulator.protocol import Inputs, Protocol
-from protocols.registry import design, names
-from protocols.workloads.problem import make_workload
+from parley.emulator.audit.empirical import check_empirical, honest_seat, last_digit, lower_bound
+from parley.emulator.audit.verdict import Verdict
+from parley.emulator.coins import key_from_seed
+from parley.emulator.errors import BadInput
+from parley.emulator.protocol import Inputs, Protocol
+from parley.emulator.roles.cohort import CohortRole
+from parley.emulator.wire.messages import Setup
+from parley.protocols.registry import design, names
+from parley.protocols.workloads.choice import make_workload
 from tests.emulator.audit.broken import (
     EPSILON,
     HONEST,

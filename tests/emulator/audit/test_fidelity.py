@@ -7,11 +7,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from emulator.audit.statistics import ALPHA, mean_p_value
-from emulator.messages import Close, Replies
-from emulator.protocol import Inputs, Protocol
-from emulator.randomizer import Randomizer
-from emulator.simulate import conversation
+from parley.emulator.audit.evidence.statistics import ALPHA, mean_p_value
+from parley.emulator.protocol import Inputs, Protocol
+from parley.emulator.randomizer import Randomizer
+from parley.emulator.simulate import conversation
+from parley.emulator.wire.messages import Close, Replies
 from tests.emulator.audit.broken import EPSILON, HONEST, LEVELS, Mean, builder, half_noise, no_noise
 from tests.emulator.audit.recordings import (
     KEY,

@@ -12,14 +12,14 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from emulator.audit.report import Report, audit
-from emulator.codec import decode, encode
-from emulator.errors import RemoteProtocolError
-from emulator.messages import Announce, Close, Message, Ready, Refusal, Replies, Result, Roster, Setup
-from emulator.protocol import Inputs, Protocol
-from emulator.records import MAGIC
-from protocols.registry import design
-from protocols.workloads.gini import GiniDiversity
+from parley.emulator.audit.report import Report, audit
+from parley.emulator.errors import RemoteProtocolError
+from parley.emulator.protocol import Inputs, Protocol
+from parley.emulator.record.records import MAGIC
+from parley.emulator.wire.codec import decode, encode
+from parley.emulator.wire.messages import Announce, Close, Message, Ready, Refusal, Replies, Result, Roster, Setup
+from parley.protocols.registry import design
+from parley.protocols.workloads.gini import GiniDiversity
 from tests.emulator.audit.recordings import Said, audited, inputs_for, record, replace_first, rewrite, said_in, write
 
 USERS = 40

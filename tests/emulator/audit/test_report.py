@@ -9,8 +9,11 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from emulator.codec import encode
-from emulator.messages import (
+from parley.emulator.protocol import Inputs
+from parley.emulator.record.transcript import TranscriptWriter
+from parley.emulator.roles.analyst import AnalystRole
+from parley.emulator.wire.codec import encode
+from parley.emulator.wire.messages import (
     Abort,
     Announce,
     Close,
@@ -22,12 +25,9 @@ from emulator.messages import (
     Roster,
     Setup,
 )
-from emulator.protocol import Inputs
-from emulator.question import question_of, terms_of
-from emulator.roles import AnalystRole
-from emulator.transcript import TranscriptWriter
-from protocols.registry import design
-from protocols.workloads.kendall import Kendall
+from parley.emulator.wire.question import question_of, terms_of
+from parley.protocols.registry import design
+from parley.protocols.workloads.kendall import Kendall
 from tests.emulator.audit.recordings import Said, audited, inputs_for, record, replace_first, rewrite, said_in, write
 
 USERS = 120

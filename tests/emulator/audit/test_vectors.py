@@ -2,10 +2,10 @@
 
 import pytest
 
-from emulator.audit.report import CHECKS
-from emulator.audit.result import check_result
-from emulator.replay import replay_analyst, replay_users
-from protocols.registry import names
+from parley.emulator.audit.report import CHECKS
+from parley.emulator.audit.result import check_result
+from parley.emulator.record.replay import replay_analyst, replay_users
+from parley.protocols.registry import names
 from tests.emulator.audit.recordings import audited, heard, witness_of
 from tests.vectors.make import BAD, bad_path, golden_inputs, golden_path
 

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, ViewportSize, sync_playwright
 
-from emulator.messages import Reminder
-from emulator.transcript import TranscriptReader
-from launch.cli import run
+from parley.emulator.record.transcript import TranscriptReader
+from parley.emulator.wire.messages import Reminder
+from parley.launch.cli import run
 
 PROBLEM = ("--statistic", "kendall", "--levels", "4x4", "--epsilon", "4", "--protocol", "three-round")
 QUIET_BROWSER = (

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import numpy as np
 
-from emulator.codec import encode
-from emulator.messages import Abort, Announce, Event, Message, Ready, Refusal, Replies, Roster, Setup
-from emulator.transcript import TranscriptWriter
+from parley.emulator.record.transcript import TranscriptWriter
+from parley.emulator.wire.codec import encode
+from parley.emulator.wire.messages import Abort, Announce, Event, Message, Ready, Refusal, Replies, Roster, Setup
 
 HOSTILE = (
     "</script><script>window.broken=1;alert(1)</script><!--<img src=x onerror=alert(2)>"

@@ -7,16 +7,16 @@ from typing import Any
 import numpy as np
 import pytest
 
-from emulator.codec import encode
-from emulator.coins import key_from_seed
-from emulator.simulate import conversation
-from emulator.transcript import TranscriptWriter
-from emulator.witness import Witness
-from launch.report.model import make_model
-from protocols.registry import design
-from protocols.three_round import ThreeRound
-from protocols.workloads import synthetic
-from protocols.workloads.problem import make_workload
+from parley.emulator.coins import key_from_seed
+from parley.emulator.record.transcript import TranscriptWriter
+from parley.emulator.record.witness import Witness
+from parley.emulator.simulate import conversation
+from parley.emulator.wire.codec import encode
+from parley.launch.report.model import make_model
+from parley.protocols.paper.three_round import ThreeRound
+from parley.protocols.registry import design
+from parley.protocols.workloads import synthetic
+from parley.protocols.workloads.choice import make_workload
 
 USERS = 400
 

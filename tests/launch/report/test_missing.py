@@ -2,9 +2,9 @@
 
 from pathlib import Path
 
-from emulator.messages import Close, Replies
-from emulator.transcript import TranscriptReader
-from launch.report.story import Story
+from parley.emulator.record.transcript import TranscriptReader
+from parley.emulator.wire.messages import Close, Replies
+from parley.launch.report.story import Story
 from tests.launch.report.conftest import ROUNDS, USERS
 from tests.launch.report.test_story import marks
 

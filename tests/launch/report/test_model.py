@@ -7,11 +7,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from emulator.transcript import TranscriptReader
-from emulator.witness import Witness
-from launch.printable import printable
-from launch.report.model import make_model, read
-from launch.report.page import DATA, read_model, render, safe_json, write_page
+from parley.emulator.record.transcript import TranscriptReader
+from parley.emulator.record.witness import Witness
+from parley.launch.report.model import make_model, read
+from parley.launch.report.page import DATA, read_model, render, safe_json, write_page
+from parley.launch.results.printable import printable
 from tests.launch.conftest import Parley
 from tests.launch.report.conftest import ROUNDS, USERS, expected_arrows
 from tests.launch.report.hostile import HOSTILE, write_hostile

@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Page, expect
 
-from emulator.transcript import TranscriptReader
-from launch.report.model import make_model
-from launch.report.page import write_page
+from parley.emulator.record.transcript import TranscriptReader
+from parley.launch.report.model import make_model
+from parley.launch.report.page import write_page
 from tests.launch.report.conftest import ROUNDS, USERS, Visitor, expected_arrows
 from tests.launch.report.hostile import HOSTILE, write_hostile
 

@@ -7,8 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from emulator.codec import encode
-from emulator.messages import (
+from parley.emulator.record.records import Record
+from parley.emulator.wire.codec import encode
+from parley.emulator.wire.messages import (
     Abort,
     Announce,
     Close,
@@ -22,12 +23,11 @@ from emulator.messages import (
     Roster,
     Setup,
 )
-from emulator.records import Record
-from launch.report.diagram import MOST_FRAMES, MOST_ROUNDS, MOST_SIGNS
-from launch.report.lanes import GROUPS, MOST_LANES, Lanes
-from launch.report.page import safe_json
-from launch.report.story import Story
-from launch.report.table import FIRST, LAST
+from parley.launch.report.diagram import MOST_FRAMES, MOST_ROUNDS, MOST_SIGNS
+from parley.launch.report.lanes import GROUPS, MOST_LANES, Lanes
+from parley.launch.report.page import safe_json
+from parley.launch.report.story import Story
+from parley.launch.report.table import FIRST, LAST
 
 COUNT = st.one_of(st.integers(0, 40), st.integers(0, 2**62 - 1))
 SMALL = st.integers(0, 4)

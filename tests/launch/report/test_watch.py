@@ -14,11 +14,11 @@ from pathlib import Path
 
 import pytest
 
-import launch.reporting
-from emulator.errors import BadInput
-from launch.folder import RunFolder
-from launch.report.page import read_model
-from launch.reporting import Watcher
+import parley.launch.results.reporting
+from parley.emulator.errors import BadInput
+from parley.launch.report.page import read_model
+from parley.launch.results.folder import RunFolder
+from parley.launch.results.reporting import Watcher
 from tests.launch.conftest import COMMAND, ROOT
 from tests.launch.report.conftest import PROBLEM, Visitor
 
@@ -154,14 +154,12 @@ def test_a_page_that_died_does_not_end_the_run(tmp_path: Path, capsys: pytest.Ca
 
 
 def test_says_which_packages_are_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(launch.reporting, "find_spec", lambda name: None)
+    monkeypatch.setattr(parley.launch.results.reporting, "find_spec", lambda name: None)
     with pytest.raises(BadInput, match=r"parley-ldp\[watch\]"):
         Watcher(RunFolder(run="r", path=tmp_path, default=False))
 
 
 def test_the_report_does_not_need_the_server() -> None:
-    program = (
-        "import sys, launch.commands.run, launch.commands.report; print({'uvicorn', 'starlette'} & set(sys.modules))"
-    )
+    program = "import sys, parley.launch.commands.run, parley.launch.commands.report; print({'uvicorn', 'starlette'} & set(sys.modules))"
     done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "set()"

@@ -5,10 +5,11 @@ import tracemalloc
 import numpy as np
 import pytest
 
-from emulator.errors import BadInput
-from protocols.factorization import closed_forms, sdp
-from protocols.factorization.fixed_point import fixed_point
-from protocols.factorization.model import Factorization, balanced, signed
+from parley.emulator.errors import BadInput
+from parley.protocols.factorization import closed_forms
+from parley.protocols.factorization.fixed_point import fixed_point
+from parley.protocols.factorization.model import Factorization, balanced, signed
+from parley.protocols.factorization.reference import sdp
 
 
 def sign_matrix(levels: int) -> np.ndarray:

@@ -6,10 +6,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from emulator.errors import BadInput
-from protocols.factorization import sdp
-from protocols.factorization.fixed_point import fixed_point
-from protocols.factorization.model import signed
+from parley.emulator.errors import BadInput
+from parley.protocols.factorization.fixed_point import fixed_point
+from parley.protocols.factorization.model import signed
+from parley.protocols.factorization.reference import sdp
 
 
 def _generator(seed: int) -> np.random.Generator:

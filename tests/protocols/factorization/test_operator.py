@@ -5,10 +5,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from emulator.errors import BadInput
-from protocols.factorization.closed_forms import sign_matrix
-from protocols.factorization.operator import Dense, Factor, HalfSums, Identity, Reflected
-from protocols.factorization.structured import Kronecker, PairedKronecker, Thresholds, TwistedFourier
+from parley.emulator.errors import BadInput
+from parley.protocols.factorization.closed_forms import sign_matrix
+from parley.protocols.factorization.operator import Dense, Factor, HalfSums, Identity, Reflected
+from parley.protocols.factorization.structured import Kronecker, PairedKronecker, Thresholds, TwistedFourier
 
 GENERATOR = np.random.Generator(np.random.PCG64(1))
 DENSE = Dense(GENERATOR.standard_normal((4, 6)))

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from protocols.factorization import sdp
-from protocols.factorization.fixed_point import fixed_point
-from protocols.factorization.shift import best_shift
+from parley.protocols.factorization.fixed_point import fixed_point
+from parley.protocols.factorization.reference import sdp
+from parley.protocols.factorization.shift import best_shift
 
 GENERATOR = np.random.Generator(np.random.PCG64(11))
 LEVELS = np.abs(np.subtract.outer(np.arange(16), np.arange(16))) / 15

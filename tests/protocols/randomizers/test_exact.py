@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 from scipy.integrate import quad
 from scipy.stats import beta, binom
 
-from emulator.errors import BadInput
-from protocols.randomizers.exact import exponential_lower, exponential_upper, log_probability, within, words
-from protocols.randomizers.order_statistics import best_moment
-from protocols.randomizers.two_level import TwoLevel
+from parley.emulator.errors import BadInput
+from parley.protocols.randomizers.exact import exponential_lower, exponential_upper, log_probability, within, words
+from parley.protocols.randomizers.two_level import TwoLevel
+from parley.protocols.randomizers.vectors.order_statistics import best_moment
 
 
 @given(st.floats(-32.0, 64.0))

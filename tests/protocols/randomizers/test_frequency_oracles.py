@@ -9,10 +9,10 @@ import pytest
 from numpy.typing import NDArray
 from scipy.stats import norm
 
-from emulator.randomizer import Columns, Floats, Randomizer
-from protocols.randomizers.oue import COIN, OptimisedUnaryEncoding
-from protocols.randomizers.randomized_response import RandomizedResponse
-from protocols.randomizers.subset_selection import SubsetSelection
+from parley.emulator.randomizer import Columns, Floats, Randomizer
+from parley.protocols.randomizers.categories.oue import COIN, OptimisedUnaryEncoding
+from parley.protocols.randomizers.categories.randomized_response import RandomizedResponse
+from parley.protocols.randomizers.categories.subset_selection import SubsetSelection
 from tests.contracts.randomizer_contract import ALPHA, RandomizerContract, chi_square, random_coins
 
 

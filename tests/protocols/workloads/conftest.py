@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from protocols.workloads.statistics import (
+from parley.protocols.workloads.statistics import (
     AreaUnderCurve,
     GiniDiversity,
     GiniMeanDifference,

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from emulator.consent import domain_of
-from protocols.workloads.declared import coarsening, view_of
-from protocols.workloads.domain import Categories, Domain, Interval, Pair
+from parley.emulator.roles.consent import domain_of
+from parley.protocols.workloads.declared import coarsening, view_of
+from parley.protocols.workloads.domain import Categories, Domain, Interval, Pair
 
 AGE, SEX = Interval("age", 18, 90, 8), Categories("sex", ("f", "m", 3.0))
 

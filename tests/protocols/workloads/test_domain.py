@@ -5,9 +5,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from emulator.errors import BadInput
-from protocols.workloads.domain import Categories, Interval, Pair
-from protocols.workloads.statistics import GiniMeanDifference, Lipschitz
+from parley.emulator.errors import BadInput
+from parley.protocols.workloads.domain import Categories, Interval, Pair
+from parley.protocols.workloads.statistics import GiniMeanDifference, Lipschitz
 
 AGE = Interval("age", 0, 120, 12)
 ANSWER = Categories("answer", ("no", "maybe", "yes"))

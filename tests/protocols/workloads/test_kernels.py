@@ -5,9 +5,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from emulator.errors import BadInput
-from protocols.workloads.distances import DISTANCES, named_distance
-from protocols.workloads.statistics import GiniMeanDifference, Kernel, Lipschitz, load_kernel
+from parley.emulator.errors import BadInput
+from parley.protocols.workloads.distances import DISTANCES, named_distance
+from parley.protocols.workloads.statistics import GiniMeanDifference, Kernel, Lipschitz, load_kernel
 
 MATRIX = np.array([[1.0, 2.0, 3.0], [0.0, -1.0, 5.0], [1.0, 1.0, 0.5]])
 

@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 from scipy.stats import kendalltau
 from sklearn.metrics import roc_auc_score
 
-from emulator.codec import decode, encode
-from emulator.errors import BadInput
-from emulator.messages import Setup
-from emulator.protocol import Inputs
-from protocols.workloads.statistics import (
+from parley.emulator.errors import BadInput
+from parley.emulator.protocol import Inputs
+from parley.emulator.wire.codec import decode, encode
+from parley.emulator.wire.messages import Setup
+from parley.protocols.workloads.statistics import (
     AreaUnderCurve,
     GiniDiversity,
     GiniMeanDifference,

@@ -4,9 +4,16 @@ import numpy as np
 import pytest
 from scipy.stats import chi2, norm
 
-from emulator.errors import BadInput
-from protocols.workloads.statistics import AreaUnderCurve, GiniDiversity, Kendall, KendallTauB, Lipschitz, Workload
-from protocols.workloads.synthetic import describe, draw, names
+from parley.emulator.errors import BadInput
+from parley.protocols.workloads.statistics import (
+    AreaUnderCurve,
+    GiniDiversity,
+    Kendall,
+    KendallTauB,
+    Lipschitz,
+    Workload,
+)
+from parley.protocols.workloads.synthetic import describe, draw, names
 
 
 def generator(seed: int = 11) -> np.random.Generator:

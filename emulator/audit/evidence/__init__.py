@@ -1,0 +1,1 @@
+"""How the checks read a record: conversation, replies, heads, ledgers, samples."""

@@ -1,0 +1,101 @@
+"""The replies of a record with the round and broadcast they answer, frame by frame or joined into larger parts."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from parley.emulator.audit.evidence.conversation import Conversation
+from parley.emulator.errors import RemoteProtocolError
+from parley.emulator.protocol import Broadcast, Protocol, Round, Tally, check_arrays
+from parley.emulator.randomizer import Columns
+from parley.emulator.record.records import Record
+from parley.emulator.wire.messages import Replies, Users
+
+# Users that are worth a call of their own: frames with fewer wait for others of their round.
+PART = 4096
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Answers:
+    """Replies of different users in one round: row i is that of users[i], from record number records[i]."""
+
+    records: NDArray[np.int64]
+    round: int
+    users: Users
+    columns: Columns
+    step: Round
+    public: Broadcast
+
+
+def malformed(protocol: Protocol, replies: Replies, public: dict[int, Broadcast]) -> str:
+    """What is wrong with the arrays of a frame; empty where they are as declared."""
+    if replies.round not in public or not 1 <= replies.round <= len(protocol.rounds):
+        return "a reply to a round that was not announced"
+    step = protocol.rounds[replies.round - 1]
+    try:
+        check_arrays("its broadcast", public[replies.round], step.broadcast)
+        check_arrays("the reply", replies.columns, step.reply, len(replies.users))
+    except RemoteProtocolError as error:
+        return str(error)
+    return ""
+
+
+def answers(conversation: Conversation, protocol: Protocol) -> Iterator[tuple[Record, Replies, Round, Broadcast]]:
+    """Every frame of replies with its round and the broadcast it answers, if its arrays are as declared."""
+    public = conversation.broadcasts()
+    for record, replies in conversation.replies():
+        if malformed(protocol, replies, public) == "":
+            yield record, replies, protocol.rounds[replies.round - 1], public[replies.round]
+
+
+def joined(conversation: Conversation, protocol: Protocol) -> Iterator[Answers]:
+    """The same in parts of many users each, in the order of the record. Nobody is in a part twice."""
+    waiting: list[Answers] = []
+    users: set[int] = set()
+    for record, replies, step, public in answers(conversation, protocol):
+        numbers = np.full(len(replies.users), record.sequence, np.int64)
+        fresh = Answers(
+            records=numbers,
+            round=replies.round,
+            users=replies.users,
+            columns=replies.columns,
+            step=step,
+            public=public,
+        )
+        speakers = set(replies.users.tolist()) if len(replies.users) < PART else set()
+        if waiting and (not speakers or waiting[0].round != replies.round or not users.isdisjoint(speakers)):
+            yield _join(waiting)
+            waiting, users = [], set()
+        waiting.append(fresh)
+        users |= speakers
+        if not speakers or len(users) >= PART:
+            yield _join(waiting)
+            waiting, users = [], set()
+    if waiting:
+        yield _join(waiting)
+
+
+def _join(parts: list[Answers]) -> Answers:
+    first = parts[0]
+    if len(parts) == 1:
+        return first
+    return Answers(
+        records=np.concatenate([part.records for part in parts]),
+        round=first.round,
+        users=np.concatenate([part.users for part in parts]),
+        columns={name: np.concatenate([part.columns[name] for part in parts]) for name in first.columns},
+        step=first.step,
+        public=first.public,
+    )
+
+
+def tallies(conversation: Conversation, protocol: Protocol) -> dict[int, Tally]:
+    """What the analyst keeps of each round: the sums over the replies that count."""
+    found: dict[int, Tally] = {}
+    for part in joined(conversation, protocol):
+        good = part.step.check(part.public, part.columns) & part.step.speaks(part.users)
+        tally = part.step.tally(part.public, {name: column[good] for name, column in part.columns.items()})
+        found[part.round] = found[part.round] + tally if part.round in found else tally
+    return found

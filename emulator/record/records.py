@@ -1,0 +1,216 @@
+"""What a transcript is made of: a head, then records of a payload each, chained by their hashes (docs/transcript.md).
+
+Framing and chain are the same in every version of the format. What a payload holds may change: one function a version
+turns payloads into today's records, so that old transcripts stay readable.
+
+From version 2 on the messages are the leaves of a Merkle tree as well, whose head the board signs at the close of each
+round and at the end. A leaf holds the digest of the frame, so that a node can prove a frame it no longer keeps.
+"""
+
+import hashlib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, NamedTuple, cast, get_args
+
+from parley.emulator.errors import LocalProtocolError, RemoteProtocolError, TranscriptError
+from parley.emulator.record.merkle import leaf_hash
+from parley.emulator.wire.codec import LARGEST_FRAME, decode, pack, plain, unpack
+from parley.emulator.wire.messages import LONGEST_TEXT, NAME, Message, Outcome
+from parley.emulator.wire.signatures import SIGNATURE_BYTES, Signer, verify
+
+MAGIC = b"PARLEY\r\n"
+VERSION = 2
+HASH_BYTES = 32
+SMALLEST_FRAME = 5
+# Around a frame: the head of the array, sequence, time, sender and the head of the frame itself.
+LARGEST_PAYLOAD = LARGEST_FRAME + 128
+
+
+@dataclass(frozen=True, kw_only=True)
+class Record:
+    """One message on record: its number, when and from whom it came, its exact bytes, where it lies in the file."""
+
+    sequence: int
+    time_ns: int
+    sender: str
+    frame: bytes
+    offset: int
+    format: int = VERSION
+
+    @property
+    def leaf(self) -> bytes:
+        """Its hash as a leaf of the tree."""
+        return leaf_of(self.sequence, self.time_ns, self.sender, hashlib.sha256(self.frame).digest())
+
+    @property
+    def time(self) -> float:
+        """Seconds since 1970."""
+        return self.time_ns / 1e9
+
+    @cached_property
+    def message(self) -> Message:
+        """The frame decoded, or TranscriptError: the board records what it received, and that may be anything."""
+        try:
+            return decode(self.frame, format=self.format)
+        except RemoteProtocolError as error:
+            raise TranscriptError(f"record {self.sequence} at byte {self.offset}: {error}") from error
+
+
+@dataclass(frozen=True, kw_only=True)
+class Closing:
+    """How the run ended, how many messages were on record then, and the head of the tree over them.
+
+    Signature and root are empty in format 1, where the board has no signing key, and where somebody else than the
+    board ended the record.
+    """
+
+    outcome: Outcome
+    reason: str
+    records: int
+    root: bytes = b""
+    signature: bytes = b""
+
+    def said_by(self, public: bytes, nonce: bytes) -> bool:
+        """Whether the holder of this key closed the record with exactly this."""
+        return verify(public, self.signature, "end", nonce, self._body)
+
+    def signed(self, signer: Signer, nonce: bytes) -> "Closing":
+        """The same under a signature."""
+        return replace(self, signature=signer.sign("end", nonce, self._body))
+
+    @property
+    def _body(self) -> bytes:
+        return pack([self.outcome, self.reason, self.records, self.root])
+
+
+class Header(NamedTuple):
+    """What the first record says about the run. `fields` holds at least its name, `run`."""
+
+    fields: Mapping[str, Any]
+
+
+class Position(NamedTuple):
+    """Between two records: where the next begins, its number (-1 for the header), the hash of all before it."""
+
+    offset: int
+    sequence: int
+    chain: bytes
+
+
+Entry = Header | Record | Closing
+
+
+def head(version: int) -> bytes:
+    """The first bytes of the file."""
+    return MAGIC + version.to_bytes(2, "little")
+
+
+def start(version: int) -> Position:
+    """The position of the header record."""
+    return Position(len(head(version)), -1, hashlib.sha256(head(version)).digest())
+
+
+def link(chain: bytes, length: bytes, payload: bytes) -> bytes:
+    """The hash of a record and of all before it."""
+    digest = hashlib.sha256(chain + length)
+    digest.update(payload)
+    return digest.digest()
+
+
+def leaf_of(sequence: int, time_ns: int, sender: str, digest: bytes) -> bytes:
+    """The leaf of a message: its number, when and from whom it came, the SHA-256 of its frame."""
+    return leaf_hash(pack([sequence, time_ns, sender, digest]))
+
+
+def header_payload(run: str, fields: Mapping[str, Any]) -> bytes:
+    """The first record: the name of the run and whatever else its reader should know."""
+    payload = pack(["header", {**fields, "run": run}])
+    try:
+        _parse_version_2(payload, start(VERSION))
+    except RemoteProtocolError as error:
+        raise LocalProtocolError(f"the header of run {run[:80]!r} cannot be written: {error}") from error
+    return payload
+
+
+def message_payload(sequence: int, time_ns: int, sender: str, frame: bytes) -> bytes:
+    """One message, as it was on the wire."""
+    if not NAME.fullmatch(sender) or not SMALLEST_FRAME <= len(frame) <= LARGEST_FRAME or not 0 <= time_ns < 2**63:
+        raise LocalProtocolError(f"no record of {len(frame)} bytes from {sender[:80]!r} at {time_ns} ns")
+    return pack([sequence, time_ns, sender, frame])
+
+
+def closing(outcome: Outcome, reason: str, records: int, root: bytes) -> Closing:
+    """The last record. A reason is cut to what fits: nothing may keep a run from being closed."""
+    if outcome not in get_args(Outcome):
+        raise LocalProtocolError(f"a run cannot end as {outcome!r}")
+    text = reason[:LONGEST_TEXT].encode("utf-8", "replace").decode("utf-8")
+    return Closing(outcome=outcome, reason=text, records=records, root=root)
+
+
+def closing_payload(closing: Closing) -> bytes:
+    """The last record's bytes."""
+    return pack(["end", {name: getattr(closing, name) for name in CLOSING_FIELDS[VERSION]}])
+
+
+CLOSING_FIELDS = {1: ("outcome", "reason", "records"), 2: ("outcome", "reason", "records", "root", "signature")}
+
+
+def _parse(version: int, payload: bytes, position: Position) -> Entry:
+    """["header", map], [sequence, time, sender, frame] or ["end", map]. RemoteProtocolError otherwise."""
+    value = unpack(payload)
+    types = tuple(map(type, value)) if isinstance(value, tuple) else ()
+    if types == (int, int, str, bytes):
+        return _message(version, position, *value)
+    if types == (str, dict) and value[0] == "header":
+        return _header(value[1])
+    if types == (str, dict) and value[0] == "end":
+        return _closing(version, value[1])
+    raise RemoteProtocolError("it is neither a header nor a message nor a closing record")
+
+
+def _message(version: int, position: Position, sequence: int, time_ns: int, sender: str, frame: bytes) -> Record:
+    if sequence != position.sequence:
+        raise RemoteProtocolError(f"it bears the number {sequence}")
+    if not 0 <= time_ns < 2**63 or not NAME.fullmatch(sender) or not SMALLEST_FRAME <= len(frame) <= LARGEST_FRAME:
+        raise RemoteProtocolError(f"a message of {len(frame)} bytes from {sender[:80]!r} at {time_ns} ns")
+    return Record(
+        sequence=sequence, time_ns=time_ns, sender=sender, frame=frame, offset=position.offset, format=version
+    )
+
+
+def _header(fields: Mapping[str, Any]) -> Header:
+    run = fields.get("run")
+    if not isinstance(run, str) or not NAME.fullmatch(run):
+        raise RemoteProtocolError("a header that does not name its run")
+    return Header(plain("the header", fields))
+
+
+def _closing(version: int, fields: Mapping[str, Any]) -> Closing:
+    if set(fields) != set(CLOSING_FIELDS[version]):
+        raise RemoteProtocolError(f"a closing record that does not hold {', '.join(CLOSING_FIELDS[version])}")
+    outcome, reason, records = fields["outcome"], fields["reason"], fields["records"]
+    root, signature = fields.get("root", b""), fields.get("signature", b"")
+    if type(outcome) is not str or outcome not in get_args(Outcome):
+        raise RemoteProtocolError("a closing record with an unknown outcome")
+    if type(reason) is not str or len(reason) > LONGEST_TEXT:
+        raise RemoteProtocolError("a closing record whose reason is not a short text")
+    if type(records) is not int:
+        raise RemoteProtocolError("a closing record that does not count the records")
+    for value, sizes in ((root, (0, HASH_BYTES)), (signature, (0, SIGNATURE_BYTES))):
+        if type(value) is not bytes or len(value) not in sizes:
+            raise RemoteProtocolError("a closing record whose root or signature is not one")
+    return Closing(outcome=cast(Outcome, outcome), reason=reason, records=records, root=root, signature=signature)
+
+
+def _parse_version_1(payload: bytes, position: Position) -> Entry:
+    """Messages of format 1, which nobody signed, and a closing record without a head."""
+    return _parse(1, payload, position)
+
+
+def _parse_version_2(payload: bytes, position: Position) -> Entry:
+    """Today's."""
+    return _parse(2, payload, position)
+
+
+VERSIONS: Mapping[int, Callable[[bytes, Position], Entry]] = {1: _parse_version_1, 2: _parse_version_2}

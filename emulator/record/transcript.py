@@ -1,0 +1,330 @@
+"""The public record: a file of chained records that only ever grows. docs/transcript.md describes its bytes.
+
+Each record is one unbuffered write, so a killed process loses nothing it had recorded. Each carries the hash of
+everything before it, so a changed byte is found at the record it is in. Only a closing record says that a run ended:
+the end of the file says nothing.
+"""
+
+import fcntl
+import hashlib
+import os
+from bisect import bisect_right
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, suppress
+from pathlib import Path
+from typing import Any, BinaryIO, Self
+
+from parley.emulator.errors import BadInput, LocalProtocolError, RemoteProtocolError, TranscriptError
+from parley.emulator.record.merkle import Tree
+from parley.emulator.record.records import (
+    HASH_BYTES,
+    LARGEST_PAYLOAD,
+    MAGIC,
+    VERSION,
+    VERSIONS,
+    Closing,
+    Entry,
+    Header,
+    Position,
+    Record,
+    closing,
+    closing_payload,
+    head,
+    header_payload,
+    leaf_of,
+    link,
+    message_payload,
+    start,
+)
+from parley.emulator.wire.canonical import CutOff, extent
+from parley.emulator.wire.messages import NAME, Outcome
+from parley.emulator.wire.signatures import Signer
+
+__all__ = ["AlteredTranscript", "Closing", "Record", "TranscriptReader", "TranscriptWriter"]
+
+_MARK_EVERY = 2**20
+_BUFFER = 2**18
+
+
+class AlteredTranscript(TranscriptError):
+    """A record that is not what was written, with its number (-1: the header) and the byte it starts at."""
+
+    def __init__(self, path: Path, position: Position, what: str) -> None:
+        where = "the header record" if position.sequence < 0 else f"record {position.sequence}"
+        super().__init__(f"{path}: {where} at byte {position.offset}: {what}")
+        self.sequence = position.sequence
+        self.offset = position.offset
+
+
+class TranscriptWriter:
+    """Appends records. Holds a lock on its file, so that two boards never write to one transcript."""
+
+    def __init__(self, path: Path, descriptor: int, position: Position, tree: Tree | None = None) -> None:
+        self.path = path
+        self.tree = tree or Tree()
+        """Over the messages on record."""
+        self._descriptor = descriptor
+        self._position = position
+
+    @classmethod
+    def create(cls, path: str | Path, run: str, **header: Any) -> Self:
+        """A new transcript with its header record; refuses a file that exists."""
+        path = Path(path)
+        if not NAME.fullmatch(run):
+            raise BadInput(f"{run[:80]!r} cannot name a run: use letters, digits and . _ : -, at most 64 of them")
+        payload = header_payload(run, header)
+        # The header is written under another name: whoever sees the transcript sees a whole header.
+        draft = path.with_name(f".{path.name}.{os.getpid()}")
+        writer = cls(path, _open_locked(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL), start(VERSION))
+        try:
+            writer._write(payload, before=head(VERSION))
+            os.link(draft, path)
+        except FileExistsError as error:
+            writer.abandon()
+            raise BadInput(f"{path} exists: a transcript is never written over") from error
+        finally:
+            draft.unlink()
+        return writer
+
+    @classmethod
+    def resume(cls, path: str | Path) -> Self:
+        """Go on after a crash: verify all of it, cut off a record that was not written to its end."""
+        path = Path(path)
+        with ExitStack() as stack:
+            descriptor = _open_locked(path, os.O_WRONLY)
+            stack.callback(os.close, descriptor)
+            reader = TranscriptReader(path)
+            if reader.version != VERSION:
+                raise TranscriptError(f"{path} has the older version {reader.version}: it can be read, not continued")
+            tree = Tree()
+            for record in reader:
+                tree.append(record.leaf)
+            end = reader.verify()
+            if reader.closing is not None:
+                raise TranscriptError(f"{path} is closed ({reader.closing.outcome}): its run cannot go on")
+            os.ftruncate(descriptor, end.offset)
+            stack.pop_all()
+        return cls(path, descriptor, end, tree)
+
+    @property
+    def sequence(self) -> int:
+        """The number the next message will get."""
+        return self._position.sequence
+
+    def append(self, sender: str, frame: bytes, time_ns: int) -> int:
+        """Record one message; its number on the record. When this returns the operating system has it."""
+        sequence = self.sequence
+        self._write(message_payload(sequence, time_ns, sender, frame))
+        self.tree.append(leaf_of(sequence, time_ns, sender, hashlib.sha256(frame).digest()))
+        return sequence
+
+    def close(self, outcome: Outcome, reason: str = "", signer: Signer | None = None, nonce: bytes = b"") -> None:
+        """The closing record, signed by the board where it has a key; nothing can be written after it."""
+        last = closing(outcome, reason, self.sequence, self.tree.root())
+        self._write(closing_payload(last if signer is None else last.signed(signer, nonce)))
+        self.sync()
+        self.abandon()
+
+    def sync(self) -> None:
+        """Have the disk hold what was written."""
+        os.fdatasync(self._opened())
+
+    def abandon(self) -> None:
+        """Let go of the file as it is, without a closing record: `resume` goes on from here."""
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+            self._descriptor = -1
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.abandon()
+
+    def _write(self, payload: bytes, before: bytes = b"") -> None:
+        offset, sequence, chain = self._position
+        length = len(payload).to_bytes(4, "little")
+        chain = link(chain, length, payload)
+        record = b"".join((before, length, payload, chain))
+        begin = offset - len(before)
+        self._put(record, begin)
+        self._position = Position(begin + len(record), sequence + 1, chain)
+
+    def _put(self, record: bytes, begin: int) -> None:
+        """One write; if the disk takes only a part, the rest follows or the part is taken back."""
+        descriptor = self._opened()
+        try:
+            written = os.pwrite(descriptor, record, begin)
+            while written < len(record):
+                written += os.pwrite(descriptor, memoryview(record)[written:], begin + written)
+        except OSError as error:
+            with suppress(OSError):
+                os.ftruncate(descriptor, begin)
+            raise TranscriptError(f"{self.path} cannot be written: {error.strerror}") from error
+
+    def _opened(self) -> int:
+        if self._descriptor < 0:
+            raise LocalProtocolError(f"{self.path} is closed: nothing can be recorded any more")
+        return self._descriptor
+
+
+def _open_locked(path: Path, flags: int) -> int:
+    try:
+        descriptor = os.open(path, flags | os.O_CLOEXEC, 0o644)
+    except FileExistsError as error:
+        raise BadInput(f"{path} exists: a transcript is never written over") from error
+    except OSError as error:
+        raise BadInput(f"{path} cannot be written: {error.strerror}") from error
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError as error:
+        os.close(descriptor)
+        raise BadInput(f"{path} is being written by another process") from error
+    return descriptor
+
+
+class TranscriptReader:
+    """Reads a transcript as a stream and verifies it on the way, also while it is still being written.
+
+    After an iteration `closing` is the closing record; where there is none yet, `truncated_at` is the byte at which
+    the next whole record was missing. Iterate again, or `since` a sequence, to hear what was added.
+
+    The first records, up to `keep` bytes of them, stay in memory with their messages: whoever reads a short record
+    again and again has it verified and decoded once.
+    """
+
+    def __init__(self, path: str | Path, *, keep: int = 0) -> None:
+        self.path = Path(path)
+        self._keep = keep
+        self._kept: list[Record] = []
+        self.closing: Closing | None = None
+        self.truncated_at: int | None = None
+        with self._open() as file:
+            self.version = self._read_version(file)
+            self._parse = VERSIONS[self.version]
+            step = self._step(file, start(self.version))
+        if step is None:
+            raise TranscriptError(f"{self.path} ends at byte {self.truncated_at}, before its header record does")
+        header, position = step
+        if not isinstance(header, Header):
+            raise AlteredTranscript(self.path, start(self.version), "it is not a header")
+        self.header: Mapping[str, Any] = header.fields
+        self._marks = [position]
+        self._last = position
+
+    @property
+    def run(self) -> str:
+        """The name of the run."""
+        return str(self.header["run"])
+
+    def __iter__(self) -> Iterator[Record]:
+        return self.since(0)
+
+    def since(self, sequence: int) -> Iterator[Record]:
+        """The records from number `sequence` on. What was verified before is not read again."""
+        wanted = max(sequence, 0)
+        while wanted < len(self._kept):
+            yield self._kept[wanted]
+            wanted += 1
+        for record, _ in self._walk(self._before(wanted)):
+            if record.sequence >= wanted:
+                yield record
+
+    def verify(self) -> Position:
+        """Read to the end; where the next record would begin."""
+        end = self._last
+        for _, after in self._walk(end):
+            end = after
+        return end
+
+    def _before(self, sequence: int) -> Position:
+        """The last position known at or before a record."""
+        if self._last.sequence <= sequence:
+            return self._last
+        return self._marks[max(0, bisect_right(self._marks, sequence, key=lambda mark: mark.sequence) - 1)]
+
+    def _walk(self, position: Position) -> Iterator[tuple[Record, Position]]:
+        self.truncated_at = None
+        with self._open() as file:
+            file.seek(position.offset)
+            while (step := self._step(file, position)) is not None:
+                entry, after = step
+                if isinstance(entry, Closing):
+                    self._finish(file, entry, position, after)
+                    return
+                if not isinstance(entry, Record):
+                    raise AlteredTranscript(self.path, position, "it is a second header")
+                position = after
+                self._remember(entry, position)
+                yield entry, position
+
+    def _finish(self, file: BinaryIO, closing: Closing, position: Position, after: Position) -> None:
+        if closing.records != position.sequence:
+            what = f"the closing record counts {closing.records} messages, there are {position.sequence}"
+            raise AlteredTranscript(self.path, position, what)
+        if file.read(1):
+            raise AlteredTranscript(self.path, after, "there are bytes after the closing record")
+        self.closing = closing
+
+    def _step(self, file: BinaryIO, position: Position) -> tuple[Entry, Position] | None:
+        """The record at `position` and the position after it; None where the file ends before the record does."""
+        offset, sequence, chain = position
+        length = file.read(4)
+        size = int.from_bytes(length, "little")
+        if len(length) == 4 and size > LARGEST_PAYLOAD:
+            raise AlteredTranscript(self.path, position, f"it claims to be {size} bytes long")
+        # Nothing more is read after a short read: the file may have grown in between.
+        payload = file.read(size) if len(length) == 4 else b""
+        stored = file.read(HASH_BYTES) if len(length) == 4 and len(payload) == size else b""
+        if len(stored) < HASH_BYTES:
+            self._check_torn(position, size, payload)
+            self.truncated_at = offset
+            return None
+        linked = link(chain, length, payload)
+        if linked != stored:
+            raise AlteredTranscript(self.path, position, "its hash does not match its bytes")
+        try:
+            entry = self._parse(payload, position)
+        except RemoteProtocolError as error:
+            raise AlteredTranscript(self.path, position, str(error)) from error
+        return entry, Position(offset + 4 + size + HASH_BYTES, sequence + 1, linked)
+
+    def _check_torn(self, position: Position, size: int, payload: bytes) -> None:
+        """A record that is merely not whole still has a payload as long as its length field says."""
+        try:
+            inside = extent(payload)
+        except CutOff:
+            return
+        except RemoteProtocolError as error:
+            raise AlteredTranscript(self.path, position, str(error)) from error
+        if inside != size:
+            what = f"it claims to be {size} bytes long and holds {inside}"
+            raise AlteredTranscript(self.path, position, what)
+
+    def _remember(self, record: Record, after: Position) -> None:
+        if after.offset > self._last.offset:
+            self._last = after
+        if after.offset >= self._marks[-1].offset + _MARK_EVERY:
+            self._marks.append(after)
+        if record.sequence == len(self._kept) and after.offset <= self._keep:
+            self._kept.append(record)
+
+    def _read_version(self, file: BinaryIO) -> int:
+        head = file.read(len(MAGIC) + 2)
+        if head[: len(MAGIC)] != MAGIC[: len(head)] or not head:
+            raise TranscriptError(f"{self.path} is not a transcript: it does not begin as one")
+        if len(head) < len(MAGIC) + 2:
+            raise TranscriptError(f"{self.path} ends at byte {len(head)}, before its header record does")
+        version = int.from_bytes(head[len(MAGIC) :], "little")
+        if version not in VERSIONS:
+            readable = ", ".join(map(str, VERSIONS))
+            raise TranscriptError(f"{self.path} has transcript version {version}; this program reads {readable}")
+        return version
+
+    def _open(self) -> BinaryIO:
+        try:
+            if not self.path.is_file():
+                raise BadInput(f"{self.path} is not there, or is no file")
+            return open(self.path, "rb", buffering=_BUFFER)
+        except OSError as error:
+            raise BadInput(f"{self.path} cannot be read: {error.strerror}") from error

@@ -1,0 +1,1 @@
+"""State machines without clock, socket, logger or random state: (state, message) -> state."""

@@ -1,0 +1,245 @@
+"""The analyst as a state machine without input or output: it hears a message and says messages.
+
+`ANALYST` is the whole truth about which message may come when. A role has no clock, socket, logger or random state;
+the same roles run in memory and over sockets, and both give the same bytes.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Mapping
+from enum import Enum, auto
+from typing import Any
+
+import numpy as np
+
+from parley.emulator.arithmetic import one_thread
+from parley.emulator.errors import RemoteProtocolError
+from parley.emulator.protocol import Broadcast, Estimate, Protocol, Tally, check_arrays
+from parley.emulator.roles.consent import domain_of
+from parley.emulator.wire.codec import FORMAT, encode
+from parley.emulator.wire.messages import (
+    Abort,
+    Announce,
+    Close,
+    Event,
+    Message,
+    Ready,
+    Refusal,
+    Reminder,
+    Replies,
+    Result,
+    Roster,
+    Setup,
+    silent_users,
+)
+
+# Users that are asked at once whether they answer in a round, and how many an analyst asks at all: a seat for everybody
+# on earth would keep it, and whoever reads its record, busy for hours.
+BLOCK = 2**20
+MOST_USERS = 2**30
+Builder = Callable[[str, Mapping[str, Any]], Protocol]
+
+
+class Analyst(Enum):
+    """Where the analyst stands."""
+
+    WAITING = auto()
+    OPENING = auto()
+    GATHERING = auto()
+    CONCLUDING = auto()
+    DONE = auto()
+    ENDED = auto()
+
+
+ANALYST: Mapping[tuple[Analyst, type[Message]], Analyst] = {
+    (Analyst.WAITING, Roster): Analyst.OPENING,
+    (Analyst.OPENING, Setup): Analyst.OPENING,
+    (Analyst.OPENING, Announce): Analyst.GATHERING,
+    (Analyst.GATHERING, Replies): Analyst.GATHERING,
+    (Analyst.GATHERING, Close): Analyst.CONCLUDING,
+    (Analyst.CONCLUDING, Announce): Analyst.GATHERING,
+    (Analyst.CONCLUDING, Result): Analyst.DONE,
+    **{(state, Abort): Analyst.ENDED for state in Analyst if state not in (Analyst.DONE, Analyst.ENDED)},
+    **{(state, aside): state for state in Analyst for aside in (Ready, Refusal, Reminder, Event)},
+}
+
+
+class AnalystRole:
+    """Asks in rounds, folds replies into tallies, says the estimate.
+
+    It hears everything that goes on record, its own words included: an analyst that was killed hears the record
+    again from the start and is where it was. `pending` is what it has said and not yet heard back.
+    """
+
+    def __init__(
+        self, protocol: Protocol, run: str, domain: Mapping[str, Any] | None = None, *, format: int = FORMAT
+    ) -> None:
+        """`domain`: what the inputs mean, where they come from columns.
+
+        `format` is that of the record; in format 1 nobody said what inputs mean and how many users answer.
+        """
+        self.protocol = protocol
+        self.run = run
+        self.domain = domain_of(protocol.inputs) if domain is None else domain
+        self.format = format
+        self.nonce = b""
+        self.state = Analyst.WAITING
+        self.pending: list[Message] = []
+        self.rejections: Counter[str] = Counter()
+        self._silent: dict[tuple[int, str], int] = {}
+        self.replied = 0
+        self._seats: list[tuple[int, int]] = []
+        self._seated = 0
+        self._chunks = 0
+        self._held: set[int] = set()
+        self._heard: list[tuple[Broadcast, Tally]] = []
+        self._tally: Tally | None = None
+
+    @property
+    def rejected(self) -> int:
+        """Replies that no honest user would have sent and that count for nothing."""
+        return self.rejections.total()
+
+    @property
+    def round(self) -> int:
+        """The round now open or last open; 0 before the first."""
+        return len(self._heard)
+
+    def hear(self, message: Message) -> list[Message]:
+        """Take in one recorded message; return what is to be said because of it."""
+        if self.pending and type(message) is type(self.pending[0]):
+            self._echo(message)
+            return []
+        if isinstance(message, Setup | Announce | Result):
+            raise RemoteProtocolError(f"analyst in {self.state.name}: heard a {message.kind} that it did not say")
+        before = self.state
+        try:
+            self._move(message)
+            said = self._answer(message)
+        except RemoteProtocolError:
+            # Nothing of what is refused is used.
+            self.state = before
+            raise
+        for each in said:
+            self._move(each)
+        self.pending += said
+        return said
+
+    def _move(self, message: Message) -> None:
+        following = ANALYST.get((self.state, type(message)))
+        if following is None:
+            raise RemoteProtocolError(f"analyst in {self.state.name}: a {message.kind} is not expected")
+        self.state = following
+
+    def _echo(self, message: Message) -> None:
+        """What comes back must be what was said, to the byte."""
+        if encode(message) != encode(self.pending[0]):
+            raise RemoteProtocolError(f"analyst: the record holds another {message.kind} than the one it said")
+        self.pending.pop(0)
+
+    def _answer(self, message: Message) -> list[Message]:
+        if isinstance(message, Ready):
+            self._seats.append((message.first, message.first + message.users))
+            self._seated += message.users
+            if self._seated > MOST_USERS:
+                raise RemoteProtocolError(f"analyst: nodes claim more than {MOST_USERS} users")
+        if isinstance(message, Roster):
+            claim, self.nonce = self.protocol.claim, message.nonce
+            setup = Setup(
+                run=self.run,
+                protocol=self.protocol.name,
+                parameters=self.protocol.parameters(),
+                epsilon=claim.epsilon,
+                delta=claim.delta,
+                rounds=claim.rounds,
+                version=self.protocol.version,
+                domain=self.domain,
+                nonce=self.nonce,
+            )
+            return [setup, self._open(self.protocol.opening())]
+        if isinstance(message, Replies):
+            self._gather(message)
+        if isinstance(message, Event) and (silent := silent_users(message)):
+            self._silent[message.round, message.node] = silent
+        if isinstance(message, Close):
+            return [self._conclude(message)]
+        return []
+
+    def _open(self, broadcast: Broadcast) -> Announce:
+        number = len(self._heard) + 1
+        check_arrays(f"round {number}", broadcast, self.protocol.rounds[number - 1].broadcast)
+        nobody = self._nobody(number, broadcast)
+        self._heard.append((broadcast, nobody))
+        self._chunks, self._held = 0, set()
+        return Announce(run=self.run, round=number, broadcast=broadcast, speakers=self._speakers(number))
+
+    def _speakers(self, number: int) -> int:
+        """How many of the users who are there answer in this round."""
+        if self.format == 1:
+            return 0
+        step = self.protocol.rounds[number - 1]
+        blocks = (
+            np.arange(start, min(start + BLOCK, end))
+            for first, end in self._seats
+            for start in range(first, end, BLOCK)
+        )
+        return sum(int(step.speaks(users).sum()) for users in blocks)
+
+    def _nobody(self, number: int, broadcast: Broadcast) -> Tally:
+        shape = self.protocol.rounds[number - 1].reply
+        empty = {name: np.empty((0, *trailing), dtype) for name, (dtype, trailing) in shape.items()}
+        return self.protocol.rounds[number - 1].tally(broadcast, empty)
+
+    def _gather(self, replies: Replies) -> None:
+        """Fold a chunk into the tally and forget it; replies outside the output space are left out and counted."""
+        if replies.round != self.round:
+            raise RemoteProtocolError(f"analyst in round {self.round}: a reply for round {replies.round}")
+        step = self.protocol.rounds[self.round - 1]
+        broadcast, tally = self._heard[-1]
+        self._chunks = self._chunks or replies.chunks
+        self._held.add(replies.chunk)
+        try:
+            check_arrays(f"replies of {replies.node}", replies.columns, step.reply, len(replies.users))
+        except RemoteProtocolError:
+            self.rejections[replies.node] += len(replies.users)
+            return
+        good = step.check(broadcast, replies.columns) & step.speaks(replies.users)
+        columns = replies.columns
+        if not good.all():
+            self.rejections[replies.node] += int((~good).sum())
+            columns = {name: column[good] for name, column in columns.items()}
+        self._heard[-1] = (broadcast, tally + step.tally(broadcast, columns))
+
+    def _conclude(self, close: Close) -> Message:
+        if close.round != self.round:
+            raise RemoteProtocolError(f"analyst in round {self.round}: round {close.round} was closed")
+        self.replied += self._heard[-1][1].replies
+        if self._heard[-1][1].replies == 0:
+            return Abort(run=self.run, outcome="failed", reason=f"no usable reply in round {self.round}")
+        lacking = self._chunks - len(self._held)
+        if self.protocol.claim.trusts == "shuffler" and lacking:
+            # Sums of shares mean nothing unless all shares are there, and a part of a crowd hides nobody.
+            reason = f"the shuffler's batch of round {self.round} is not whole: {lacking} frames are missing"
+            return Abort(run=self.run, outcome="failed", reason=reason)
+        # The same replies must give the same bits, here and when the record is replayed.
+        with one_thread():
+            conclusion = self.protocol.conclude(tuple(self._heard))
+        if not isinstance(conclusion, Estimate):
+            return self._open(conclusion)
+        return Result(
+            run=self.run,
+            estimate=conclusion.value,
+            predicted_rmse=conclusion.predicted_rmse,
+            low=conclusion.interval95[0],
+            high=conclusion.interval95[1],
+            replied=self.replied,
+            details=self._with_rejections(conclusion.details),
+        )
+
+    def _with_rejections(self, details: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Whose replies were left out, and how many users were silent for their wallets: there for all to see.
+
+        Who is silent for that reason depends on past replies, so the interval does not cover it.
+        """
+        rejected = {"rejected": dict(self.rejections)} if self.rejections else {}
+        silent = {"silent_for_wallets": sum(self._silent.values())} if self._silent else {}
+        return {**details, **rejected, **silent}

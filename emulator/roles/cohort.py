@@ -1,0 +1,548 @@
+"""A user node as a state machine: it answers for a cohort of users, defends each of them alone and trusts nobody.
+
+Theory of operation. A node compares a setup with its consent, and from then on answers each round of that run once:
+
+    Setup -> Seated on disk -> Announce 1 -> Answered on disk -> Replies -> Receipt 1 -> Announce 2 -> ...
+
+What it yields as a `Commit` must be on disk before anything that follows it is sent. Coins are bound to the question,
+so that drawing a reply again gives the same bytes. Before it answers a round it wants to see, for every round before,
+either that its own frames are on record or that the board names it as missing under its signature (`Receipt`).
+
+Inputs are read in one place, `_replies`, after everything has been decided: what is visible of a node besides the
+content of its replies is the same for every input.
+"""
+
+import hashlib
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from enum import Enum, auto
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from parley.emulator.coins import addressed, coins
+from parley.emulator.errors import LocalProtocolError, ParleyError, RemoteProtocolError
+from parley.emulator.protocol import Broadcast, Inputs, Protocol, Round, check_arrays
+from parley.emulator.randomizer import Coins, Columns
+from parley.emulator.record.merkle import HASH_BYTES, is_consistent, is_included
+from parley.emulator.record.records import leaf_of
+from parley.emulator.roles.analyst import Builder
+from parley.emulator.roles.consent import Consent
+from parley.emulator.roles.wallet import Wallet
+from parley.emulator.roles.wallet_entries import View
+from parley.emulator.wire.codec import decode, encode, said_by
+from parley.emulator.wire.messages import (
+    Abort,
+    Announce,
+    Close,
+    Event,
+    Inquiry,
+    Message,
+    Pledge,
+    Ready,
+    Receipt,
+    Refusal,
+    Reminder,
+    Replies,
+    Result,
+    Roster,
+    Setup,
+    Users,
+    wallet_event,
+)
+from parley.emulator.wire.question import question_of, setup_digest, terms_of
+from parley.emulator.wire.signatures import Signer
+
+CHUNK = 4096
+Measure = Callable[[str, Mapping[str, Any]], int]
+
+
+class Cohort(Enum):
+    """Where a user node stands."""
+
+    WAITING = auto()
+    SEATED = auto()
+    LEAVING = auto()
+    DONE = auto()
+
+
+COHORT: Mapping[tuple[Cohort, type[Message]], Cohort] = {
+    (Cohort.WAITING, Setup): Cohort.SEATED,
+    **{(Cohort.WAITING, early): Cohort.WAITING for early in (Roster, Announce, Reminder, Close, Receipt, Result)},
+    **{(Cohort.SEATED, word): Cohort.SEATED for word in (Roster, Setup, Announce, Reminder, Close, Receipt)},
+    (Cohort.SEATED, Result): Cohort.LEAVING,
+    **{(Cohort.LEAVING, late): Cohort.LEAVING for late in (Roster, Setup, Announce, Reminder, Close, Receipt, Result)},
+    **{(state, Abort): Cohort.DONE for state in Cohort},
+    **{(state, Pledge): state for state in Cohort},
+    **{(state, aside): state for state in Cohort for aside in (Event, Refusal)},
+    **{(Cohort.DONE, late): Cohort.DONE for late in (Roster, Setup, Announce, Reminder, Close, Receipt, Result)},
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Seated:
+    """On disk before any round is answered: the one setup this node takes part in."""
+
+    run: str
+    digest: bytes
+    nonce: bytes
+
+
+@dataclass(frozen=True, kw_only=True)
+class Answered:
+    """On disk before the reply leaves: this round's question, its broadcast, and the head of the record seen so far.
+
+    With the broadcast a node that was killed can say again what it answered, and check that it is on record.
+    """
+
+    round: int
+    question: bytes
+    announce: bytes
+    size: int = 0
+    root: bytes = b""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Finished:
+    """On disk before the node leaves: nothing of this run is ever answered again."""
+
+    run: str
+
+
+Commit = Seated | Answered | Finished
+
+
+@dataclass
+class Memory:
+    """What a node knows from an earlier life."""
+
+    seated: Seated | None = None
+    answered: dict[int, Answered] = field(default_factory=dict)
+    finished: set[str] = field(default_factory=set)
+
+    def note(self, commit: Commit) -> None:
+        """Take in what was put on disk."""
+        if isinstance(commit, Seated):
+            self.seated, self.answered = commit, {}
+        elif isinstance(commit, Answered):
+            self.answered[commit.round] = commit
+        else:
+            self.finished.add(commit.run)
+            self.seated, self.answered = None, {}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Evidence:
+    """What a node keeps for others to see: the board's signed close, and the frames this node had sent by then.
+
+    `before` is the signed close of the round before, where the node has seen it in this life: two heads of which one
+    does not extend the other.
+    """
+
+    run: str
+    node: str
+    round: int
+    reason: str
+    close: bytes
+    frames: tuple[bytes, ...]
+    before: bytes = b""
+
+
+class Distrust(LocalProtocolError):
+    """The node has seen that somebody lies. It stops, and keeps the frames that show it."""
+
+    def __init__(self, evidence: Evidence) -> None:
+        super().__init__(f"node {evidence.node}: round {evidence.round}: {evidence.reason}")
+        self.evidence = evidence
+
+
+class Unpledged(RemoteProtocolError):
+    """A setup for which the shuffler that users trust has not said its word, or not yet: nothing is answered."""
+
+
+Said = Message | Commit | Evidence
+
+
+class CohortRole:
+    """Hears messages, yields what to write down and say."""
+
+    def __init__(
+        self,
+        *,
+        node: str,
+        first: int,
+        inputs: Inputs,
+        key: bytes,
+        consent: Consent,
+        build: Builder,
+        memory: Memory | None = None,
+        signer: Signer | None = None,
+        wallet: Wallet | None = None,
+        view: Callable[[Setup], View] | None = None,
+        measure: Measure | None = None,
+        chunk: int = CHUNK,
+    ) -> None:
+        """`wallet`: what these users may give away over many runs; `view` says what a run's inputs are to it.
+
+        `measure` gives the number of inputs of a protocol before it is built, which may be a lot of work.
+        """
+        self.node = node
+        self.first = first
+        self.inputs = inputs
+        self.consent = consent
+        self.memory = memory or Memory()
+        self.state = Cohort.WAITING
+        self.protocol: Protocol | None = None
+        self.ending: Result | Abort | None = None
+        self.signer = signer
+        self._key = key
+        self._build = build
+        self._wallet = wallet
+        self._view = view
+        self._measure = measure
+        self._chunk = chunk
+        self._terms = b""
+        self._pledged = b""
+        self._open: Announce | None = None
+        self._held: Announce | None = None
+        self._sent: dict[int, dict[int, bytes]] = {}
+        # A round is answered only after all before it were accounted for.
+        last = self.memory.answered.get(self.round)
+        self._proven = max(0, self.round - 1)
+        self._head = (0, b"") if last is None else (last.size, last.root)
+        self._closed = b""
+
+    @property
+    def chunks(self) -> int:
+        """Frames in which the cohort answers."""
+        return max(1, -(-len(self.inputs) // self._chunk))
+
+    @property
+    def run(self) -> str:
+        """The run it takes part in, or the one it waits for; empty while it waits for any of a pattern."""
+        if self.memory.seated is not None:
+            return self.memory.seated.run
+        return "" if self.consent.is_pattern else self.consent.run
+
+    @property
+    def nonce(self) -> bytes:
+        """The nonce of the run; empty before the setup."""
+        return b"" if self.memory.seated is None else self.memory.seated.nonce
+
+    def ready(self, pid: int) -> Ready:
+        """How it says that it is there."""
+        key = b"" if self.signer is None else self.signer.public
+        return Ready(node=self.node, first=self.first, users=len(self.inputs), pid=pid, run=self.run, key=key)
+
+    @property
+    def round(self) -> int:
+        """The last round that was answered."""
+        return max(self.memory.answered, default=0)
+
+    def hear(self, message: Message) -> Iterator[Said]:
+        """Take in one authentic message; yield what to write down and say. Raise RemoteProtocolError to refuse."""
+        following = COHORT.get((self.state, type(message)))
+        if following is None:
+            raise RemoteProtocolError(f"node {self.node} in {self.state.name}: a {message.kind} is not expected")
+        said: Iterator[Said] = iter(())
+        if self.state is not Cohort.DONE:
+            if isinstance(message, Setup):
+                said = self._sit(message)
+            elif isinstance(message, Pledge):
+                self._pledged = message.setup
+            elif isinstance(message, Announce) and self.state is Cohort.SEATED:
+                said = self._asked(message)
+            elif isinstance(message, Reminder) and self.state is not Cohort.WAITING:
+                said = self._again(message)
+            elif isinstance(message, Receipt) and self.state is not Cohort.WAITING and self.consent.wants_receipts:
+                return self._believe(message)
+            elif isinstance(message, Result | Abort) and following is not self.state:
+                return self._end(message)
+        self.state = following
+        return said
+
+    def inquiry(self) -> Inquiry | None:
+        """What to ask the board for: the receipt of the first round it has not shown yet."""
+        waiting = self._held is not None or self.state is Cohort.LEAVING
+        if not waiting or not self.consent.wants_receipts:
+            return None
+        return Inquiry(run=self.run, round=self._proven + 1, node=self.node)
+
+    def frame(self, message: Message) -> bytes:
+        """A message of this node as it goes out, signed; of replies the digest is kept until they are on record."""
+        frame = encode(message, self.signer, self.nonce)
+        if isinstance(message, Replies):
+            self._sent.setdefault(message.round, {})[message.chunk] = hashlib.sha256(frame).digest()
+        return frame
+
+    def _refuse(self, reason: str) -> RemoteProtocolError:
+        return RemoteProtocolError(f"node {self.node}: {reason}")
+
+    def _sit(self, setup: Setup) -> Iterator[Said]:
+        """Accept the terms of a run once; hear them again only if not a byte has changed."""
+        digest, seated = setup_digest(setup), self.memory.seated
+        if self.protocol is not None or seated is not None:
+            if seated is None or digest != seated.digest:
+                raise self._refuse(f"a second, different setup for run {setup.run}")
+            if self.protocol is not None:
+                return iter(())
+        if setup.run in self.memory.finished:
+            raise self._refuse(f"the run {setup.run} is over, and nothing of it is answered again")
+        self._check(self.consent.check_setup, setup)
+        if self._measure is not None:
+            self._check(self.consent.check_size, setup, self._measure(setup.protocol, setup.parameters))
+        protocol = self._build(setup.protocol, setup.parameters)
+        if setup.version != protocol.version:
+            raise self._refuse(f"{setup.protocol} of version {setup.version}; this node speaks {protocol.version}")
+        self._check(self.consent.check_claim, setup, protocol.claim, protocol.inputs)
+        behind = protocol.claim.trusts == "shuffler" and self.consent.trusts == "shuffler"
+        if behind and self.consent.shuffler and self._pledged != digest:
+            raise Unpledged(f"node {self.node}: the shuffler these users trust has not said that it serves this run")
+        self._open_account(setup, protocol)
+        self.protocol, self._terms = protocol, terms_of(setup)
+        fresh = Seated(run=setup.run, digest=digest, nonce=setup.nonce)
+        return iter(()) if seated is not None else self._write(fresh)
+
+    def _open_account(self, setup: Setup, protocol: Protocol) -> None:
+        """Let the wallet decide who can take part at all; from public things alone."""
+        if self._wallet is not None:
+            view = None if self._view is None else self._view(setup)
+            if not self._wallet.accept(setup.run, protocol, trusts=self.consent.trusts, view=view).any():
+                raise self._refuse("none of its users can afford this run")
+
+    def _check(self, check: Callable[..., None], *given: Any) -> None:
+        try:
+            check(*given)
+        except RemoteProtocolError as error:
+            raise self._refuse(str(error)) from None
+
+    def _write(self, commit: Commit) -> Iterator[Said]:
+        self.memory.note(commit)
+        return iter((commit,))
+
+    def _asked(self, announce: Announce) -> Iterator[Said]:
+        """Check the broadcast, fix the answer, answer. The second time the same broadcast comes, say nothing."""
+        protocol = self._seated()
+        if announce.run != self.run:
+            raise self._refuse(f"a broadcast of run {announce.run} in run {self.run}")
+        if not 1 <= announce.round <= len(protocol.rounds):
+            raise self._refuse(f"round {announce.round} of {len(protocol.rounds)}")
+        step = protocol.rounds[announce.round - 1]
+        check_arrays(f"broadcast of round {announce.round}", announce.broadcast, step.broadcast)
+        question = question_of(self._terms, announce)
+        known = self.memory.answered.get(announce.round)
+        if known is None and announce.round <= self.round:
+            raise self._refuse(f"round {announce.round} comes out of order")
+        if known is not None and known.question != question:
+            raise self._refuse(f"a second, different broadcast for round {announce.round}")
+        if known is not None and self._open is not None and self._open.round == announce.round:
+            return iter(())
+        # A broadcast made to overflow is a matter for `admit` to judge, not for a warning.
+        with np.errstate(all="ignore"):
+            step.admit(announce.broadcast)
+        if known is None and not self._may_answer(announce):
+            return self._hold(announce)
+        return self._answer(announce, question, fresh=known is None)
+
+    def _may_answer(self, announce: Announce) -> bool:
+        """Whether every round before is accounted for; without receipts no round may be left out."""
+        if self.consent.wants_receipts:
+            return self._proven >= announce.round - 1
+        if announce.round != self.round + 1:
+            raise self._refuse(f"round {announce.round} comes after round {self.round}; none may be left out")
+        return True
+
+    def _hold(self, announce: Announce) -> Iterator[Said]:
+        """Answer when the receipts have come; ask for the first that is missing."""
+        fresh, self._held = self._held is None or self._held.round != announce.round, announce
+        inquiry = self.inquiry()
+        return iter([inquiry] if fresh and inquiry is not None else [])
+
+    def _answer(self, announce: Announce, question: bytes, *, fresh: bool) -> Iterator[Said]:
+        self._open, self._held = announce, None
+        if fresh:
+            size, root = self._head
+            frame = encode(announce)
+            yield from self._write(
+                Answered(round=announce.round, question=question, announce=frame, size=size, root=root)
+            )
+        yield from self._silence(announce)
+        yield from self._replies(announce, question, range(self.chunks))
+
+    def _silence(self, announce: Announce) -> Iterator[Said]:
+        """Say how many are silent for good reason: an answer that is not whole looks like a lie."""
+        step = self._seated().rounds[announce.round - 1]
+        may = self._grant(announce, step)
+        if may is not None:
+            asked = step.speaks(np.arange(self.first, self.first + len(self.inputs), dtype=np.int64))
+            if silent := int((asked & ~may).sum()):
+                yield wallet_event(self.node, announce.round, silent)
+
+    def _again(self, reminder: Reminder) -> Iterator[Said]:
+        """The same bytes once more: coins are addressed, so the reply is drawn again, not anew."""
+        if reminder.run != self.run or self.node not in reminder.missing or self._open is None:
+            return iter(())
+        if reminder.round != self._open.round:
+            return iter(())
+        wanted = [each for each in reminder.missing[self.node] if each < self.chunks] or range(self.chunks)
+        return self._replies(self._open, question_of(self._terms, self._open), wanted)
+
+    def _replies(self, announce: Announce, question: bytes, wanted: "range | list[int]") -> Iterator[Message]:
+        step = self._seated().rounds[announce.round - 1]
+        may = self._grant(announce, step)
+        for chunk in wanted:
+            start, stop = chunk * self._chunk, min((chunk + 1) * self._chunk, len(self.inputs))
+            try:
+                users, columns = draw_replies(
+                    step,
+                    announce.broadcast,
+                    self.inputs[start:stop],
+                    self.first + start,
+                    partial(coins, self._key, question),
+                    None if may is None else may[start:stop],
+                )
+            except (ParleyError, ArithmeticError, LookupError, ValueError) as error:
+                # What went wrong may tell an input, so it is neither a refusal nor part of what is said.
+                what = f"{self._seated().name} gave no reply in round {announce.round}"
+                raise LocalProtocolError(f"node {self.node}: {what}; this node says nothing more") from error
+            if self._wallet is not None:
+                self._wallet.said(announce.run, announce.round, users - self.first, columns)
+            yield Replies(
+                run=announce.run,
+                round=announce.round,
+                node=self.node,
+                chunk=chunk,
+                chunks=self.chunks,
+                users=users,
+                columns=columns,
+                question=question,
+            )
+
+    def _grant(self, announce: Announce, step: Round) -> NDArray[np.bool_] | None:
+        """Whom the wallet lets answer this question; None where there is no wallet."""
+        if self._wallet is None:
+            return None
+        users = np.arange(self.first, self.first + len(self.inputs), dtype=np.int64)
+        return self._wallet.grant(announce.run, announce.round, announce.broadcast, step.speaks(users))
+
+    def _believe(self, receipt: Receipt) -> Iterator[Said]:
+        """The board shows our frames of a closed round on record, or that it declared them missing."""
+        number = self._proven + 1
+        if receipt.run != self.run or receipt.node != self.node or receipt.round != number:
+            return
+        close = decode(receipt.close)
+        if not (isinstance(close, Close) and (close.run, close.round) == (self.run, number)):
+            raise self._refuse(f"a receipt for round {number} without the close of that round")
+        if not said_by(self.consent.board, receipt.close, close, self.nonce):
+            raise self._refuse(f"a receipt for round {number} whose close the board did not sign")
+        self._check_extends(receipt, close)
+        known, absent = number in self.memory.answered, self.node in close.absent
+        if not known and (receipt.chunks or not absent):
+            raise Distrust(self._evidence(receipt, "the board has a reply of this node that it does not remember"))
+        if known and not absent and not self._all_included(receipt, close):
+            raise Distrust(self._evidence(receipt, "its reply is not on record, and the close does not name it"))
+        if known and absent:
+            yield self._evidence(receipt, "it answered, and the board declared its reply missing")
+        self._proven, self._head, self._closed = number, (close.size, close.root), receipt.close
+        self._sent.pop(number, None)
+        if self._held is not None:
+            announce, self._held = self._held, None
+            yield from self._asked(announce)
+        elif self.state is Cohort.LEAVING and self._proven >= self.round:
+            yield from self._leave()
+
+    def _check_extends(self, receipt: Receipt, close: Close) -> None:
+        """The tree of this close extends the one of the close before, as far as this node has seen it."""
+        size, root = self._head
+        path = _digests(receipt.consistency)
+        if size and not (receipt.before == size and is_consistent(size, root, close.size, close.root, path)):
+            raise Distrust(self._evidence(receipt, "the head of the record does not extend the one before"))
+
+    def _all_included(self, receipt: Receipt, close: Close) -> bool:
+        """Whether each of our chunks leads to the signed root."""
+        if set(receipt.chunks) != set(range(self.chunks)):
+            return False
+        sent = self._sent.get(receipt.round, {})
+        if len(sent) < self.chunks:
+            # Sent in an earlier life: the same bytes again.
+            for _ in self._frames(receipt.round):
+                pass
+            sent = self._sent[receipt.round]
+        return all(
+            is_included(
+                leaf_of(sequence, time, self.node, sent[chunk]), sequence, close.size, _digests(path), close.root
+            )
+            for chunk, sequence, time, path in zip(
+                receipt.chunks, receipt.sequences, receipt.times, receipt.paths, strict=True
+            )
+        )
+
+    def _frames(self, number: int) -> Iterator[bytes]:
+        """What this node sent in a round it has answered."""
+        answered = self.memory.answered.get(number)
+        announce = None if answered is None else decode(answered.announce)
+        if answered is not None and isinstance(announce, Announce):
+            for replies in self._replies(announce, answered.question, range(self.chunks)):
+                yield self.frame(replies)
+
+    def _evidence(self, receipt: Receipt, reason: str) -> Evidence:
+        return Evidence(
+            run=self.run,
+            node=self.node,
+            round=receipt.round,
+            reason=reason,
+            close=receipt.close,
+            frames=tuple(self._frames(receipt.round)),
+            before=self._closed,
+        )
+
+    def _end(self, ending: Result | Abort) -> Iterator[Said]:
+        """A result ends the run once the last reply is accounted for; an abort ends it at once."""
+        over = ending.run in self.memory.finished
+        if over or self.run not in ("", ending.run) or not self.consent.covers(ending.run):
+            return
+        self.ending = ending
+        if isinstance(ending, Result) and self.consent.wants_receipts and self._proven < self.round:
+            self.state = Cohort.LEAVING
+            inquiry = self.inquiry()
+            if inquiry is not None:
+                yield inquiry
+            return
+        yield from self._leave()
+
+    def _leave(self) -> Iterator[Said]:
+        if self.memory.seated is not None:
+            yield from self._write(Finished(run=self.memory.seated.run))
+        self.state = Cohort.DONE
+
+    def _seated(self) -> Protocol:
+        if self.protocol is None:
+            raise LocalProtocolError(f"node {self.node}: no setup was heard")
+        return self.protocol
+
+
+Flip = Callable[[int, int, int], Coins]
+"""The coins of users first, first + 1, ...: first user, number of users, bytes for each."""
+
+
+def draw_replies(
+    step: Round, public: Broadcast, inputs: Inputs, first: int, flip: Flip, may: NDArray[np.bool_] | None = None
+) -> tuple[Users, Columns]:
+    """Who of the users first, first + 1, ... answers in this round, and what they say; `may`: who is let."""
+    users = np.arange(first, first + len(inputs), dtype=np.int64)
+    speaking = step.speaks(users) if may is None else step.speaks(users) & may
+    flips = flip(first, len(inputs), step.coins)
+    return users[speaking], step.respond(public, inputs[speaking], flips[speaking])
+
+
+def recorded_coins(setup: Setup, announce: Announce, key: bytes) -> Flip:
+    """The coins that users flipped when they answered a broadcast that is on record, in whichever format."""
+    if not setup.nonce:
+        return partial(addressed, key, announce.round)
+    return partial(coins, key, question_of(terms_of(setup), announce))
+
+
+def _digests(path: bytes) -> tuple[bytes, ...]:
+    return tuple(path[start : start + HASH_BYTES] for start in range(0, len(path), HASH_BYTES))

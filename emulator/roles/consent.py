@@ -1,0 +1,188 @@
+"""What a user agreed to before the run. A node compares everything it hears with it before it looks at its input.
+
+Formal guarantee: nothing in this file sees an input, so that accepting or refusing a setup cannot depend on one.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+from typing import Any, Self
+
+from parley.emulator.errors import BadInput, RemoteProtocolError
+from parley.emulator.protocol import Claim, Protocol, Trust
+from parley.emulator.wire.codec import pack, said_by
+from parley.emulator.wire.messages import NAME, NONCE_BYTES, Abort, Announce, Message, Pledge, Result, Setup
+from parley.emulator.wire.signatures import PUBLIC_BYTES
+
+WILDCARDS = frozenset("*?[")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Column:
+    """A column of the user's values: bins of a numeric range, or categories in their order."""
+
+    name: str
+    levels: int
+    low: float | None = None
+    high: float | None = None
+    categories: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if self.levels < 2 or (self.categories and len(self.categories) != self.levels):
+            raise BadInput(f"{self.levels} levels of {self.name} cannot be; give at least 2, and one for each category")
+        if len(set(self.categories)) != len(self.categories):
+            raise BadInput(f"a category of {self.name} is declared twice")
+        ends = (math.nan if self.low is None else self.low, math.nan if self.high is None else self.high)
+        if not self.categories and not (math.isfinite(ends[1] - ends[0]) and ends[0] < ends[1]):
+            raise BadInput(f"the column {self.name} has neither a finite range low < high nor categories; give one")
+
+    def record(self) -> dict[str, Any]:
+        """As plain data, which is how setups and states carry it."""
+        kind: dict[str, Any] = (
+            {"type": "categories", "categories": self.categories}
+            if self.categories
+            else {"type": "number", "low": self.low, "high": self.high}
+        )
+        return {"name": self.name, "levels": self.levels, **kind}
+
+
+def domain_of(inputs: int, columns: Sequence[Column] = ()) -> dict[str, Any]:
+    """What inputs 0 .. k - 1 mean, as plain data: their number and, where they come from columns, the columns."""
+    if len({column.name for column in columns}) != len(columns):
+        raise BadInput(f"a column is declared twice: {', '.join(column.name for column in columns)}")
+    if columns and math.prod(column.levels for column in columns) != inputs:
+        shape = " x ".join(str(column.levels) for column in columns)
+        raise BadInput(f"columns of {shape} levels are not a domain of {inputs} inputs")
+    if inputs < 1:
+        raise BadInput(f"a domain of {inputs} inputs is empty; give at least one")
+    return {"inputs": inputs, **({"columns": tuple(column.record() for column in columns)} if columns else {})}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Consent:
+    """Which run, about which values, for at most how much, trusting whom, and whose word counts.
+
+    `run` is a name, or a pattern of names such as `survey-*`. Keys are public Ed25519 keys; without one the word of
+    that party counts whoever says it, which is for experiments on one machine. `shuffler_link` is the shuffler's public
+    CURVE key: with it, the node sends its replies to nobody else.
+    """
+
+    run: str
+    domain: Mapping[str, Any]
+    cap: float
+    delta: float = 0.0
+    trusts: Trust = "nobody"
+    analyst: bytes = b""
+    board: bytes = b""
+    shuffler: bytes = b""
+    shuffler_link: str = field(default="", repr=False)
+
+    def __post_init__(self) -> None:
+        for what, value in (("cap", self.cap), ("delta", self.delta)):
+            if not (math.isfinite(value) and value >= 0):
+                raise BadInput(f"a {what} of {value} is not a limit; give a finite number that is not negative")
+        if not self.is_pattern and not NAME.fullmatch(self.run):
+            raise BadInput(f"{self.run[:80]!r} is neither the name of a run nor a pattern of names")
+        if type(self.domain.get("inputs")) is not int or self.domain["inputs"] < 1:
+            raise BadInput("a consent needs a domain with at least one input")
+        for what, key in (("analyst", self.analyst), ("board", self.board), ("shuffler", self.shuffler)):
+            if len(key) not in (0, PUBLIC_BYTES):
+                raise BadInput(f"the {what}'s key has {len(key)} bytes instead of {PUBLIC_BYTES}; see `parley keys`")
+        if bool(self.analyst) != bool(self.board):
+            raise BadInput("the keys of analyst and board belong together; give both or neither")
+        if self.trusts == "shuffler" and self.analyst and not self.shuffler:
+            raise BadInput("users who trust a shuffler must know its key; give the shuffler's key too")
+
+    @property
+    def is_pattern(self) -> bool:
+        """Whether it is about more than one run."""
+        return not WILDCARDS.isdisjoint(self.run)
+
+    @property
+    def inputs(self) -> int:
+        """k: the user's values are the integers 0 .. k-1."""
+        return int(self.domain["inputs"])
+
+    @property
+    def wants_receipts(self) -> bool:
+        """Whether the node goes on only if the board shows that its replies are on record."""
+        return bool(self.board) and self.trusts == "nobody"
+
+    def covers(self, run: str) -> bool:
+        """Whether it is about this run."""
+        return fnmatchcase(run, self.run) if self.is_pattern else run == self.run
+
+    def check_setup(self, setup: Setup) -> None:
+        """Refuse a run, a domain or a nonce that was not agreed to; nothing is built for that."""
+        if not self.covers(setup.run):
+            raise RemoteProtocolError(f"the run {setup.run} is not one that these users agreed to ({self.run:.80})")
+        # As bytes: values that merely compare as equal (4 and 4.0), or cannot be compared (arrays), are others.
+        if pack(setup.domain) != pack(self.domain):
+            raise RemoteProtocolError(f"the domain {_brief(setup.domain)} is not the agreed {_brief(self.domain)}")
+        if len(setup.nonce) != NONCE_BYTES:
+            raise RemoteProtocolError("the setup has no nonce")
+
+    def check_size(self, setup: Setup, inputs: int) -> None:
+        """Refuse a protocol about another number of inputs."""
+        if inputs != self.inputs:
+            raise RemoteProtocolError(f"{setup.protocol} is about {inputs} inputs, these users agreed to {self.inputs}")
+
+    def check_claim(self, setup: Setup, claim: Claim, inputs: int) -> None:
+        """Refuse a protocol for another domain, one that does not claim what it is, and one that costs too much."""
+        self.check_size(setup, inputs)
+        declared = (setup.epsilon, setup.delta, setup.rounds)
+        if declared != (claim.epsilon, claim.delta, claim.rounds):
+            raise RemoteProtocolError(
+                f"the setup claims {declared} but {setup.protocol} is {(claim.epsilon, claim.delta, claim.rounds)}"
+            )
+        epsilon = claim.epsilon_for(self.trusts)
+        # Said this way round a cap that is not a number lets nothing through.
+        if not epsilon <= self.cap:
+            unless = "" if epsilon == claim.epsilon else f" for users who trust {self.trusts}"
+            raise RemoteProtocolError(f"epsilon {epsilon}{unless} is above this user's cap {self.cap}")
+        if not claim.delta <= self.delta:
+            raise RemoteProtocolError(f"delta {claim.delta} is above this user's cap {self.delta}")
+
+    def is_authentic(self, message: Message, frame: bytes, nonce: bytes) -> bool:
+        """Whether a broadcast was said by whom it must come from; reminders are transport and prove themselves."""
+        if not self.analyst:
+            return True
+        if isinstance(message, Setup | Announce | Result):
+            return said_by(self.analyst, frame, message, nonce)
+        if isinstance(message, Abort):
+            return any(said_by(key, frame, message, nonce) for key in (self.board, self.analyst))
+        if isinstance(message, Pledge):
+            return said_by(self.shuffler, frame, message, nonce)
+        return True
+
+    def record(self) -> dict[str, Any]:
+        """As plain data, for the state on disk."""
+        return {name: getattr(self, name) for name in self.__dataclass_fields__}
+
+    @classmethod
+    def from_record(cls, record: Mapping[str, Any]) -> Self:
+        """From plain data; BadInput where it is not a consent."""
+        try:
+            return cls(**record)
+        except (TypeError, AttributeError, KeyError) as error:
+            raise BadInput(f"this is not a consent: {error}") from error
+
+
+def consent_to(protocol: Protocol, run: str, domain: Mapping[str, Any] | None = None) -> Consent:
+    """The consent of users who agree to exactly this protocol in this run, and ask for no signatures."""
+    claim = protocol.claim
+    return Consent(
+        run=run,
+        domain=domain or domain_of(protocol.inputs),
+        cap=claim.epsilon,
+        delta=claim.delta,
+        trusts=claim.trusts,
+    )
+
+
+def _brief(domain: Mapping[str, Any]) -> str:
+    columns = domain.get("columns", ())
+    if isinstance(columns, tuple) and not columns:
+        return f"of {domain.get('inputs')!r:.80} inputs"
+    return f"{columns!r:.300}"

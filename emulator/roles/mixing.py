@@ -1,0 +1,121 @@
+"""How replies are mixed: uniform permutations from the operating system's randomness, by a rule that names no protocol.
+
+The rule is the setup's parameter `shuffle`, a map of two entries that shuffler and users both read:
+- `crowd`: with fewer replies than this nothing is posted;
+- `axes`: columns whose entries are messages of their own, column name -> a. Such a column has the shape
+  (n, s_1, ..., s_a, t_1, ...): for each index of the s, apart, the entries over n and all t are permuted. All other
+  columns move together: a row is one message.
+"""
+
+import hashlib
+import hmac
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from cryptography.hazmat.primitives.ciphers import Cipher
+from cryptography.hazmat.primitives.ciphers.algorithms import ChaCha20
+from numpy.typing import NDArray
+
+from parley.emulator.coins import KEY_BYTES
+from parley.emulator.errors import LocalProtocolError, RemoteProtocolError
+from parley.emulator.randomizer import Array, Columns
+from parley.emulator.wire.messages import Setup
+
+Draw = Callable[[int], bytes]
+Draws = Callable[[int], Draw]
+"""The randomness of each round, by its number."""
+Order = NDArray[np.intp]
+MOST_CROWD = 2**40
+MOST_AXES = 8
+
+
+@dataclass(frozen=True, kw_only=True)
+class Mixing:
+    """The rule a shuffler follows."""
+
+    crowd: int
+    axes: Mapping[str, int] = field(default_factory=dict)
+
+    def parameters(self) -> dict[str, Any]:
+        """What Setup carries."""
+        return {"crowd": self.crowd, "axes": dict(self.axes)}
+
+
+def read_mixing(setup: Setup) -> Mixing:
+    """The rule of a setup; a protocol that has none is not meant to be shuffled."""
+    rule = setup.parameters.get("shuffle")
+    if not isinstance(rule, Mapping) or set(rule) != {"crowd", "axes"}:
+        raise RemoteProtocolError(f"shuffler: {setup.protocol} does not say how its replies are to be mixed")
+    crowd, axes = rule["crowd"], rule["axes"]
+    if type(crowd) is not int or not 1 <= crowd <= MOST_CROWD:
+        raise RemoteProtocolError(f"shuffler: a crowd of {crowd!r:.80} is not a number of replies")
+    if not isinstance(axes, Mapping) or not all(type(each) is int and 0 <= each <= MOST_AXES for each in axes.values()):
+        raise RemoteProtocolError(f"shuffler: the axes {axes!r:.80} are not small numbers")
+    return Mixing(crowd=crowd, axes=dict(axes))
+
+
+def system_draw(size: int) -> bytes:
+    """Bytes from the operating system."""
+    return os.urandom(size)
+
+
+def keyed_draw(key: bytes) -> Draw:
+    """Bytes of a ChaCha20 keystream, for experiments that are to be repeated. Whoever knows the key knows the order."""
+    if len(key) != KEY_BYTES:
+        raise LocalProtocolError(f"a key of {len(key)} bytes draws nothing; give {KEY_BYTES}")
+    stream = Cipher(ChaCha20(key, bytes(16)), mode=None).encryptor()
+    return lambda size: stream.update(bytes(size))
+
+
+def system_draws(number: int) -> Draw:
+    """The operating system's randomness, whatever the round."""
+    return system_draw
+
+
+def keyed_draws(key: bytes) -> Draws:
+    """A keystream of its own for each round of an experiment that is to be repeated, kills included."""
+    if len(key) != KEY_BYTES:
+        raise LocalProtocolError(f"a key of {len(key)} bytes draws nothing; give {KEY_BYTES}")
+    return lambda number: keyed_draw(hmac.new(key, b"parley mixing %d" % number, hashlib.sha256).digest())
+
+
+def draw_seed_from_key(key: bytes) -> bytes:
+    """The shuffler's seed in an experiment whose coins come from this key."""
+    return hmac.new(key, b"parley shuffler", hashlib.sha256).digest()
+
+
+def permutation(size: int, draw: Draw) -> Order:
+    """A uniform permutation: the order of independent 64-bit numbers, drawn anew should two of them be equal."""
+    while True:
+        keys = np.frombuffer(draw(8 * size), dtype=np.uint64)
+        order = np.argsort(keys, kind="stable")
+        drawn = keys[order]
+        if not (drawn[1:] == drawn[:-1]).any():
+            return order
+
+
+def mix(columns: Columns, mixing: Mixing, draw: Draw) -> Columns:
+    """The columns as the rule says: nothing in them tells any more which messages came together or from whom."""
+    rows = len(next(iter(columns.values())))
+    together = [name for name in columns if name not in mixing.axes]
+    order = permutation(rows, draw) if together else None
+    return {
+        name: column[order] if name in together else _mix_entries(column, mixing.axes[name], draw)
+        for name, column in sorted(columns.items())
+    }
+
+
+def _mix_entries(column: Array, axes: int, draw: Draw) -> Array:
+    """Each coordinate's entries, permuted over all rows and what a row has of them."""
+    if column.ndim <= axes:
+        raise RemoteProtocolError(f"shuffler: a column of shape {column.shape} has no {axes} axes to keep apart")
+    shape = column.shape
+    apart = np.moveaxis(column.reshape(shape[0], int(np.prod(shape[1 : axes + 1])), -1), 1, 0)
+    mixed = np.empty(apart.shape, dtype=column.dtype)
+    for coordinate, entries in enumerate(apart):
+        flat = np.ascontiguousarray(entries).reshape(-1)
+        mixed[coordinate] = flat[permutation(len(flat), draw)].reshape(entries.shape)
+    return np.ascontiguousarray(np.moveaxis(mixed, 0, 1)).reshape(shape)

@@ -1,0 +1,118 @@
+"""A relay's part: a board to the user nodes of one host, one connection to the board. It passes on and merges.
+
+Names are kept: the board seats every node behind a relay and records its frames as they came. What a relay saves is
+connections, and repeats: a broadcast crosses the network once a host, and whoever missed it hears it again from the
+relay. It is trusted with no more than the network is: a user node defends its users against a relay as it does
+against a board, and replies are public anyway. Where keys are in use the board lets a relay speak for the nodes that
+are listed as its own, and for nobody else.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from parley.emulator.errors import RemoteProtocolError
+from parley.emulator.wire.codec import bundle, decode, open_envelope
+from parley.emulator.wire.messages import (
+    BROADCASTS,
+    Abort,
+    Announce,
+    Event,
+    Inquiry,
+    Message,
+    Ready,
+    Receipt,
+    Refusal,
+    Reminder,
+    Replies,
+    Result,
+)
+
+MOST_BUNDLED = 2**20
+REPEAT_SECONDS = 0.25
+# A node gives up on a board it has not heard for long, so now and then it hears a reminder that is for others.
+QUIET_SECONDS = 20.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Passed:
+    """What a message makes a relay do: frames for the board, sealed broadcasts for its nodes or for one of them."""
+
+    up: tuple[bytes, ...] = ()
+    down: tuple[bytes, ...] = ()
+    only: str = ""
+
+
+@dataclass
+class RelayRole:
+    """What a relay remembers: the newest broadcast of each kind, and which of its nodes have answered the last one."""
+
+    name: str
+    nodes: set[str] = field(default_factory=set)
+    ending: Message | None = None
+    _recent: dict[str, tuple[int, bytes]] = field(default_factory=dict)
+    _answered: set[str] = field(default_factory=set)
+    _repeated: float = float("-inf")
+    _spoke: float = float("-inf")
+
+    @property
+    def over(self) -> bool:
+        return self.ending is not None
+
+    @property
+    def farewell(self) -> tuple[bytes, ...]:
+        """What tells a node that the run is over."""
+        return self._newest(Result.kind, Abort.kind)
+
+    def hear_node(self, frame: bytes, sender: str | None, now: float) -> Passed:
+        """Pass a node's frame on as it came; a node that has missed something hears it again from here."""
+        message = decode(frame)
+        if not isinstance(message, Ready | Replies | Refusal | Event | Inquiry):
+            raise RemoteProtocolError(f"relay {self.name}: a {message.kind}, which no user node says")
+        if sender is not None and sender != message.node:
+            raise RemoteProtocolError(f"relay {self.name}: {sender} spoke in the name of {message.node:.80}")
+        self.nodes.add(message.node)
+        if isinstance(message, Replies | Refusal):
+            self._answered.add(message.node)
+        lacks = isinstance(message, Ready) and message.node not in self._answered
+        if not lacks or now - self._repeated < REPEAT_SECONDS:
+            return Passed(up=(frame,))
+        self._repeated = now
+        return Passed(up=(frame,), down=self._newest("setup", Announce.kind, Result.kind, Abort.kind))
+
+    def hear_board(self, sealed: bytes, now: float) -> Passed:
+        """Pass on what is new; what is repeated only if it is for a node of this host."""
+        sequence, _, frame = open_envelope(sealed)
+        message = decode(frame)
+        if isinstance(message, Receipt):
+            return Passed(down=(sealed,), only=message.node) if message.node in self.nodes else Passed()
+        if not isinstance(message, BROADCASTS):
+            raise RemoteProtocolError(f"relay {self.name}: a {message.kind} on the feed of broadcasts")
+        if isinstance(message, Reminder):
+            if self.nodes.isdisjoint(message.missing) and now - self._spoke < QUIET_SECONDS:
+                return Passed()
+            self._spoke = now
+            return Passed(down=(*self._newest(Announce.kind), sealed))
+        if sequence <= self._recent.get(message.kind, (-1, b""))[0]:
+            return Passed()
+        self._spoke, self._recent[message.kind] = now, (sequence, sealed)
+        if isinstance(message, Announce):
+            self._answered.clear()
+        elif isinstance(message, Result | Abort):
+            self.ending = message
+        return Passed(down=(sealed,))
+
+    def _newest(self, *kinds: str) -> tuple[bytes, ...]:
+        return tuple(self._recent[kind][1] for kind in kinds if kind in self._recent)
+
+
+def merged(frames: Sequence[bytes]) -> list[bytes]:
+    """The same frames in as few messages as their size allows; a single one stays as it is."""
+    parts: list[list[bytes]] = []
+    size = MOST_BUNDLED
+    for frame in frames:
+        if size + len(frame) > MOST_BUNDLED:
+            parts.append([])
+            size = 0
+        parts[-1].append(frame)
+        size += len(frame)
+    return [part[0] if len(part) == 1 else bundle(part) for part in parts]

@@ -1,0 +1,461 @@
+"""The shuffler's part: gather the replies of a round, forget who sent them, post one anonymous batch.
+
+To user nodes a shuffler is what a board is; to the board it is one node that hosts everybody. It knows no protocol: how
+replies are mixed, and with how few nothing is posted, is said by the setup's parameter `shuffle`, which users read as
+well. It signs a pledge to serve one setup and no other, and passes the frames of analyst and board on as they came.
+
+Theory of operation. What it says as `Keep` must be on disk before anything that follows it is sent: the setup before
+the pledge, the mixed batch before its first frame. Killed and restarted, it says the same batch again; if there is
+none yet, it asks for the round again and users send the same bytes. Replies that are not mixed are never kept.
+
+No error here names a node or a user, nor a number by which one could be told: errors end up in a log.
+"""
+
+import math
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from enum import Enum, auto
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from parley.emulator.errors import RemoteProtocolError
+from parley.emulator.randomizer import Columns
+from parley.emulator.roles.board import LONGEST_PATIENCE, SECONDS_A_NODE, Terms
+from parley.emulator.roles.mixing import Draws, Mixing, mix, read_mixing, system_draws
+from parley.emulator.wire.codec import decode, encode
+from parley.emulator.wire.messages import (
+    Abort,
+    Announce,
+    Close,
+    Event,
+    Message,
+    Pledge,
+    Ready,
+    Refusal,
+    Reminder,
+    Replies,
+    Result,
+    Roster,
+    Setup,
+    Users,
+)
+from parley.emulator.wire.question import question_of, setup_digest, terms_of
+from parley.emulator.wire.signatures import Signer
+
+SHUFFLER_NAME = "shuffler"
+FRAME_BYTES = 32 * 2**20
+MOST_ROWS = 2**20
+Layout = tuple[tuple[str, str, tuple[int, ...]], ...]
+
+
+class Shuffler(Enum):
+    """Where the shuffler stands."""
+
+    GATHERING = auto()
+    SEATED = auto()
+    OPEN = auto()
+    POSTED = auto()
+    DONE = auto()
+
+
+HEARD: Mapping[tuple[Shuffler, type[Message]], Shuffler] = {
+    **{(Shuffler.GATHERING, early): Shuffler.GATHERING for early in (Ready, Roster, Setup, Announce, Reminder, Close)},
+    **{(Shuffler.SEATED, word): Shuffler.SEATED for word in (Ready, Roster, Setup, Reminder, Close)},
+    (Shuffler.SEATED, Announce): Shuffler.OPEN,
+    **{(Shuffler.OPEN, word): Shuffler.OPEN for word in (Ready, Roster, Setup, Announce, Replies, Reminder)},
+    (Shuffler.OPEN, Close): Shuffler.SEATED,
+    **{(Shuffler.POSTED, word): Shuffler.POSTED for word in (Ready, Roster, Setup, Announce, Replies, Reminder)},
+    (Shuffler.POSTED, Close): Shuffler.SEATED,
+    **{(state, Replies): state for state in (Shuffler.GATHERING, Shuffler.SEATED)},
+    **{(state, aside): state for state in Shuffler for aside in (Refusal, Event)},
+    **{(state, end): Shuffler.DONE for state in Shuffler for end in (Result, Abort)},
+    **{(Shuffler.DONE, late): Shuffler.DONE for late in (Ready, Roster, Setup, Announce, Replies, Reminder, Close)},
+}
+"""Where a message of a node or of the board leads."""
+
+SAID: Mapping[tuple[Shuffler, type[Message]], Shuffler] = {
+    (Shuffler.GATHERING, Ready): Shuffler.SEATED,
+    (Shuffler.GATHERING, Replies): Shuffler.GATHERING,
+    (Shuffler.OPEN, Replies): Shuffler.POSTED,
+    (Shuffler.OPEN, Refusal): Shuffler.POSTED,
+    (Shuffler.POSTED, Replies): Shuffler.POSTED,
+}
+"""Where the shuffler's own word to the board leads."""
+
+
+@dataclass(frozen=True)
+class Up:
+    """To the board; a frame of a batch goes as it was kept."""
+
+    message: Message
+    frame: bytes = b""
+
+
+@dataclass(frozen=True)
+class Down:
+    """To every user node; what others have said goes as the frame they signed."""
+
+    message: Message
+    frame: bytes = b""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Pledged:
+    """On disk before the pledge leaves: the one setup of the run that this shuffler serves."""
+
+    run: str
+    setup: bytes
+
+
+@dataclass(frozen=True, kw_only=True)
+class Batch:
+    """On disk before its first frame leaves: the one batch of a round. It is mixed, and public from then on."""
+
+    run: str
+    setup: bytes
+    round: int
+    frames: tuple[bytes, ...] = field(repr=False)
+
+
+Keep = Pledged | Batch
+Said = list[Up | Down | Keep]
+
+
+@dataclass
+class Memory:
+    """What a shuffler knows from an earlier life."""
+
+    setup: bytes = b""
+    batches: dict[int, Batch] = field(default_factory=dict)
+
+    def note(self, keep: Keep) -> None:
+        """Take in what was put on disk."""
+        if isinstance(keep, Pledged):
+            self.setup = keep.setup
+        else:
+            self.batches[keep.round] = keep
+
+
+@dataclass
+class Guest:
+    """One user node: its users and, for the open round, what it sent and what it still owes."""
+
+    first: int
+    users: int
+    owes: set[int] | None = None
+    held: dict[int, Replies] = field(default_factory=dict)
+    refused: bool = False
+
+    @property
+    def finished(self) -> bool:
+        return self.refused or (self.owes is not None and not self.owes)
+
+
+class ShufflerRole:
+    """Hears nodes and the board, says what to keep and what goes up and down. `draws` is its randomness for a round."""
+
+    def __init__(
+        self,
+        terms: Terms,
+        pid: int = 0,
+        draws: Draws = system_draws,
+        *,
+        memory: Memory | None = None,
+        signer: Signer | None = None,
+    ) -> None:
+        self.terms = terms
+        self.state = Shuffler.GATHERING
+        self.guests: dict[str, Guest] = {}
+        self.memory = memory or Memory()
+        self.round = 0
+        self.dropped: Counter[str] = Counter()
+        self.ending: Result | Abort | None = None
+        self.farewell: Down | None = None
+        self._pid = pid
+        self._draws = draws
+        self._signer = signer
+        self._mixing: Mixing | None = None
+        self._terms = self._nonce = self._question = b""
+        self._speakers = 0
+        self._early: dict[type[Message], Down] = {}
+        self._opened = 0.0
+        self._began: float | None = None
+        self._reminded = 0.0
+        self._patience = self.patience
+        self._answers: Mapping[type[Message], Callable[[Any, bytes, float], Said]] = {
+            Ready: self._seat,
+            Roster: self._pass_on,
+            Setup: self._sit,
+            Announce: self._open,
+            Replies: self._take,
+            Refusal: self._refuse,
+            Reminder: self._again,
+            Close: self._close,
+            Result: self._end,
+            Abort: self._end,
+        }
+
+    @property
+    def patience(self) -> float:
+        """Seconds before the first reminder, as at the board."""
+        return max(self.terms.patience, SECONDS_A_NODE * self.terms.nodes)
+
+    @property
+    def over(self) -> bool:
+        return self.state is Shuffler.DONE
+
+    @property
+    def ready(self) -> Ready:
+        """What the board is told once every node is there, again and again until it is heard."""
+        key = b"" if self._signer is None else self._signer.public
+        return Ready(node=SHUFFLER_NAME, first=0, users=self.terms.users, pid=self._pid, run=self.terms.run, key=key)
+
+    def frame(self, said: Up | Down) -> bytes:
+        """A word as it goes out: somebody else's as it came, the shuffler's own signed."""
+        return said.frame or encode(said.message, self._signer, self._nonce)
+
+    def hear(self, message: Message, now: float, frame: bytes = b"") -> Said:
+        """Take in a word of a node, or of the board with its frame. RemoteProtocolError: drop it."""
+        moved = HEARD.get((self.state, type(message)))
+        if moved is None:
+            raise RemoteProtocolError(f"shuffler in {self.state.name}: a {message.kind} is not expected")
+        if getattr(message, "run", self.terms.run) not in ("", self.terms.run):
+            raise RemoteProtocolError(f"shuffler: a {message.kind} of another run than {self.terms.run}")
+        if isinstance(message, Announce) and not self._opens(message):
+            moved = self.state
+        answer = self._answers.get(type(message))
+        said = answer(message, frame, now) if answer is not None and not self.over else []
+        self.state = moved
+        return said + self._settle(said, now)
+
+    def _settle(self, said: Said, now: float) -> Said:
+        """Let the shuffler's own words move it; once everybody is there, take up what came too early."""
+        was = self.state
+        for each in said:
+            if isinstance(each, Up):
+                self.state = SAID[self.state, type(each.message)]
+        if was is not Shuffler.GATHERING or self.state is not Shuffler.SEATED:
+            return []
+        early = [self._early[kind] for kind in (Setup, Announce) if kind in self._early]
+        return [word for each in early for word in self.hear(each.message, now, each.frame)]
+
+    def tick(self, now: float) -> Said:
+        """What the passing of time demands: going on without late nodes, a reminder, the batch at the deadline."""
+        if self._began is None:
+            self._began = now
+        if self.state is Shuffler.GATHERING and now - self._began > self.terms.join_deadline:
+            present = sum(guest.users for guest in self.guests.values())
+            said: Said = [Up(self.ready)] if present and present >= self.terms.quorum * self.terms.users else []
+            return said + self._settle(said, now)
+        if self.state is not Shuffler.OPEN:
+            return []
+        if now - self._opened > self.terms.deadline:
+            said = self._post()
+            return said + self._settle(said, now)
+        if now - self._reminded > self._patience:
+            self._reminded, self._patience = now, min(2 * self._patience, max(LONGEST_PATIENCE, self.patience))
+            return [Down(Reminder(run=self.terms.run, round=self.round, missing=self.missing()))]
+        return []
+
+    def missing(self) -> dict[str, tuple[int, ...]]:
+        """Who still owes which chunks; an empty tuple stands for all of them."""
+        return {
+            name: tuple(sorted(guest.owes)) if guest.owes is not None else ()
+            for name, guest in self.guests.items()
+            if not guest.finished
+        }
+
+    def _opens(self, announce: Announce) -> bool:
+        """Whether a round begins: neither before the setup nor a second time."""
+        return self.state is Shuffler.SEATED and self._mixing is not None and announce.round > self.round
+
+    def _pass_on(self, message: Message, frame: bytes, now: float) -> Said:
+        return [Down(message, frame)]
+
+    def _seat(self, ready: Ready, frame: bytes, now: float) -> Said:
+        known = self.guests.get(ready.node)
+        if known and (known.first, known.users) != (ready.first, ready.users):
+            raise RemoteProtocolError("shuffler: a node came back with other users")
+        if known:
+            return self._all_again() if self.state is not Shuffler.GATHERING else []
+        if ready.first + ready.users > self.terms.users or ready.users < 1:
+            raise RemoteProtocolError(f"shuffler: a node claims users beyond {self.terms.users}")
+        for guest in self.guests.values():
+            if ready.first < guest.first + guest.users and guest.first < ready.first + ready.users:
+                raise RemoteProtocolError("shuffler: a node claims users of another")
+        self.guests[ready.node] = Guest(ready.first, ready.users)
+        if self.state is not Shuffler.GATHERING or len(self.guests) < self.terms.nodes:
+            return []
+        return [Up(self.ready)]
+
+    def _all_again(self) -> Said:
+        """For a node that may have missed it: the pledge, the setup it is about, the open round."""
+        pledge = [Down(Pledge(run=self.terms.run, setup=self.memory.setup))] if Setup in self._early else []
+        return [*pledge, *(self._early[kind] for kind in (Setup, Announce) if kind in self._early)]
+
+    def _sit(self, setup: Setup, frame: bytes, now: float) -> Said:
+        """Pledge to serve this setup, now and in every later life; no other setup of the run gets a pledge."""
+        mixing, digest = read_mixing(setup), setup_digest(setup)
+        if self.memory.setup not in (b"", digest):
+            raise RemoteProtocolError("shuffler: a second, different setup; it serves one setup of a run")
+        kept: Said = []
+        if not self.memory.setup:
+            pledged = Pledged(run=self.terms.run, setup=digest)
+            self.memory.note(pledged)
+            kept = [pledged]
+        self._mixing, self._terms, self._nonce = mixing, terms_of(setup), setup.nonce
+        self._early[Setup] = Down(setup, frame)
+        if self.state is Shuffler.GATHERING:
+            return kept
+        return [*kept, Down(Pledge(run=self.terms.run, setup=digest)), self._early[Setup]]
+
+    def _open(self, announce: Announce, frame: bytes, now: float) -> Said:
+        self._early[Announce] = Down(announce, frame)
+        if not self._opens(announce):
+            again = self._batch(announce.round) if self.state is Shuffler.GATHERING else []
+            return [self._early[Announce]] if self.state is Shuffler.OPEN else again
+        self.round, self._speakers = announce.round, announce.speakers or self.terms.users
+        self._question = question_of(self._terms, announce)
+        self._opened = self._reminded = now
+        self._patience = self.patience
+        for guest in self.guests.values():
+            guest.owes, guest.held, guest.refused = None, {}, False
+        return [self._early[Announce], *self._batch(announce.round)]
+
+    def _batch(self, number: int) -> Said:
+        """The batch of a round that was made before, in this life or an earlier one: frame by frame as it was."""
+        found = self.memory.batches.get(number) if self._mixing is not None else None
+        return [] if found is None else [Up(decode(frame), frame) for frame in found.frames]
+
+    def _take(self, replies: Replies, frame: bytes, now: float) -> Said:
+        guest = self.guests.get(replies.node)
+        if guest is None:
+            raise RemoteProtocolError("shuffler: replies of a node that has no seat")
+        if self.state is not Shuffler.OPEN or replies.round != self.round or replies.chunk in guest.held:
+            return []
+        if replies.question != self._question:
+            raise RemoteProtocolError("shuffler: replies to another question than the one that was passed on")
+        if replies.chunks > guest.users or (guest.held and replies.chunks != len(guest.held) + len(guest.owes or ())):
+            raise RemoteProtocolError("shuffler: a node sends more or fewer chunks than it may")
+        if len(replies.users):
+            lowest, highest = int(replies.users[0]), int(replies.users[-1])
+            if lowest < guest.first or highest >= guest.first + guest.users:
+                raise RemoteProtocolError("shuffler: a node answers for users that are not its own")
+        _check_new(guest, replies)
+        if guest.owes is None:
+            guest.owes = set(range(replies.chunks))
+        guest.owes.discard(replies.chunk)
+        guest.held[replies.chunk] = replies
+        self._reminded, self._patience = now, self.patience
+        return self._post_when_complete()
+
+    def _refuse(self, refusal: Refusal, frame: bytes, now: float) -> Said:
+        guest = self.guests.get(refusal.node)
+        if guest is None:
+            raise RemoteProtocolError("shuffler: a refusal of a node that has no seat")
+        guest.refused = True
+        return self._post_when_complete() if self.state is Shuffler.OPEN else []
+
+    def _post_when_complete(self) -> Said:
+        return self._post() if all(guest.finished for guest in self.guests.values()) else []
+
+    def _post(self) -> Said:
+        """Strip names, mix, keep, and hand over: from here on nobody can tell whose reply is whose."""
+        assert self._mixing is not None
+        kept = self._kept()
+        rows = sum(len(users) for users, _ in kept)
+        needed = max(self._mixing.crowd, math.ceil(self.terms.quorum * self._speakers))
+        if rows < needed:
+            # A node's reason could name it.
+            because = "; nodes refused" if any(guest.refused for guest in self.guests.values()) else ""
+            return [Up(self._refusal(f"{rows} replies are fewer than the crowd of {needed}{because}"))]
+        # What is mixed with the same draws is the same batch, whoever answered first.
+        order = np.argsort(np.concatenate([users for users, _ in kept]), kind="stable")
+        whole = {name: np.concatenate([columns[name] for _, columns in kept])[order] for name in sorted(kept[0][1])}
+        for guest in self.guests.values():
+            guest.held = {}
+        try:
+            mixed = mix(whole, self._mixing, self._draws(self.round))
+        except RemoteProtocolError as error:
+            return [Up(self._refusal(str(error)))]
+        frames = tuple(self.frame(Up(each)) for each in self._frames(mixed, rows))
+        batch = Batch(run=self.terms.run, setup=self.memory.setup, round=self.round, frames=frames)
+        self.memory.note(batch)
+        return [batch, *self._batch(self.round)]
+
+    def _kept(self) -> list[tuple[Users, Columns]]:
+        """The replies of the layout that most of them have; one node's nonsense must not spoil the batch."""
+        held = [
+            (replies.users, replies.columns)
+            for guest in self.guests.values()
+            for replies in guest.held.values()
+            if len(replies.users) and replies.columns
+        ]
+        sizes: Counter[Layout] = Counter()
+        for users, columns in held:
+            sizes[_layout(columns)] += len(users)
+        chosen = max(sizes, key=lambda layout: (sizes[layout], layout), default=())
+        self.dropped["layout"] = sum(sizes.values()) - sizes[chosen]
+        return [(users, columns) for users, columns in held if _layout(columns) == chosen]
+
+    def _frames(self, columns: Columns, rows: int) -> Iterator[Replies]:
+        """The batch in as few frames as fit; users are places in the batch, not people."""
+        step = _step(columns, rows)
+        starts = range(0, rows, step)
+        for chunk, start in enumerate(starts):
+            yield Replies(
+                run=self.terms.run,
+                round=self.round,
+                node=SHUFFLER_NAME,
+                chunk=chunk,
+                chunks=len(starts),
+                users=np.arange(start, min(start + step, rows), dtype=np.int64),
+                columns={name: column[start : start + step] for name, column in columns.items()},
+                question=self._question,
+            )
+
+    def _again(self, reminder: Reminder, frame: bytes, now: float) -> Said:
+        """The board misses frames of the batch: the same ones again, and never those of another order."""
+        if SHUFFLER_NAME not in reminder.missing or self.state is Shuffler.SEATED:
+            return []
+        wanted = reminder.missing[SHUFFLER_NAME]
+        return [
+            each
+            for each in self._batch(reminder.round)
+            if isinstance(each, Up) and isinstance(each.message, Replies)
+            if not wanted or each.message.chunk in wanted
+        ]
+
+    def _refusal(self, reason: str) -> Refusal:
+        return Refusal(run=self.terms.run, round=self.round, node=SHUFFLER_NAME, reason=reason[:500])
+
+    def _close(self, close: Close, frame: bytes, now: float) -> Said:
+        self._early.pop(Announce, None)
+        for guest in self.guests.values():
+            guest.held = {}
+        return [Down(close, frame)]
+
+    def _end(self, ending: Result | Abort, frame: bytes, now: float) -> Said:
+        self.ending = ending
+        self.farewell = Down(ending, frame)
+        return [self.farewell]
+
+
+def _check_new(guest: Guest, replies: Replies) -> None:
+    """One user, one reply: a user in two chunks would count twice in the crowd."""
+    for other in guest.held.values():
+        if len(np.intersect1d(other.users, replies.users, assume_unique=True)):
+            raise RemoteProtocolError("shuffler: a node answers twice for the same user")
+
+
+def _layout(columns: Mapping[str, NDArray[Any]]) -> Layout:
+    return tuple((name, column.dtype.str, column.shape[1:]) for name, column in sorted(columns.items()))
+
+
+def _step(columns: Columns, rows: int) -> int:
+    """How many rows of this layout a frame holds."""
+    each = sum(column.nbytes for column in columns.values()) // rows + 1
+    return max(1, min(FRAME_BYTES // each, MOST_ROWS))

@@ -1,0 +1,1 @@
+"""Ports: in memory and over ZeroMQ, with faults injected above the socket."""

@@ -1,0 +1,322 @@
+"""Ports of the board, the user nodes, the analyst and observers; and a transport that keeps them in one event loop.
+
+A port moves opaque frames and knows no message. The post (everybody to the board) and the desk (board to analyst)
+wait at their high-water mark and lose nothing while both ends live. The feed (board to all) never waits: who comes
+late or stalls misses publications, and repeating them is the roles' business.
+"""
+
+import asyncio
+import hashlib
+from abc import ABC, abstractmethod
+from collections import deque
+from collections.abc import Callable, Mapping
+from typing import Generic, NamedTuple, TypeVar
+
+from parley.emulator.errors import LocalProtocolError
+from parley.emulator.wire.codec import LARGEST_FRAME
+
+BROADCAST = b"B"
+NOTICE = b"N"
+REPLY = b"R"
+PERSONAL = b"P"
+TOPICS = (BROADCAST, NOTICE, REPLY)
+ANALYST = "analyst"
+MOST_FRAMES = 1000
+MOST_BYTES = 16 * 2**20
+QUEUE = 1000
+PATIENCE = 30.0
+DESK_PATIENCE = 3.0
+
+T = TypeVar("T")
+
+
+class SendTimeout(LocalProtocolError):
+    """The other side took nothing for as long as this side was ready to wait."""
+
+
+class Received(NamedTuple):
+    """A frame from the post, and the name its sender's key is listed under (None where keys are not in use)."""
+
+    frame: bytes
+    sender: str | None
+
+
+class BoardPort(ABC):
+    """The board's three channels: it reads the post, publishes on the feed, delivers to the desk."""
+
+    @property
+    @abstractmethod
+    def subscribers(self) -> int:
+        """Feed subscriptions to the broadcast topic at this moment."""
+
+    @property
+    def refused(self) -> Mapping[str, int]:
+        """Connections turned away so far, by cause."""
+        return {}
+
+    @abstractmethod
+    async def receive(self, timeout: float) -> list[Received]:
+        """Wait for the post, then all there is up to MOST_FRAMES or MOST_BYTES; nothing after `timeout` seconds."""
+
+    @abstractmethod
+    def publish(self, topic: bytes, frame: bytes) -> None:
+        """Put a frame on the feed. Never waits: a subscriber whose queue is full misses it."""
+
+    @abstractmethod
+    async def deliver(self, frame: bytes) -> bool:
+        """Hand a frame to the analyst; False if there is none, or it did not take it within a bounded time.
+
+        Once it did not, later frames are offered without waiting until it takes one: a stall costs its time once.
+        """
+
+    @abstractmethod
+    def close(self) -> None:
+        """Give everything back; a second time does nothing."""
+
+
+class ObserverPort(ABC):
+    """Hears the feed, all topics: the broadcast model, literally."""
+
+    @abstractmethod
+    async def receive(self, timeout: float) -> list[bytes]:
+        """Wait for a frame, then all that is there up to MOST_FRAMES or MOST_BYTES; nothing after `timeout` seconds."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Give everything back; a second time does nothing."""
+
+
+class NodePort(ObserverPort):
+    """A user node: hears the broadcasts of the feed, sends to the post."""
+
+    @abstractmethod
+    async def send(self, frame: bytes) -> None:
+        """Send to the board, waiting while the queue is full; SendTimeout after a bounded time."""
+
+
+class AnalystPort(NodePort):
+    """The analyst: hears the desk, sends to the post."""
+
+
+def check_frame(frame: bytes) -> None:
+    """The receiver would cut the connection at a frame that is too large, so it is refused here."""
+    if len(frame) > LARGEST_FRAME:
+        raise LocalProtocolError(f"a frame of {len(frame)} bytes is larger than the {LARGEST_FRAME} a frame may have")
+
+
+def check_topic(topic: bytes) -> None:
+    """A topic is one of three letters in front of a published frame, or a node's own topic."""
+    if topic not in TOPICS and not (topic.startswith(PERSONAL) and len(topic) == PERSONAL_BYTES):
+        raise LocalProtocolError(f"no such topic: {topic!r}; use BROADCAST, NOTICE, REPLY or a node's own")
+
+
+PERSONAL_BYTES = 9
+
+
+def topic_for(node: str) -> bytes:
+    """The topic that only this node subscribes to. All such topics are equally long, so none begins another."""
+    return PERSONAL + hashlib.sha256(node.encode()).digest()[: PERSONAL_BYTES - 1]
+
+
+def without_topic(published: bytes) -> bytes:
+    """A published frame without its topic."""
+    return published[PERSONAL_BYTES if published[:1] == PERSONAL else 1 :]
+
+
+class _Queue(Generic[T]):
+    """A bounded queue between coroutines of one loop that is read in batches."""
+
+    def __init__(self, limit: int, size: Callable[[T], int]) -> None:
+        self._limit = limit
+        self._size = size
+        self._items: deque[T] = deque()
+        self._changed = asyncio.Event()
+        self.closed = False
+
+    def offer(self, item: T) -> bool:
+        """Put unless full."""
+        if self.closed or len(self._items) >= self._limit:
+            return False
+        self._items.append(item)
+        self._changed.set()
+        return True
+
+    async def put(self, item: T, timeout: float) -> bool:
+        """Put, waiting while full."""
+        return self.offer(item) or await self._until(lambda: self.offer(item), timeout)
+
+    async def take(self, timeout: float) -> list[T]:
+        """Wait for one item, then a batch. The pause comes first, so that a cancelled reader has taken nothing."""
+        await asyncio.sleep(0)
+        if not self._items:
+            await self._until(lambda: bool(self._items), timeout)
+        batch: list[T] = []
+        taken = 0
+        while self._items and len(batch) < MOST_FRAMES and taken < MOST_BYTES:
+            batch.append(self._items.popleft())
+            taken += self._size(batch[-1])
+        self._changed.set()
+        return batch
+
+    def close(self) -> None:
+        """Nothing more goes in or comes out; who waits is woken."""
+        self.closed = True
+        self._items.clear()
+        self._changed.set()
+
+    async def _until(self, done: Callable[[], bool], timeout: float) -> bool:
+        try:
+            async with asyncio.timeout(timeout):
+                while not done():
+                    if self.closed:
+                        return False
+                    self._changed.clear()
+                    await self._changed.wait()
+        except TimeoutError:
+            return False
+        return True
+
+
+class MemoryTransport:
+    """All ports in one event loop, under the same contract as sockets.
+
+    `authenticated` hands the board each sender's name, as CURVE does between processes.
+    """
+
+    def __init__(
+        self,
+        *,
+        queue: int = QUEUE,
+        patience: float = PATIENCE,
+        desk_patience: float = DESK_PATIENCE,
+        authenticated: bool = False,
+    ) -> None:
+        self.queue = queue
+        self.patience = patience
+        self.desk_patience = desk_patience
+        self.authenticated = authenticated
+        self.post: _Queue[Received] | None = None
+        self.desk: _Queue[bytes] | None = None
+        self.feeds: list[tuple[tuple[bytes, ...], _Queue[bytes]]] = []
+        self.opened = asyncio.Event()
+
+    def board(self) -> BoardPort:
+        """The one board; another may be opened when it is closed."""
+        if self.post is not None:
+            raise LocalProtocolError("this transport has a board already; close it before opening another")
+        self.post = _Queue(self.queue, lambda item: len(item.frame))
+        self.opened.set()
+        return _MemoryBoard(self, self.post)
+
+    def node(self, name: str, *, notices: bool = False) -> NodePort:
+        """A user node that hears broadcasts and its own topic, with `notices` also what needs no answer."""
+        topics = (BROADCAST, topic_for(name), *([NOTICE] if notices else []))
+        return _MemorySender(self, name, self._subscribe(*topics))
+
+    def analyst(self) -> AnalystPort:
+        """The analyst; the desk serves the one that came last."""
+        self.desk = _Queue(self.queue, len)
+        return _MemoryAnalyst(self, ANALYST, self.desk)
+
+    def observer(self) -> ObserverPort:
+        """An observer that hears all topics from now on."""
+        return _MemoryListener(self, self._subscribe(b""))
+
+    def leave(self, queue: _Queue[bytes]) -> None:
+        """Forget a listener."""
+        queue.close()
+        self.feeds = [each for each in self.feeds if each[1] is not queue]
+        if self.desk is queue:
+            self.desk = None
+
+    def _subscribe(self, *topics: bytes) -> _Queue[bytes]:
+        queue: _Queue[bytes] = _Queue(self.queue, len)
+        self.feeds.append((topics, queue))
+        return queue
+
+
+class _MemoryBoard(BoardPort):
+    def __init__(self, transport: MemoryTransport, post: _Queue[Received]) -> None:
+        self._transport = transport
+        self._post = post
+        self._stalled = False
+
+    @property
+    def subscribers(self) -> int:
+        _check_open(self._post)
+        return sum(BROADCAST in topics for topics, _ in self._transport.feeds)
+
+    async def receive(self, timeout: float) -> list[Received]:
+        _check_open(self._post)
+        return await self._post.take(timeout)
+
+    def publish(self, topic: bytes, frame: bytes) -> None:
+        _check_open(self._post)
+        check_topic(topic)
+        check_frame(frame)
+        for prefixes, queue in self._transport.feeds:
+            if topic.startswith(prefixes):
+                queue.offer(frame)
+
+    async def deliver(self, frame: bytes) -> bool:
+        _check_open(self._post)
+        check_frame(frame)
+        desk = self._transport.desk
+        taken = desk is not None and await desk.put(frame, 0 if self._stalled else self._transport.desk_patience)
+        self._stalled = desk is not None and not taken
+        return taken
+
+    def close(self) -> None:
+        if not self._post.closed:
+            self._post.close()
+            self._transport.post = None
+            self._transport.opened.clear()
+
+
+class _MemoryListener(ObserverPort):
+    def __init__(self, transport: MemoryTransport, queue: _Queue[bytes]) -> None:
+        self._transport = transport
+        self._queue = queue
+
+    async def receive(self, timeout: float) -> list[bytes]:
+        _check_open(self._queue)
+        return await self._queue.take(timeout)
+
+    def close(self) -> None:
+        self._transport.leave(self._queue)
+
+
+class _MemorySender(_MemoryListener, NodePort):
+    def __init__(self, transport: MemoryTransport, name: str, queue: _Queue[bytes]) -> None:
+        super().__init__(transport, queue)
+        self._sender = name if transport.authenticated else None
+
+    async def send(self, frame: bytes) -> None:
+        _check_open(self._queue)
+        check_frame(frame)
+        item = Received(frame, self._sender)
+        post = self._transport.post
+        if post is not None and post.offer(item):
+            return
+        try:
+            async with asyncio.timeout(self._transport.patience):
+                await self._send_when_open(item)
+        except TimeoutError:
+            raise SendTimeout(f"no board took a frame within {self._transport.patience:g} s") from None
+
+    async def _send_when_open(self, item: Received) -> None:
+        """A board may close while we wait at its mark: the frame then goes to the next one."""
+        while True:
+            await self._transport.opened.wait()
+            post = self._transport.post
+            if post is not None and await post.put(item, self._transport.patience):
+                return
+
+
+class _MemoryAnalyst(_MemorySender, AnalystPort):
+    pass
+
+
+def _check_open(queue: _Queue[T]) -> None:
+    if queue.closed:
+        raise LocalProtocolError("this port is closed; open another to go on")

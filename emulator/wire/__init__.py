@@ -1,0 +1,1 @@
+"""Messages and their bytes: codec, keys, signatures, sealed boxes."""

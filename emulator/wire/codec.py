@@ -1,0 +1,367 @@
+"""Messages to bytes and back: strict, canonical, bounded. The only file that imports msgpack.
+
+A frame is a msgpack array `[tag, field, field, ...]` in the order of the message's fields, then the signature of who
+said it (64 bytes, or none where nobody signs), then four bytes of CRC-32.
+
+Arrays travel as extension type 1: dtype code, number of dimensions, dimensions (u32), little-endian data.
+Numbers, lengths and heads are in their shortest form and the keys of a map increase, so that one message has exactly
+one encoding: equal messages are equal bytes, and `decode` refuses every other spelling.
+"""
+
+import math
+import struct
+import zlib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import fields
+from functools import cache, partial
+from itertools import pairwise
+from typing import Any, Literal, get_args, get_origin, get_type_hints
+
+import msgpack
+import numpy as np
+from numpy.typing import NDArray
+
+from parley.emulator.errors import LocalProtocolError, RemoteProtocolError
+from parley.emulator.wire.canonical import ARRAY, DEEPEST, extent
+from parley.emulator.wire.messages import (
+    KINDS_OF_FORMAT_1,
+    LONGEST_TEXT,
+    MESSAGES,
+    Abort,
+    Message,
+    Pledge,
+    Ready,
+    Roster,
+    Setup,
+    Users,
+)
+from parley.emulator.wire.signatures import SIGNATURE_BYTES, Signer, verify
+
+FORMAT = 2
+LARGEST_FRAME = 64 * 2**20
+MOST_USERS = 2**20
+LONGEST_KEY = 64
+# The first number of a bundle; messages count their tags from 0.
+BUNDLE = 255
+DTYPES = ("|u1", "<u2", "<u4", "<u8", "|i1", "<i2", "<i4", "<i8", "<f4", "<f8", "|b1")
+_CODE = {np.dtype(name): code for code, name in enumerate(DTYPES)}
+_PLAIN = frozenset((int, str, bytes, bool, type(None)))
+_TAGS: dict[type[Message], int] = {kind: tag for tag, kind in enumerate(MESSAGES)}
+
+
+def learn_fields() -> None:
+    """Work out now how every kind of message is read and written, for all who are forked from this process."""
+    for tag in range(len(MESSAGES)):
+        _fields(tag)
+
+
+def encode(message: Message, signer: Signer | None = None, nonce: bytes = b"", *, format: int = FORMAT) -> bytes:
+    """The one encoding of a message, signed where there is a signer; `nonce` is the run's."""
+    tag = _TAGS[type(message)]
+    body = pack([tag, *(write(getattr(message, name)) for name, write, _ in _fields(tag, format))])
+    if len(body) + SIGNATURE_BYTES + 4 > LARGEST_FRAME:
+        raise LocalProtocolError(f"{message.kind} of {len(body)} bytes is larger than a frame may be")
+    return _sum(body if signer is None else body + signer.sign(message.kind, _bound(message, nonce), body))
+
+
+def decode(frame: bytes, *, format: int = FORMAT) -> Message:
+    """The message a frame holds, whoever signed it, or RemoteProtocolError naming what is wrong with it."""
+    if not 5 <= len(frame) <= LARGEST_FRAME:
+        raise RemoteProtocolError(f"a frame of {len(frame)} bytes")
+    body, _ = _unsigned(_unsum(frame), format)
+    tag, values = _split(_unpack(body), format)
+    kind, readers = MESSAGES[tag], _fields(tag, format)
+    if len(values) != len(readers):
+        raise RemoteProtocolError(f"{kind.kind}: {len(values)} fields instead of {len(readers)}")
+    return kind(**{name: read(value) for (name, _, read), value in zip(readers, values, strict=True)})
+
+
+def said_by(public: bytes, frame: bytes, message: Message, nonce: bytes) -> bool:
+    """Whether the holder of this key signed this frame, which holds this message, in the run with this nonce."""
+    body, signature = _unsigned(_unsum(frame), FORMAT)
+    return verify(public, signature.tobytes(), message.kind, _bound(message, nonce), body)
+
+
+def _bound(message: Message, nonce: bytes) -> bytes:
+    """The nonce a signature is bound to: none for what is said before or without one, a setup's own for a setup.
+
+    An abort must end those too who have heard no setup, or refused it, and know no nonce.
+    """
+    if isinstance(message, Setup):
+        return message.nonce
+    return b"" if isinstance(message, Ready | Roster | Pledge | Abort) else nonce
+
+
+def is_signed(frame: bytes) -> bool:
+    """Whether the frame bears a signature at all, be it right or wrong."""
+    return len(_unsigned(_unsum(frame), FORMAT)[1]) > 0
+
+
+def is_whole(frame: bytes) -> bool:
+    """Whether the frame came as it was sent: what is wrong with it is then its sender's doing, not the network's."""
+    return len(frame) >= 5 and zlib.crc32(memoryview(frame)[:-4]).to_bytes(4, "little") == frame[-4:]
+
+
+def _unsigned(body: memoryview, format: int) -> tuple[memoryview, memoryview]:
+    """The value of a frame and the signature behind it, which may be empty; format 1 has none."""
+    end = extent(body)
+    if len(body) - end not in ((0, SIGNATURE_BYTES) if format > 1 else (0,)):
+        raise RemoteProtocolError(f"{len(body)} bytes for a value of {end}, and what follows is not a signature")
+    return body[:end], body[end:]
+
+
+def bundle(frames: Sequence[bytes]) -> bytes:
+    """Several frames as one, for the way through a relay; it is taken apart before anything is judged."""
+    return _sum(msgpack.packb([BUNDLE, *frames], use_bin_type=True))
+
+
+def unbundle(frame: bytes) -> tuple[bytes, ...]:
+    """The frames of a bundle; any other frame alone, as it is. RemoteProtocolError: a bundle of something else."""
+    start = {0xDC: 3, 0xDD: 5}.get(frame[0], 1) if frame else 0
+    if frame[start : start + 2] != b"\xcc\xff" or len(frame) > LARGEST_FRAME:
+        return (frame,)
+    content = unpack(_unsum(frame))
+    if not isinstance(content, tuple) or not all(type(each) is bytes for each in content[1:]):
+        raise RemoteProtocolError("a bundle that does not hold frames")
+    return content[1:]
+
+
+def envelope(sequence: int, sender: str, frame: bytes) -> bytes:
+    """A recorded frame on its way out: its number on the record and who sent it."""
+    return _sum(msgpack.packb([sequence, sender, frame], use_bin_type=True))
+
+
+def open_envelope(sealed: bytes) -> tuple[int, str, bytes]:
+    """Number, sender and frame, or RemoteProtocolError."""
+    content = unpack(_unsum(sealed))
+    if not isinstance(content, tuple) or [type(each) for each in content] != [int, str, bytes]:
+        raise RemoteProtocolError("an envelope that does not hold number, sender and frame")
+    return content
+
+
+def _sum(body: bytes) -> bytes:
+    return body + zlib.crc32(body).to_bytes(4, "little")
+
+
+def _unsum(frame: bytes) -> memoryview:
+    """The body of a frame whose checksum is right. A network may spoil a byte; it must not become another value."""
+    body = memoryview(frame)[:-4]
+    if zlib.crc32(body).to_bytes(4, "little") != frame[-4:]:
+        raise RemoteProtocolError("a frame whose checksum does not match its bytes")
+    return body
+
+
+def pack(value: Any) -> bytes:
+    """Bytes of plain values (no message): headers and journals."""
+    try:
+        packed: bytes = msgpack.packb(_pack(value), use_bin_type=True)
+    except (TypeError, ValueError, OverflowError, RecursionError) as error:
+        raise LocalProtocolError(f"a value that cannot be sent: {error}"[:200]) from error
+    return packed
+
+
+def unpack(body: bytes | memoryview) -> Any:
+    """Plain values from bytes of a stranger: in their one form, bounded, no map keys but text, nothing left over."""
+    size = len(body)
+    if extent(body) != size:
+        raise RemoteProtocolError(f"{size} bytes for a value of {extent(body)}")
+    return _unpack(body)
+
+
+def _unpack(body: bytes | memoryview) -> Any:
+    size = len(body)
+    try:
+        return msgpack.unpackb(
+            body,
+            ext_hook=_unpack_array,
+            object_pairs_hook=_unpack_map,
+            raw=False,
+            strict_map_key=True,
+            use_list=False,
+            max_str_len=size,
+            max_bin_len=size,
+            max_ext_len=size,
+            max_array_len=size,
+            max_map_len=size,
+        )
+    except (ValueError, TypeError, OverflowError, msgpack.exceptions.UnpackException) as error:
+        raise RemoteProtocolError(f"bytes that are not a value: {error}"[:200]) from error
+
+
+def _split(content: Any, format: int) -> tuple[int, tuple[Any, ...]]:
+    if not isinstance(content, tuple) or not content or type(content[0]) is not int:
+        raise RemoteProtocolError("a frame that is not a tagged array")
+    if not 0 <= content[0] < (len(MESSAGES) if format > 1 else KINDS_OF_FORMAT_1):
+        raise RemoteProtocolError(f"a message with the unknown tag {content[0]}")
+    return content[0], content[1:]
+
+
+@cache
+def _fields(tag: int, format: int = FORMAT) -> tuple[tuple[str, Callable[[Any], Any], Callable[[Any], Any]], ...]:
+    """For each field of a message: its name, what it becomes before it is packed, how it is read again."""
+    kind = MESSAGES[tag]
+    hints = get_type_hints(kind)
+    return tuple(
+        (
+            each.name,
+            _pack_users if hints[each.name] == Users else _same,
+            _reader(hints[each.name], f"{kind.kind}: {each.name}"),
+        )
+        for each in fields(kind)
+        if format > 1 or each.name not in kind.since_format_2
+    )
+
+
+def _same(value: Any) -> Any:
+    return value
+
+
+def _pack(value: Any) -> Any:
+    if type(value) in _PLAIN:
+        return value
+    if isinstance(value, np.ndarray):
+        return _pack_array(value)
+    if isinstance(value, Mapping):
+        return _pack_map(value)
+    if isinstance(value, tuple | list):
+        return [_pack(each) for each in value]
+    if isinstance(value, np.generic):
+        value = value.item()
+    if isinstance(value, float) and not math.isfinite(value):
+        raise LocalProtocolError(f"{value} cannot be sent: it is not finite")
+    return value
+
+
+def _pack_map(values: Mapping[Any, Any]) -> dict[str, Any]:
+    for name in values:
+        if not isinstance(name, str):
+            raise LocalProtocolError(f"the key {name!r:.80} cannot be sent: it is not text")
+    return {name: _pack(values[name]) for name in sorted(values)}
+
+
+def _pack_array(array: NDArray[Any]) -> Any:
+    code = _CODE.get(array.dtype.newbyteorder("<"))
+    if code is None or array.ndim > 3 or max(array.shape, default=0) >= 2**32:
+        raise LocalProtocolError(f"an array of {array.dtype} with the shape {array.shape} cannot be sent")
+    if array.dtype.kind == "f" and not np.isfinite(array).all():
+        raise LocalProtocolError("an array that holds a value which is not finite cannot be sent")
+    head = struct.pack(f"<BB{array.ndim}I", code, array.ndim, *array.shape)
+    return msgpack.ExtType(ARRAY, head + array.astype(DTYPES[code], copy=False).tobytes())
+
+
+def _pack_users(users: NDArray[np.int64]) -> Any:
+    """Increasing numbers: (first, count) where they are consecutive, else (first, offsets)."""
+    if len(users) == 0:
+        return [0, 0]
+    first, last = int(users[0]), int(users[-1])
+    if len(users) > MOST_USERS or last - first >= 2**32:
+        raise LocalProtocolError(f"{len(users)} users from {first} to {last} do not fit into one frame: send several")
+    if last - first == len(users) - 1:
+        return [first, len(users)]
+    return [first, (users - first).astype(np.uint32)]
+
+
+def _users(where: str, value: Any) -> NDArray[np.int64]:
+    if not isinstance(value, tuple) or len(value) != 2 or type(value[0]) is not int or not 0 <= value[0] < 2**62:
+        raise RemoteProtocolError(f"{where} is not a first number and a count or offsets")
+    first, rest = value
+    if type(rest) is int:
+        if not 0 <= rest <= MOST_USERS or (rest == 0 and first != 0):
+            raise RemoteProtocolError(f"{where} counts {rest} users from {first} in one frame")
+        return np.arange(first, first + rest, dtype=np.int64)
+    if not isinstance(rest, np.ndarray) or rest.dtype != np.uint32 or rest.ndim != 1 or len(rest) > MOST_USERS:
+        raise RemoteProtocolError(f"{where} is not a first number and a count or offsets")
+    if len(rest) < 2 or rest[0] != 0 or int(rest[-1]) == len(rest) - 1:
+        raise RemoteProtocolError(f"{where} is not in its one canonical form")
+    users: NDArray[np.int64] = rest.astype(np.int64) + first
+    return users
+
+
+def _unpack_array(code: int, data: bytes) -> NDArray[Any]:
+    if code != ARRAY or len(data) < 2 or data[0] >= len(DTYPES) or data[1] > 3:
+        raise ValueError("an extension that is not an array")
+    dtype, dimensions = np.dtype(DTYPES[data[0]]), data[1]
+    start = 2 + 4 * dimensions
+    if len(data) < start:
+        raise ValueError("an array without its dimensions")
+    shape = struct.unpack_from(f"<{dimensions}I", data, 2)
+    if math.prod(shape) * dtype.itemsize != len(data) - start:
+        raise ValueError(f"an array of shape {shape} in {len(data) - start} bytes")
+    if dtype.kind == "b" and any(byte > 1 for byte in set(data[start:])):
+        raise ValueError("a truth value that is neither 0 nor 1")
+    return np.frombuffer(data, dtype, offset=start).reshape(shape)
+
+
+def _unpack_map(pairs: list[tuple[Any, Any]]) -> dict[str, Any]:
+    """A map from its pairs, whose keys are text and increase: no key twice, one order for equal maps."""
+    names = [name for name, _ in pairs]
+    if not all(isinstance(name, str) for name in names):
+        raise ValueError("a map whose keys are not text")
+    if any(name >= after for name, after in pairwise(names)):
+        raise ValueError("a map whose keys do not increase")
+    return dict(pairs)
+
+
+def _reader(hint: Any, where: str) -> Callable[[Any], Any]:
+    """The function that returns a value if it is exactly what a field of this type holds."""
+    origin = get_origin(hint)
+    if hint == Users:
+        return partial(_users, where)
+    if hint in (str, int, float, bytes):
+        return partial(_scalar, where, hint)
+    if origin is Literal:
+        return partial(_scalar, where, str)
+    if origin is np.ndarray:
+        return partial(_array, where)
+    if origin is tuple:
+        return partial(_tuple, where, _reader(get_args(hint)[0], where))
+    if origin is Mapping:
+        return partial(_mapping, where, _reader(get_args(hint)[1], where))
+    return partial(plain, where)
+
+
+def _scalar(where: str, kind: type, value: Any) -> Any:
+    if type(value) is not kind:
+        raise RemoteProtocolError(f"{where} should be {kind.__name__}, got {type(value).__name__}")
+    return value
+
+
+def _array(where: str, value: Any) -> NDArray[Any]:
+    if not isinstance(value, np.ndarray):
+        raise RemoteProtocolError(f"{where} should be an array, got {type(value).__name__}")
+    if value.dtype.kind == "f" and not np.isfinite(value).all():
+        raise RemoteProtocolError(f"{where} holds a value that is not finite")
+    return value
+
+
+def _tuple(where: str, item: Callable[[Any], Any], value: Any) -> tuple[Any, ...]:
+    if not isinstance(value, tuple):
+        raise RemoteProtocolError(f"{where} should be a list, got {type(value).__name__}")
+    return tuple(item(each) for each in value)
+
+
+def _mapping(where: str, item: Callable[[Any], Any], value: Any) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise RemoteProtocolError(f"{where} should be a map, got {type(value).__name__}")
+    if any(len(name) > LONGEST_KEY for name in value):
+        raise RemoteProtocolError(f"{where} has a key of more than {LONGEST_KEY} characters")
+    return {name: item(each) for name, each in value.items()}
+
+
+def plain(where: str, value: Any, depth: int = DEEPEST) -> Any:
+    """Plain data of bounded depth: what parameters, details and headers may hold."""
+    if depth == 0:
+        raise RemoteProtocolError(f"{where} is nested too deeply")
+    if isinstance(value, dict):
+        return {name: plain(where, each, depth - 1) for name, each in value.items()}
+    if isinstance(value, tuple):
+        return tuple(plain(where, each, depth - 1) for each in value)
+    if isinstance(value, np.ndarray):
+        return _array(where, value)
+    if isinstance(value, float) and not math.isfinite(value):
+        raise RemoteProtocolError(f"{where} is not finite")
+    if isinstance(value, str) and len(value) > LONGEST_TEXT:
+        raise RemoteProtocolError(f"{where} is {len(value)} characters long")
+    if value is None or type(value) in (bool, int, float, str):
+        return value
+    raise RemoteProtocolError(f"{where} holds a {type(value).__name__}")

@@ -1,0 +1,338 @@
+"""The closed set of messages. Each is frozen and checks itself when made, on whichever side it is made."""
+
+import math
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from parley.emulator.errors import RemoteProtocolError
+
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:-]{0,63}")
+LONGEST_TEXT = 4096
+LARGEST_COUNT = 2**62
+DIGEST_BYTES = 32
+NONCE_BYTES = 16
+Outcome = Literal["completed", "failed", "aborted"]
+Users = NDArray[np.int64]
+
+
+_LENGTHS = {"nonce": NONCE_BYTES, "question": DIGEST_BYTES, "setup": DIGEST_BYTES, "root": DIGEST_BYTES, "key": 32}
+"""How long digests and keys are; an empty one says that there is none."""
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Message:
+    """Common checks: names are names, counts are counts, text is short, numbers are finite."""
+
+    kind: ClassVar[str] = "message"
+    names: ClassVar[tuple[str, ...]] = ()
+    since_format_2: ClassVar[tuple[str, ...]] = ()
+    """Fields that frames of format 1 do not have."""
+
+    def __post_init__(self) -> None:
+        for name, value in vars(self).items():
+            if isinstance(value, str):
+                self._check_text(name, value)
+            elif type(value) is int and not 0 <= value < LARGEST_COUNT:
+                raise RemoteProtocolError(f"{self.kind}: {name} is negative or too large: {value}")
+            elif isinstance(value, float) and not math.isfinite(value):
+                raise RemoteProtocolError(f"{self.kind}: {name} is not finite: {value}")
+            elif isinstance(value, bytes) and name in _LENGTHS and len(value) not in (0, _LENGTHS[name]):
+                raise RemoteProtocolError(f"{self.kind}: {name} has {len(value)} bytes instead of {_LENGTHS[name]}")
+
+    def _check_text(self, name: str, value: str) -> None:
+        if name in self.names and not NAME.fullmatch(value):
+            raise RemoteProtocolError(f"{self.kind}: {name} is not a name: {value[:80]!r}")
+        if len(value) > LONGEST_TEXT:
+            raise RemoteProtocolError(f"{self.kind}: {name} is {len(value)} characters long")
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Ready(Message):
+    """A user node is there: which users it hosts, its process, the run it waits for and the key it signs with.
+
+    `run` is empty where the node waits for any run of a pattern.
+    """
+
+    kind: ClassVar[str] = "ready"
+    names: ClassVar[tuple[str, ...]] = ("node",)
+    since_format_2: ClassVar[tuple[str, ...]] = ("run", "key")
+    node: str
+    first: int
+    users: int
+    pid: int
+    run: str = ""
+    key: bytes = b""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.run and not NAME.fullmatch(self.run):
+            raise RemoteProtocolError(f"ready: run is not a name: {self.run[:80]!r}")
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Roster(Message):
+    """The barrier: the board has heard from every node it waits for. Only now the nonce of the run is drawn."""
+
+    kind: ClassVar[str] = "roster"
+    names: ClassVar[tuple[str, ...]] = ("run",)
+    since_format_2: ClassVar[tuple[str, ...]] = ("nonce",)
+    run: str
+    nodes: int
+    users: int
+    nonce: bytes = b""
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Setup(Message):
+    """Which protocol is spoken, its version and parameters, the domain it is about, and what it claims."""
+
+    kind: ClassVar[str] = "setup"
+    names: ClassVar[tuple[str, ...]] = ("run", "protocol")
+    since_format_2: ClassVar[tuple[str, ...]] = ("version", "domain", "nonce")
+    run: str
+    protocol: str
+    parameters: Mapping[str, Any]
+    epsilon: float
+    delta: float
+    rounds: int
+    version: int = 1
+    domain: Mapping[str, Any] = field(default_factory=dict)
+    nonce: bytes = b""
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Announce(Message):
+    """The analyst's broadcast that opens a round, and how many users are to answer it. Rounds count from 1."""
+
+    kind: ClassVar[str] = "announce"
+    names: ClassVar[tuple[str, ...]] = ("run",)
+    since_format_2: ClassVar[tuple[str, ...]] = ("speakers",)
+    run: str
+    round: int
+    broadcast: Mapping[str, NDArray[Any]]
+    speakers: int = 0
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Replies(Message):
+    """A chunk of a cohort's replies in columns: row i is the reply of users[i] to the question with this digest."""
+
+    kind: ClassVar[str] = "replies"
+    names: ClassVar[tuple[str, ...]] = ("run", "node")
+    since_format_2: ClassVar[tuple[str, ...]] = ("question",)
+    run: str
+    round: int
+    node: str
+    chunk: int
+    chunks: int
+    users: Users
+    columns: Mapping[str, NDArray[Any]]
+    question: bytes = b""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not self.chunk < self.chunks:
+            raise RemoteProtocolError(f"replies: chunk {self.chunk} of {self.chunks}")
+        users = self.users
+        if users.dtype != np.int64 or users.ndim != 1:
+            raise RemoteProtocolError(f"replies: user numbers are {users.dtype} in {users.ndim} dimensions")
+        if (len(users) and users[0] < 0) or (len(users) > 1 and (users[1:] <= users[:-1]).any()):
+            raise RemoteProtocolError("replies: user numbers are not increasing")
+        for name, column in self.columns.items():
+            if column.ndim < 1 or len(column) != len(self.users):
+                raise RemoteProtocolError(
+                    f"replies: column {name} has shape {column.shape} for {len(self.users)} users"
+                )
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Refusal(Message):
+    """A user node will not answer this broadcast, and why."""
+
+    kind: ClassVar[str] = "refusal"
+    names: ClassVar[tuple[str, ...]] = ("run", "node")
+    run: str
+    round: int
+    node: str
+    reason: str
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Close(Message):
+    """The board closes a round: how many replies it holds, how many are missing, which nodes owe some.
+
+    `root` is the head of the tree over all records before this one, of which there are `size`.
+    """
+
+    kind: ClassVar[str] = "close"
+    names: ClassVar[tuple[str, ...]] = ("run",)
+    since_format_2: ClassVar[tuple[str, ...]] = ("absent", "size", "root")
+    run: str
+    round: int
+    replies: int
+    missing: int
+    absent: tuple[str, ...] = ()
+    size: int = 0
+    root: bytes = b""
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Result(Message):
+    """The analyst's last word."""
+
+    kind: ClassVar[str] = "result"
+    names: ClassVar[tuple[str, ...]] = ("run",)
+    run: str
+    estimate: float
+    predicted_rmse: float
+    low: float
+    high: float
+    replied: int
+    details: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Abort(Message):
+    """The run ends without a result."""
+
+    kind: ClassVar[str] = "abort"
+    names: ClassVar[tuple[str, ...]] = ("run",)
+    run: str
+    outcome: Outcome
+    reason: str
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.outcome not in ("failed", "aborted"):
+            raise RemoteProtocolError(f"abort: outcome is {self.outcome!r}")
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Reminder(Message):
+    """The board still misses these chunks of these nodes (an empty tuple: all of them). Transport, not protocol."""
+
+    kind: ClassVar[str] = "reminder"
+    names: ClassVar[tuple[str, ...]] = ("run",)
+    run: str
+    round: int
+    missing: Mapping[str, tuple[int, ...]]
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Resume(Message):
+    """The analyst asks for `count` records from this number on (0: all there are). Transport, never on record."""
+
+    kind: ClassVar[str] = "resume"
+    sequence: int
+    count: int
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Event(Message):
+    """Something that happened to a message or a process, with its cause: a drop, an injected fault, a restart."""
+
+    kind: ClassVar[str] = "event"
+    event: str
+    node: str
+    round: int
+    detail: str
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Receipt(Message):
+    """The board shows a node that its frames of a closed round are on record. Transport, never on record.
+
+    For each chunk: where its record is, when it was written, and the path from it to the root in `close`, which is the
+    frame of the signed close. `before` is the size of the tree at the close before, `consistency` the proof that this
+    tree extends that one.
+    """
+
+    kind: ClassVar[str] = "receipt"
+    names: ClassVar[tuple[str, ...]] = ("run", "node")
+    run: str
+    round: int
+    node: str
+    close: bytes
+    chunks: tuple[int, ...]
+    sequences: tuple[int, ...]
+    times: tuple[int, ...]
+    paths: tuple[bytes, ...]
+    before: int
+    consistency: bytes
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if len({len(self.chunks), len(self.sequences), len(self.times), len(self.paths)}) != 1:
+            raise RemoteProtocolError("receipt: chunks, sequences, times and paths differ in number")
+        for each in (*self.paths, self.consistency):
+            if len(each) % DIGEST_BYTES:
+                raise RemoteProtocolError(f"receipt: a path of {len(each)} bytes is not a list of digests")
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Inquiry(Message):
+    """A node asks for the receipt of a round again. Transport, never on record."""
+
+    kind: ClassVar[str] = "inquiry"
+    names: ClassVar[tuple[str, ...]] = ("run", "node")
+    run: str
+    round: int
+    node: str
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Pledge(Message):
+    """The shuffler says, under its own signature, that it serves this run and this setup. Never on record."""
+
+    kind: ClassVar[str] = "pledge"
+    names: ClassVar[tuple[str, ...]] = ("run",)
+    run: str
+    setup: bytes
+
+
+WALLET = "wallet"
+"""The event by which a node says how many of its users stay silent because their wallets refuse."""
+
+
+def wallet_event(node: str, number: int, silent: int) -> Event:
+    """So many users of a node are asked in this round and do not answer."""
+    return Event(event=WALLET, node=node, round=number, detail=f"{silent} users stay silent: their wallets refuse")
+
+
+def silent_users(event: Event) -> int:
+    """How many users an event says stay silent; 0 if it is about something else."""
+    first = event.detail.split(" ", 1)[0]
+    return int(first) if event.event == WALLET and first.isascii() and first.isdigit() and len(first) < 16 else 0
+
+
+MESSAGES: tuple[type[Message], ...] = (
+    Ready,
+    Roster,
+    Setup,
+    Announce,
+    Replies,
+    Refusal,
+    Close,
+    Result,
+    Abort,
+    Reminder,
+    Resume,
+    Event,
+    Receipt,
+    Inquiry,
+    Pledge,
+)
+KINDS_OF_FORMAT_1 = 12
+"""A frame of format 1 holds one of the first so many kinds."""
+KINDS: tuple[str, ...] = tuple(each.kind for each in MESSAGES)
+
+BROADCASTS: tuple[type[Message], ...] = (Roster, Setup, Announce, Close, Reminder, Result, Abort)
+"""What is said to all; replies, refusals and events are for the analyst and for observers."""
+
+NOTICES: tuple[type[Message], ...] = (Roster, Close)
+"""Of these, what calls for nothing on a user node's side: it need not wake up for them."""

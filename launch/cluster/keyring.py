@@ -1,0 +1,110 @@
+"""The keys of a run in one folder: a pair for everybody, the board's public key, and whom the board lets in."""
+
+import secrets
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from parley.emulator.errors import BadInput
+from parley.emulator.roles.board import ANALYST_NAME, BOARD_NAME, LAUNCHER_NAME
+from parley.emulator.roles.shuffler import SHUFFLER_NAME
+from parley.emulator.transport.sockets import make_keys
+from parley.emulator.wire.messages import NAME
+from parley.emulator.wire.security import RELAY_PREFIX, Security, read_allowed, read_keys, write_allowed, write_keys
+from parley.emulator.wire.signatures import SECRET_BYTES, Signer
+from parley.emulator.wire.trust import write_signer, write_trust
+
+
+@dataclass(frozen=True, kw_only=True)
+class Keyring:
+    """Where each key is. Give a host its own pair and `board.public`; only the board's needs `allowed.public`."""
+
+    folder: Path
+
+    def pair(self, name: str) -> Path:
+        return self.folder / f"{name}.secret"
+
+    def signing(self, name: str) -> Path:
+        """What NAME signs with."""
+        return self.folder / f"{name}.signing"
+
+    @property
+    def trust(self) -> Path:
+        """The public signing keys of all."""
+        return self.folder / "trust.toml"
+
+    def link_key(self, server: str) -> str:
+        """The public CURVE key of one whom others connect to."""
+        return next(iter(read_allowed(self.public(server))))
+
+    @property
+    def board_key(self) -> Path:
+        return self.public(BOARD_NAME)
+
+    def public(self, server: str) -> Path:
+        """The public key of one whom others connect to: the board, a shuffler or a relay."""
+        return self.folder / f"{server}.public"
+
+    @property
+    def allowed(self) -> Path:
+        return self.folder / "allowed.public"
+
+    def arguments(self, name: str, server: str = BOARD_NAME) -> dict[str, object]:
+        """What a node's command line says about keys; `server` is whom it connects to: board, shuffler or relay."""
+        found: dict[str, object] = {"--keys": self.pair(name)}
+        if is_server(name):
+            found["--allowed"] = self.allowed
+        if name != BOARD_NAME:
+            found["--board-key"] = self.public(server)
+        return found
+
+    def security(self, name: str) -> Security:
+        """What a peer of the board needs to speak under this name."""
+        server = next(key for key, listed in read_allowed(self.board_key).items() if listed == BOARD_NAME)
+        return Security(keys=read_keys(self.pair(name)), server=server)
+
+    def check(self, names: Iterable[str]) -> None:
+        """Everybody has a pair that can be used, and the board knows all but its own."""
+        listed = {name: key for key, name in read_allowed(self.allowed).items()}
+        board = {name: key for key, name in read_allowed(self.board_key).items()}
+        for name in names:
+            public = read_keys(self.pair(name)).public
+            if (board if name == BOARD_NAME else listed).get(name) != public:
+                raise BadInput(f"{self.pair(name)} is not the key that is listed for {name}; make keys anew")
+
+
+def is_server(name: str) -> bool:
+    """Whether others connect to the one of this name."""
+    return name in (BOARD_NAME, SHUFFLER_NAME) or name.startswith(RELAY_PREFIX)
+
+
+def parties(nodes: Iterable[str], *, shuffler: bool = False, relays: Iterable[str] = ()) -> list[str]:
+    """All who need a pair of keys when these user nodes take part."""
+    return [BOARD_NAME, ANALYST_NAME, LAUNCHER_NAME, *([SHUFFLER_NAME] if shuffler else []), *relays, *nodes]
+
+
+def make_keyring(folder: Path, names: Iterable[str]) -> Keyring:
+    """A new folder, open to its owner alone, with a fresh pair for every name."""
+    names = list(names)
+    wrong = [name for name in names if not NAME.fullmatch(name)]
+    if wrong or len(set(names)) != len(names):
+        raise BadInput(f"names of nodes are different from each other and made of letters and digits: {wrong or names}")
+    try:
+        folder.mkdir(mode=0o700, parents=True)
+    except FileExistsError:
+        raise BadInput(f"{folder} exists already; keys are never written over, give a new folder") from None
+    except OSError as error:
+        raise BadInput(f"the folder {folder} cannot be made: {error.strerror}") from error
+    ring, allowed, trust = Keyring(folder=folder), dict[str, str](), dict[str, bytes]()
+    for name in names:
+        keys, signer = make_keys(), Signer(secrets.token_bytes(SECRET_BYTES))
+        write_keys(ring.pair(name), keys)
+        write_signer(ring.signing(name), signer)
+        trust[name] = signer.public
+        if is_server(name):
+            write_allowed(ring.public(name), {keys.public: name})
+        if name != BOARD_NAME:
+            allowed[keys.public] = name
+    write_allowed(ring.allowed, allowed)
+    write_trust(ring.trust, trust)
+    return ring

@@ -1,0 +1,175 @@
+"""Who takes part in a run and under which terms."""
+
+import errno
+import math
+import socket
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from parley.emulator.coins import nonce_from_key
+from parley.emulator.errors import BadInput
+from parley.emulator.protocol import Inputs, Protocol
+from parley.emulator.roles.board import Terms
+from parley.emulator.roles.consent import domain_of
+from parley.emulator.roles.mixing import draw_seed_from_key
+from parley.emulator.transport.conditions import Conditions, read_conditions
+from parley.emulator.wire.security import RELAY_PREFIX
+from parley.launch.cluster.keyring import Keyring, parties
+from parley.launch.processes.limits import check_room
+from parley.nodes.state.wallet import StoredWallet
+
+SECONDS_TO_JOIN = 0.2
+LOOPBACK = "127.0.0.1"
+
+
+def shares(users: int, processes: int) -> Iterator[tuple[int, int]]:
+    """First user and number of users of each process: parts as equal as can be."""
+    for part in np.array_split(np.arange(users), processes):
+        yield int(part[0]), len(part)
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class Layout:
+    """Who takes part in a run and under which terms; checked before anything is written or started."""
+
+    protocol: Protocol
+    inputs: Inputs
+    key: bytes
+    processes: int
+    deadline: float = 600.0
+    quorum: float = 1.0
+    join_deadline: float = 60.0
+    port: int | None = None
+    conditions: Path | None = None
+    keys: Path | None = None
+    secure: bool = False
+    opening_key: bytes = b""
+    restarts: int = 3
+    relays: int = 0
+    host: str = LOOPBACK
+    elsewhere: bool = False
+    domain: Mapping[str, Any] | None = None
+    repeatable: bool = False
+    signed: bool = True
+    wallet: Path | None = None
+
+    def __post_init__(self) -> None:
+        if self.processes < 1:
+            raise BadInput(f"--processes {self.processes} starts nobody; give a number from 1 on")
+        if self.processes > self.users:
+            raise BadInput(f"{self.processes} processes for {self.users} users: some would host nobody; give fewer")
+        if not (math.isfinite(self.deadline) and self.deadline > 0):
+            raise BadInput(f"--deadline {self.deadline} cannot be kept; give a positive number of seconds")
+        self.terms("check")
+        self.weather  # noqa: B018
+        if not self.elsewhere:
+            check_room(self.processes, self.relays)
+        if self.port is not None:
+            check_ports(self.port, self.host)
+        if self.restarts < 0:
+            raise BadInput(f"--restarts {self.restarts} makes no sense; give 0 or more")
+        if not 0 <= self.relays <= self.processes:
+            raise BadInput(f"--relays {self.relays} cannot serve {self.processes} user nodes; give 0 to as many relays")
+        if self.relays and self.shuffled:
+            raise BadInput(
+                "--relays and a shuffler contradict each other: the shuffler stands before the board already"
+            )
+        if self.elsewhere and (self.relays or self.shuffled or self.conditions is not None):
+            raise BadInput("relays, a shuffler and --conditions need user nodes on this machine; leave out --on")
+        if self.keys is not None and self.secure:
+            raise BadInput("--keys and --secure contradict each other: keys from a folder, or fresh ones")
+        if self.wallet is not None and self.elsewhere:
+            raise BadInput("--wallet needs user nodes on this machine; leave out --on")
+        for name, _, users in self.cohorts() if self.wallet is not None else ():
+            folder = self.wallet_of(name)
+            if folder is None or not folder.is_dir() or StoredWallet.terms_of(folder).users != users:
+                what = f"{folder} is not a wallet of the {users} users of {name}"
+                raise BadInput(f"{what}; make it with `parley wallet create --processes {self.processes}`")
+        if self.keys is not None:
+            Keyring(folder=self.keys).check(parties(self.nodes, shuffler=self.shuffled, relays=self.relay_names))
+
+    @cached_property
+    def weather(self) -> Conditions:
+        """What the conditions file says; without one, nothing happens."""
+        return Conditions() if self.conditions is None else read_conditions(self.conditions)
+
+    @property
+    def meaning(self) -> Mapping[str, Any]:
+        """What the inputs mean: the columns they come from, or just how many there are."""
+        return domain_of(self.protocol.inputs) if self.domain is None else self.domain
+
+    @property
+    def nonce(self) -> bytes:
+        """The nonce of an experiment that is to be repeated; empty where the board draws it."""
+        return nonce_from_key(self.key) if self.repeatable else b""
+
+    @property
+    def draw_seed(self) -> bytes:
+        """What fixes the shuffler's draws in an experiment that is to be repeated; empty where it draws afresh."""
+        return draw_seed_from_key(self.key) if self.repeatable else b""
+
+    @property
+    def users(self) -> int:
+        return len(self.inputs)
+
+    @property
+    def shuffled(self) -> bool:
+        """Whether a shuffler stands between the users and the board."""
+        return self.protocol.claim.trusts == "shuffler"
+
+    @property
+    def relay_names(self) -> list[str]:
+        """The relays, if there are any."""
+        return [f"{RELAY_PREFIX}-{number}" for number in range(self.relays)]
+
+    def relay_of(self) -> dict[str, str]:
+        """The relay of each user node, neighbours together; nothing without relays."""
+        names = self.nodes if self.relays else []
+        return {name: f"{RELAY_PREFIX}-{place * self.relays // len(names)}" for place, name in enumerate(names)}
+
+    @property
+    def nodes(self) -> list[str]:
+        """The names of the user nodes."""
+        return [name for name, _, _ in self.cohorts()]
+
+    def terms(self, run: str) -> Terms:
+        """What the board is told; to it, a shuffler is one node that hosts everybody."""
+        return Terms(
+            run=run,
+            users=self.users,
+            nodes=1 if self.shuffled else self.processes,
+            deadline=self.deadline,
+            quorum=self.quorum,
+            # Starting a process takes its time, and a crowd shares the processors.
+            join_deadline=max(self.join_deadline, SECONDS_TO_JOIN * self.processes),
+        )
+
+    def cohorts(self) -> Iterator[tuple[str, int, int]]:
+        """Name, first user and number of users of each user node: parts as equal as can be."""
+        for number, (first, users) in enumerate(shares(self.users, self.processes)):
+            yield f"node-{number}", first, users
+
+    def wallet_of(self, node: str) -> Path | None:
+        """The wallet of a user node: the folder itself where there is one node, else the node's own part of it."""
+        if self.wallet is None or self.processes == 1:
+            return self.wallet
+        return self.wallet / node
+
+
+def check_ports(port: int, host: str = LOOPBACK) -> None:
+    """Post, feed and desk get three ports in a row, and all three must be free."""
+    if not 1 <= port <= 65533:
+        raise BadInput(f"--port {port} cannot be used; give a number from 1 to 65533")
+    for number in range(port, port + 3):
+        with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET) as trial:
+            trial.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                trial.bind((host, number))
+            except OSError as error:
+                why = "is in use" if error.errno == errno.EADDRINUSE else f"cannot be bound ({error.strerror})"
+                raise BadInput(f"port {number} {why}; choose another --port or leave it out") from error

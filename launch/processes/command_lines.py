@@ -1,0 +1,144 @@
+"""The command line of every process of a run, the first time and again."""
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import cached_property
+
+from parley.emulator.roles.board import ANALYST_NAME, BOARD_NAME
+from parley.emulator.roles.shuffler import SHUFFLER_NAME
+from parley.emulator.transport.addresses import BoardAddresses
+from parley.launch.cluster.keyring import Keyring
+from parley.launch.cluster.layout import LOOPBACK, Layout
+from parley.launch.processes.processes import Order
+from parley.launch.results.folder import RunFolder
+from parley.nodes.common import read_addresses
+from parley.nodes.user import SILENCE_SECONDS
+
+# A crowd of users must not keep board and analyst, whom all of them wait for, from the processor.
+CROWD = 64
+CROWD_NICENESS = 10
+# Nor may it fill the post by asking whether anybody is there: seconds of silence a node bears, for each in the crowd.
+CROWD_SECONDS = 0.008
+# The shuffler must be done before the board gives a round up.
+SHUFFLER_SHARE = 0.9
+
+
+class Orders:
+    """What to start; `again` is what to start when it died: the same, and the board at the same ports."""
+
+    def __init__(self, layout: Layout, folder: RunFolder, keyring: Keyring | None) -> None:
+        self._layout, self._folder, self._keyring = layout, folder, keyring
+
+    def board(self) -> Order:
+        """The board, at free ports or at those that were asked for."""
+        terms, folder = self._layout.terms(self._folder.run), self._folder
+        arguments: dict[str, object] = {
+            "--run": terms.run,
+            "--users": terms.users,
+            "--nodes": terms.nodes,
+            "--transcript": folder.transcript,
+            "--addresses": folder.addresses,
+            "--deadline": terms.deadline,
+            "--quorum": terms.quorum,
+            "--join-deadline": terms.join_deadline,
+        }
+        if self._layout.relays:
+            arguments["--relays"] = folder.relays
+        if self._layout.port is not None or self._layout.host != LOOPBACK:
+            wanted = BoardAddresses.on(self._layout.host, self._layout.port or 0)
+            arguments |= {"--post": wanted.post, "--feed": wanted.feed, "--desk": wanted.desk}
+        if self._layout.signed:
+            arguments["--trust"] = folder.trust
+        if self._layout.nonce:
+            arguments["--nonce"] = self._layout.nonce.hex()
+        return self._order(BOARD_NAME, BOARD_NAME, {**arguments, **self._signing(BOARD_NAME)})
+
+    def analyst(self) -> Order:
+        """The analyst."""
+        opens = {"--opening-key": self._folder.opening_key} if self._layout.opening_key else {}
+        arguments = {"--run": self._folder.run, "--plan": self._folder.plan, **opens, **self._link()}
+        return self._order(ANALYST_NAME, ANALYST_NAME, {**arguments, **self._signing(ANALYST_NAME)})
+
+    def shuffler(self) -> Order:
+        """The shuffler, at free ports or, when it comes back, at its old ones."""
+        terms = self._layout.terms(self._folder.run)
+        arguments: dict[str, object] = {
+            "--run": terms.run,
+            "--users": terms.users,
+            "--nodes": self._layout.processes,
+            "--own-addresses": self._folder.server_addresses(SHUFFLER_NAME),
+            "--deadline": SHUFFLER_SHARE * terms.deadline,
+            "--quorum": terms.quorum,
+            "--join-deadline": SHUFFLER_SHARE * terms.join_deadline,
+            "--state": self._folder.node_state(SHUFFLER_NAME),
+            **self._link(),
+        }
+        if self._layout.draw_seed:
+            arguments["--draw-seed"] = self._layout.draw_seed.hex()
+        return self._order(SHUFFLER_NAME, SHUFFLER_NAME, {**arguments, **self._signing(SHUFFLER_NAME)})
+
+    def relays(self) -> Iterator[Order]:
+        """Every relay, at free ports or, when it comes back, at its old ones."""
+        shares = Counter(self._relay_of.values())
+        for name in self._layout.relay_names:
+            own = {"--name": name, "--nodes": shares[name], "--own-addresses": self._folder.server_addresses(name)}
+            yield self._order(name, "relay", {**own, **self._link()})
+
+    def users(self) -> Iterator[Order]:
+        """Every user node that runs here; a shuffler or a relay takes the board's place before them."""
+        if self._layout.elsewhere:
+            return
+        for name in self._layout.nodes:
+            front: dict[str, object] = {}
+            if self._server(name) != BOARD_NAME:
+                front = {"--addresses": self._folder.server_addresses(self._server(name))}
+            arguments = {
+                "--state": self._folder.node_state(name),
+                "--witness": self._folder.witness,
+                **({} if (wallet := self._layout.wallet_of(name)) is None else {"--wallet": wallet}),
+                "--patience": max(SILENCE_SECONDS, CROWD_SECONDS * self._layout.processes),
+                **self._link(),
+                **front,
+            }
+            yield self._order(name, "user", arguments)
+
+    def again(self, name: str) -> Order:
+        """The order for a node that was running before."""
+        if name == ANALYST_NAME:
+            return self.analyst()
+        if name == SHUFFLER_NAME:
+            return self.shuffler()
+        if name != BOARD_NAME:
+            return next(order for order in (*self.relays(), *self.users()) if order.name == name)
+        order = self.board()
+        if not self._folder.addresses.exists():
+            # Nobody has heard of its ports yet, so any will do.
+            return order
+        bound = read_addresses(self._folder.addresses)
+        return replace(
+            order, arguments=(*order.arguments, "--post", bound.post, "--feed", bound.feed, "--desk", bound.desk)
+        )
+
+    @cached_property
+    def _relay_of(self) -> dict[str, str]:
+        return self._layout.relay_of()
+
+    def _server(self, node: str) -> str:
+        """Whom a user node connects to."""
+        return SHUFFLER_NAME if self._layout.shuffled else self._relay_of.get(node, BOARD_NAME)
+
+    def _signing(self, name: str) -> dict[str, object]:
+        return {"--signing-key": self._folder.signing(name)} if self._layout.signed else {}
+
+    def _link(self) -> dict[str, object]:
+        under = {} if self._layout.conditions is None else {"--conditions": self._folder.conditions}
+        return {"--addresses": self._folder.addresses, **under}
+
+    def _order(self, name: str, node: str, arguments: dict[str, object]) -> Order:
+        if self._keyring is not None:
+            server = self._server(name) if node == "user" else BOARD_NAME
+            arguments = {**arguments, **self._keyring.arguments(name, server)}
+        words = tuple(str(word) for pair in arguments.items() for word in pair)
+        niceness = CROWD_NICENESS if node == "user" and self._layout.processes >= CROWD else 0
+        return Order(name=name, node=node, arguments=words, log=self._folder.log(name), niceness=niceness)

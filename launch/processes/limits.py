@@ -1,0 +1,132 @@
+"""How many processes this machine can hold: found out before anything is started, with the setting that lifts it.
+
+What breaks first depends on the machine. A node is three tasks to the kernel (its own thread and two of the transport),
+a few MiB of memory of its own, and two connections, for each of which the board, or a relay, needs a descriptor and the
+loopback interface a port.
+"""
+
+import os
+import resource
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from parley.emulator.errors import BadInput
+from parley.emulator.transport.addresses import descriptors_for, raise_file_limit
+from parley.launch.processes.sharing import immortal_mark
+
+TASKS_A_NODE = 3
+# With the kernel's part, as benchmarks/processes.py measures it: where Python counts references to what is shared, and
+# where it does not.
+MEBIBYTES_COUNTING, MEBIBYTES_SHARING = 7.0, 2.3
+SPARE_TASKS = 64
+# A handful of nodes fits everywhere; reading the kernel's files for them would be a waste.
+FEW = 64
+
+
+class Limit(NamedTuple):
+    """So many user nodes fit, because of this; and what lifts it."""
+
+    nodes: int
+    cause: str
+    cure: str
+
+
+def check_room(nodes: int, relays: int = 0, proc: Path = Path("/proc"), groups: Path = Path("/sys/fs/cgroup")) -> None:
+    """BadInput if so many user nodes do not fit on this machine."""
+    if nodes <= FEW:
+        return
+    lowest = min(limits(proc, groups), key=lambda limit: limit.nodes, default=None)
+    if lowest is not None and nodes > lowest.nodes:
+        raise BadInput(
+            f"{nodes} user processes do not fit: {lowest.cause} leaves room for {max(0, lowest.nodes)}; "
+            f"{lowest.cure}, or give fewer processes"
+        )
+    # Whoever listens holds a post and a feed connection of each node and raises its own limit; here we learn if it can.
+    raise_file_limit(descriptors_for(max(relays, -(-nodes // relays)) if relays else nodes))
+
+
+def limits(proc: Path, groups: Path) -> Iterator[Limit]:
+    """Every limit that is known here."""
+    running = _running(proc)
+    for name in ("threads-max", "pid_max"):
+        most = _number(proc / "sys" / "kernel" / name)
+        if most is not None:
+            yield _tasks(most - running, f"kernel.{name} = {most}", f"raise it with `sysctl kernel.{name}=...`")
+    for file in _pids_max(proc, groups):
+        most = _number(file)
+        if most is not None:
+            used = _number(file.with_name("pids.current")) or 0
+            cure = "raise TasksMax= of the systemd unit, or --pids-limit of the container"
+            yield _tasks(most - used, f"pids.max = {most} of the control group", cure)
+    hard = resource.getrlimit(resource.RLIMIT_NPROC)[1]
+    if os.geteuid() != 0 and hard != resource.RLIM_INFINITY:
+        yield _tasks(hard - running, f"`ulimit -Hu` = {hard}", "raise nproc in /etc/security/limits.conf")
+    free = _available(proc)
+    if free is not None:
+        newer = ", use Python 3.12 or newer, where they take a third of it" if immortal_mark() is None else ""
+        yield Limit(int(free / mebibytes_a_node()), f"{free} MiB of free memory", f"free some memory{newer}")
+    ports = _ports(proc)
+    if ports is not None:
+        cure = "widen it with `sysctl net.ipv4.ip_local_port_range=...`"
+        yield Limit(ports, "net.ipv4.ip_local_port_range", cure)
+
+
+def mebibytes_a_node() -> float:
+    """What a process of one user takes of the machine."""
+    return MEBIBYTES_COUNTING if immortal_mark() is None else MEBIBYTES_SHARING
+
+
+def _tasks(free: int, cause: str, cure: str) -> Limit:
+    return Limit((free - SPARE_TASKS) // TASKS_A_NODE, cause, cure)
+
+
+def _number(file: Path) -> int | None:
+    """The number in a file of the kernel; None where there is no such file or no limit in it."""
+    try:
+        return int(file.read_text())
+    except (OSError, ValueError):
+        return None
+
+
+def _running(proc: Path) -> int:
+    """Tasks there are now: the fourth field of loadavg is running/all."""
+    try:
+        return int((proc / "loadavg").read_text().split()[3].split("/")[1])
+    except (OSError, ValueError, IndexError):
+        return 0
+
+
+def _available(proc: Path) -> int | None:
+    """MiB that programs can still have."""
+    try:
+        fields = dict(line.split(":", 1) for line in (proc / "meminfo").read_text().splitlines())
+        return int(fields["MemAvailable"].split()[0]) // 1024
+    except (OSError, ValueError, KeyError):
+        return None
+
+
+def _ports(proc: Path) -> int | None:
+    """Connections from this machine to one port of its own."""
+    try:
+        low, high = (proc / "sys/net/ipv4/ip_local_port_range").read_text().split()
+        return int(high) - int(low) + 1
+    except (OSError, ValueError):
+        return None
+
+
+def _pids_max(proc: Path, groups: Path) -> Iterator[Path]:
+    """The files that say how many tasks our control group and those above it may have, in both versions."""
+    try:
+        lines = (proc / "self" / "cgroup").read_text().splitlines()
+    except OSError:
+        return
+    for line in lines:
+        _, controllers, path = line.split(":", 2)
+        if controllers in ("", "pids"):
+            top = groups / controllers
+            inner = top / path.lstrip("/")
+            for folder in (inner, *inner.parents):
+                yield folder / "pids.max"
+                if folder == top:
+                    break

@@ -1,0 +1,183 @@
+"""The launcher's side of the nursery: start nodes by name, hear what becomes of them, leave none behind."""
+
+import os
+import selectors
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterable
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import TracebackType
+from typing import IO, Self
+
+from parley.emulator.errors import LocalProtocolError
+from parley.launch.processes.forkserver import Channel
+from parley.nodes.environment import child_environment
+
+LAST_LINES = 5
+PATIENCE_SECONDS = 10.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Order:
+    """One node to start: its name, its kind (board, analyst or user), its arguments, its log, its niceness."""
+
+    name: str
+    node: str
+    arguments: tuple[str, ...]
+    log: Path
+    niceness: int = 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Exit:
+    """A node that has ended; a negative status is the signal that ended it."""
+
+    name: str
+    pid: int
+    status: int
+
+    @property
+    def cause(self) -> str:
+        if self.status >= 0:
+            return f"ended with exit code {self.status}"
+        try:
+            return f"was killed by {signal.Signals(-self.status).name}"
+        except ValueError:
+            return f"was killed by signal {-self.status}"
+
+
+@dataclass
+class Processes:
+    """The nodes of one run. Use as a context: leaving it, however that happens, ends every process.
+
+    It may be entered twice, first early by whoever knows that a run is coming, and is left once for all.
+    """
+
+    pids: dict[str, int] = field(default_factory=dict)
+    running: set[str] = field(default_factory=set)
+    _channel: Channel | None = None
+    process: "subprocess.Popen[bytes] | None" = None
+    _exits: list[Exit] = field(default_factory=list)
+    # A file, not a pipe: a node that was stopped at birth would hold a pipe open and keep its reader waiting.
+    _complaints: IO[bytes] = field(default_factory=tempfile.TemporaryFile)
+
+    def __enter__(self) -> Self:
+        if self.process is not None:
+            return self
+        ours, theirs = socket.socketpair()
+        with theirs:
+            self.process = subprocess.Popen(
+                [
+                    sys.executable,
+                    "-P",
+                    "-m",
+                    "parley.launch.processes.forkserver",
+                    str(theirs.fileno()),
+                    str(os.getpid()),
+                ],
+                pass_fds=[theirs.fileno()],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=self._complaints,
+                env=child_environment(),
+                # Its own session: an interrupt typed at the terminal is for the launcher alone.
+                start_new_session=True,
+            )
+        self._channel = Channel(ours)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        channel, process = self._opened()
+        channel.stream.close()
+        try:
+            # It has no child yet and may still be busy with its imports: nothing to wait for.
+            with suppress(subprocess.TimeoutExpired):
+                process.wait(PATIENCE_SECONDS if self.running or self.pids else 0.0)
+        finally:
+            # SIGKILL for the nursery is SIGKILL for all its children.
+            process.kill()
+            process.wait()
+            self._complaints.close()
+        self.running.clear()
+
+    def spawn(self, orders: Iterable[Order]) -> None:
+        """Start these nodes; returns when the requests are under way, not when the nodes are."""
+        channel, _ = self._opened()
+        for order in orders:
+            self.running.add(order.name)
+            channel.send(
+                {
+                    "request": "spawn",
+                    "name": order.name,
+                    "node": order.node,
+                    "arguments": list(order.arguments),
+                    "log": str(order.log),
+                    "niceness": order.niceness,
+                }
+            )
+            self._hear()
+
+    def prepare(self, plan: Path, *, crowd: Path | None = None) -> None:
+        """Let the nursery build the plan's protocol before it forks; `crowd`: the witness of many users to come."""
+        told = None if crowd is None else str(crowd)
+        self._opened()[0].send({"request": "prepare", "plan": str(plan), "crowd": told})
+
+    def send_signal(self, names: Iterable[str], number: int) -> None:
+        """Send a signal to the named nodes that still run."""
+        self._opened()[0].send({"request": "signal", "names": list(names), "signal": number})
+
+    def exits(self, timeout: float) -> list[Exit]:
+        """The nodes that ended since the last call; waits at most `timeout` seconds for one."""
+        channel, _ = self._opened()
+        if not self._exits:
+            with selectors.DefaultSelector() as selector:
+                wanted = selectors.EVENT_READ | (selectors.EVENT_WRITE if channel.unsent else 0)
+                selector.register(channel.stream, wanted)
+                selector.select(timeout)
+        self._hear()
+        found, self._exits = self._exits, []
+        return found
+
+    def _hear(self) -> None:
+        channel, process = self._opened()
+        channel.flush()
+        for report in channel.receive():
+            if report["event"] == "spawned":
+                self.pids[report["name"]] = report["pid"]
+            elif report["event"] == "exit":
+                self.running.discard(report["name"])
+                self._exits.append(Exit(name=report["name"], pid=report["pid"], status=report["status"]))
+            elif report["event"] == "refused":
+                raise LocalProtocolError(
+                    f"{report['name']} could not be started ({report['reason']}); "
+                    f"{len(self.running)} processes are more than this machine allows"
+                )
+        if channel.closed:
+            process.wait(PATIENCE_SECONDS)
+            self._complaints.seek(0)
+            said = self._complaints.read().decode(errors="replace").strip()
+            last = said.splitlines()[-1] if said else f"exit code {process.returncode}"
+            raise LocalProtocolError(f"the process that starts the nodes has ended: {last}")
+
+    def _opened(self) -> "tuple[Channel, subprocess.Popen[bytes]]":
+        if self._channel is None or self.process is None:
+            raise LocalProtocolError("the processes of a run exist only inside its `with` block")
+        return self._channel, self.process
+
+
+def last_lines(log: Path, count: int = LAST_LINES) -> list[str]:
+    """The end of a node's log, to be shown with its name."""
+    try:
+        with log.open("rb") as file:
+            size = file.seek(0, os.SEEK_END)
+            file.seek(max(0, size - 4096 * count))
+            return file.read().decode(errors="replace").splitlines()[-count:]
+    except OSError as error:
+        return [f"(no log: {error.strerror})"]

@@ -1,0 +1,131 @@
+"""The outcome of a run as an object: reads well in a terminal and a notebook, gives its numbers as plain data."""
+
+import html
+import json
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Self
+
+from parley.emulator.errors import BadInput
+
+
+@dataclass(frozen=True, kw_only=True)
+class Answer:
+    """A private estimate, how far off it may be, and what it cost. `truth` is known to emulations only."""
+
+    estimate: float
+    interval95: tuple[float, float]
+    predicted_rmse: float
+    statistic: str | None
+    protocol: str
+    epsilon: float
+    delta: float
+    users: int
+    replied: int
+    rounds_declared: int
+    rounds_observed: int
+    bytes_up: float
+    bytes_down: float
+    seconds: float
+    truth: float | None = None
+    seed: int | None = None
+    version: str = ""
+    folder: Path | None = None
+    silent: int = 0
+
+    @classmethod
+    def from_record(cls, record: Mapping[str, Any], folder: Path | None = None) -> Self:
+        """From a result record, as `parley run --json` prints it."""
+        plain = {name: record[name] for name in record if name in cls.__dataclass_fields__}
+        plain.setdefault("silent", record.get("silent_for_wallets", 0))
+        plain["interval95"] = (record["interval95"][0], record["interval95"][1])
+        rounds = record["rounds"]
+        return cls(
+            **{**plain, "rounds_declared": rounds["declared"], "rounds_observed": rounds["observed"], "folder": folder}
+        )
+
+    @classmethod
+    def load(cls, folder: str | Path) -> Self:
+        """The answer of a run that is over."""
+        path = Path(folder) / "result.json"
+        try:
+            return cls.from_record(json.loads(path.read_text()), Path(folder))
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise BadInput(f"{folder} holds no result of a finished run: {error}") from error
+
+    @property
+    def error(self) -> float | None:
+        """How far off the estimate is; emulations only."""
+        return None if self.truth is None else self.estimate - self.truth
+
+    def record(self) -> dict[str, Any]:
+        """The result record: plain values, stable names."""
+        return {
+            "protocol": self.protocol,
+            "statistic": self.statistic,
+            "users": self.users,
+            "replied": self.replied,
+            "epsilon": self.epsilon,
+            "delta": self.delta,
+            "rounds": {"declared": self.rounds_declared, "observed": self.rounds_observed},
+            "estimate": self.estimate,
+            "predicted_rmse": self.predicted_rmse,
+            "interval95": list(self.interval95),
+            "truth": self.truth,
+            "error": self.error,
+            "bytes_up": self.bytes_up,
+            "bytes_down": self.bytes_down,
+            "seconds": self.seconds,
+            "seed": self.seed,
+            "version": self.version,
+            **({"silent_for_wallets": self.silent} if self.silent else {}),
+        }
+
+    def replies(self) -> Any:
+        """Every recorded reply as an Arrow table, one row a reply; `.to_pandas()` and polars take it from there."""
+        if self.folder is None:
+            raise BadInput("this answer comes from memory and left no record; use run() instead of simulate()")
+        import pyarrow.parquet
+
+        from parley.launch.results.export import write_parquet
+        from parley.launch.results.run_files import find_run
+
+        with tempfile.TemporaryDirectory() as place:
+            write_parquet(find_run(self.folder).listen(), Path(place) / "replies.parquet")
+            return pyarrow.parquet.read_table(Path(place) / "replies.parquet")
+
+    @cached_property
+    def lines(self) -> dict[str, str]:
+        """What people are told, label by label."""
+        low, high = self.interval95
+        lines = {"estimate": f"{self.estimate:.6g}   95% interval [{low:.6g}, {high:.6g}]"}
+        if self.truth is not None:
+            lines["truth"] = f"{self.truth:.6g}   error {self.error:+.3g} (predicted {self.predicted_rmse:.3g})"
+        lines |= {
+            "privacy": f"epsilon {self.epsilon:g}, delta {self.delta:g}, {self.protocol}",
+            "rounds": f"{self.rounds_declared} declared, {self.rounds_observed} observed",
+            "replied": f"{self.replied} of {self.users} users",
+            "bytes": f"{self.bytes_up:.1f} up and {self.bytes_down:.0f} down a user",
+            "seconds": f"{self.seconds:.2f}",
+        }
+        if self.folder is not None:
+            lines["files"] = _short(self.folder)
+            lines["again"] = f"parley replay {_short(self.folder)}"
+        return lines
+
+    def __str__(self) -> str:
+        return "\n".join(f"{label:<9} {text}" for label, text in self.lines.items())
+
+    def _repr_html_(self) -> str:
+        rows = "".join(
+            f"<tr><th style='text-align:left'>{html.escape(label)}</th><td>{html.escape(text)}</td></tr>"
+            for label, text in self.lines.items()
+        )
+        return f"<table><caption>{html.escape(self.statistic or 'kernel')}</caption>{rows}</table>"
+
+
+def _short(path: Path) -> str:
+    return str(path.relative_to(Path.cwd())) if path.is_relative_to(Path.cwd()) else str(path)

@@ -1,0 +1,141 @@
+"""The replies of a run as a table: one row a reply, for people who live in notebooks."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from parley.emulator.errors import BadInput
+from parley.emulator.record.differences import layout
+from parley.emulator.record.records import Record
+from parley.emulator.wire.messages import Replies
+from parley.launch.results.printable import printable, printable_json
+
+COMMON = ("record", "time_ns", "node", "round", "user")
+PREFIX = "reply."
+Layout = tuple[str, tuple[int, ...]]
+
+
+class Source(Protocol):
+    """Whatever gives the replies of a record, as often as it is asked: a conversation, or what is whole of one."""
+
+    def replies(self) -> Iterator[tuple[Record, Replies]]:
+        """The replies in the order of the record."""
+
+
+def column_name(name: str) -> str:
+    """What a column of the replies is called in the table.
+
+    Its own name, unless that is one of the table's own columns or begins with `reply.`: then `reply.` stands before
+    it. So no two columns are ever called the same, whatever a protocol or a forger calls them.
+    """
+    return PREFIX + name if name in COMMON or name.startswith(PREFIX) else name
+
+
+def write_json_lines(source: Source, file: IO[str]) -> int:
+    """One JSON object a line; the number of lines."""
+    rows = 0
+    for record, replies in source.replies():
+        for row in _rows(record, replies):
+            file.write(printable_json(row) + "\n")
+            rows += 1
+    return rows
+
+
+def _rows(record: Record, replies: Replies) -> Iterator[dict[str, Any]]:
+    columns = {column_name(name): column.tolist() for name, column in replies.columns.items()}
+    for place, user in enumerate(replies.users.tolist()):
+        common = dict(zip(COMMON, (record.sequence, record.time_ns, replies.node, replies.round, user), strict=True))
+        yield {**common, **{name: column[place] for name, column in columns.items()}}
+
+
+@dataclass
+class Survey:
+    """What a first reading finds: every column of the replies, the largest round, and where that reading ended."""
+
+    layouts: dict[str, Layout]
+    largest_round: int = 0
+    last: int = -1
+
+
+def write_parquet(source: Source, path: Path) -> int:
+    """One Parquet file with a column for every column of any round, null where a round does not have it."""
+    try:
+        import pyarrow
+        import pyarrow.parquet
+    except ImportError as error:
+        raise BadInput("Parquet needs pyarrow: install it (pip install pyarrow), or use --format jsonl") from error
+    survey = _survey(source)
+    types = {name: _arrow_type(pyarrow, *each) for name, each in survey.layouts.items()}
+    # Four bytes are enough for the rounds of any real run; a record may name a round of up to 2^62.
+    round_type = pyarrow.int32() if survey.largest_round < 2**31 else pyarrow.int64()
+    schema = pyarrow.schema(
+        [
+            ("record", pyarrow.int64()),
+            ("time_ns", pyarrow.int64()),
+            ("node", pyarrow.string()),
+            ("round", round_type),
+            ("user", pyarrow.int64()),
+            *((column_name(name), kind) for name, kind in types.items()),
+        ]
+    )
+    rows = 0
+    with pyarrow.parquet.ParquetWriter(path, schema) as writer:
+        for record, replies in source.replies():
+            # A run that still goes on may have said more since, in columns that this file does not have.
+            if record.sequence > survey.last:
+                break
+            writer.write_table(_table(pyarrow, schema, types, record, replies))
+            rows += len(replies.users)
+    return rows
+
+
+def _survey(source: Source) -> Survey:
+    """A first reading; a name that means two things in two rounds cannot be one column."""
+    survey = Survey({})
+    for record, replies in source.replies():
+        for name, each in layout(replies).items():
+            if survey.layouts.setdefault(name, each) != each:
+                raise BadInput(f"the column {printable(name)} has two types in this run; use --format jsonl")
+        survey.largest_round = max(survey.largest_round, replies.round)
+        survey.last = record.sequence
+    return survey
+
+
+def _table(pyarrow: Any, schema: Any, types: dict[str, Any], record: Record, replies: Replies) -> Any:
+    count = len(replies.users)
+    common: list[Any] = [
+        np.full(count, record.sequence, np.int64),
+        np.full(count, record.time_ns, np.int64),
+        pyarrow.array([replies.node] * count, pyarrow.string()),
+        pyarrow.array(np.full(count, replies.round, np.int64)).cast(schema.field("round").type),
+        replies.users,
+    ]
+    columns = [
+        _nested(pyarrow, replies.columns[name]) if name in replies.columns else pyarrow.nulls(count, kind)
+        for name, kind in types.items()
+    ]
+    return pyarrow.table([*common, *columns], schema=schema)
+
+
+def _nested(pyarrow: Any, column: NDArray[Any]) -> Any:
+    """A column as Arrow has it: every axis after the first is a level of lists.
+
+    A frame has far fewer than 2^31 values, so that the offsets of the lists fit into four bytes.
+    """
+    array = pyarrow.array(column.reshape(-1))
+    for axis in range(column.ndim - 1, 0, -1):
+        lists = int(np.prod(column.shape[:axis], dtype=np.int64))
+        offsets = np.arange(lists + 1, dtype=np.int64) * column.shape[axis]
+        array = pyarrow.ListArray.from_arrays(offsets.astype(np.int32), array)
+    return array
+
+
+def _arrow_type(pyarrow: Any, dtype: str, shape: tuple[int, ...]) -> Any:
+    kind = pyarrow.from_numpy_dtype(np.dtype(dtype))
+    for _ in shape:
+        kind = pyarrow.list_(kind)
+    return kind

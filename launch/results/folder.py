@@ -1,0 +1,131 @@
+"""The folder of a run: `runs/<time>-<name>/`, with `runs/latest` pointing at the newest."""
+
+import json
+import os
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from parley.emulator.errors import BadInput
+from parley.emulator.wire.messages import NAME
+from parley.nodes.state.user_state import FILE as STATE_FILE
+
+RUNS = Path("runs")
+LONGEST_NAME = 40
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunFolder:
+    """Where everything about one run is. Nothing is written before `create`."""
+
+    run: str
+    path: Path
+    default: bool
+
+    @property
+    def transcript(self) -> Path:
+        return self.path / "transcript.parley"
+
+    @property
+    def witness(self) -> Path:
+        return self.path / "witness.parley"
+
+    @property
+    def opening_key(self) -> Path:
+        return self.path / "opening.key"
+
+    @property
+    def result(self) -> Path:
+        return self.path / "result.json"
+
+    @property
+    def plan(self) -> Path:
+        return self.path / "state" / "plan.parley"
+
+    @property
+    def conditions(self) -> Path:
+        return self.path / "state" / "conditions.toml"
+
+    @property
+    def keys(self) -> Path:
+        return self.path / "state" / "keys"
+
+    @property
+    def relays(self) -> Path:
+        return self.path / "state" / "relays.toml"
+
+    @property
+    def addresses(self) -> Path:
+        return self.path / "state" / "addresses.json"
+
+    def server_addresses(self, name: str) -> Path:
+        """Where a shuffler or a relay says how it is reached."""
+        return self.path / "state" / f"{name}.json"
+
+    def log(self, name: str) -> Path:
+        return self.path / "logs" / f"{name}.log"
+
+    @property
+    def trust(self) -> Path:
+        """Whose signatures count."""
+        return self.path / "trust.toml"
+
+    def signing(self, name: str) -> Path:
+        """What the analyst, the board or the shuffler signs with."""
+        return self.path / "state" / f"{name}.signing"
+
+    def node_state(self, name: str) -> Path:
+        """The folder of a user node's state, and of the shuffler's batches."""
+        return self.path / "state" / name
+
+    def erase_secrets(self) -> None:
+        """Remove what this run's parties signed and encrypted with; what was signed can still be checked."""
+        state = self.path / "state"
+        for pattern in ("*.signing", "keys/*.secret", "keys/*.signing", f"*/{STATE_FILE}"):
+            for path in state.glob(pattern):
+                path.unlink(missing_ok=True)
+
+    def create(self) -> None:
+        """Make the folders; they hold private things, so they are closed to others."""
+        try:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            self.path.mkdir(mode=0o700)
+            (self.path / "logs").mkdir()
+            (self.path / "state").mkdir()
+        except FileExistsError:
+            raise BadInput(f"{self.path} exists already; give a folder that does not") from None
+        except OSError as error:
+            raise BadInput(f"the folder {self.path} cannot be made: {error.strerror}") from error
+        if self.default:
+            _point(self.path.parent / "latest", self.path.name)
+
+    def write_result(self, result: Mapping[str, Any]) -> None:
+        """Write result.json, whole or not at all."""
+        fresh = self.result.with_suffix(".new")
+        fresh.write_text(json.dumps(result, indent=2) + "\n")
+        fresh.replace(self.result)
+
+
+def choose_folder(out: Path | None, name: str) -> RunFolder:
+    """The folder a run will have, checked but not yet made."""
+    if len(name) > LONGEST_NAME or not NAME.fullmatch(name):
+        raise BadInput(f"--name {name!r} cannot be used; give up to {LONGEST_NAME} letters, digits, dots and dashes")
+    run = f"{time.strftime('%Y%m%d-%H%M%S')}-{name}"
+    if out is not None:
+        if out.exists() or out.is_symlink():
+            raise BadInput(f"--out {out} exists already; give a folder that does not")
+        return RunFolder(run=run, path=out.absolute(), default=False)
+    number, path = 1, RUNS / run
+    while path.exists():
+        number += 1
+        path = RUNS / f"{run}-{number}"
+    return RunFolder(run=path.name, path=path.absolute(), default=True)
+
+
+def _point(link: Path, target: str) -> None:
+    """Let the link name the target, at no moment naming nothing."""
+    fresh = link.with_name(f".latest-{os.getpid()}")
+    fresh.symlink_to(target)
+    fresh.replace(link)

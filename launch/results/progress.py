@@ -1,0 +1,124 @@
+"""What a person sees while a run goes on: bars on a terminal, one line a round elsewhere, always on standard error."""
+
+import sys
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Self, TextIO
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, TaskID, TextColumn, TimeElapsedColumn
+from rich.progress import Progress as Bars
+
+from parley.launch.results.printable import printable_lines
+
+
+@dataclass(frozen=True, kw_only=True)
+class Standing:
+    """How far a run has come, as its record tells."""
+
+    nodes: int
+    joined: int = 0
+    users: int
+    declared: int
+    round: int = 0
+    replies: int = 0
+    closed: int = 0
+    missing: int = 0
+    seconds: float = 0.0
+
+
+class Progress(ABC):
+    """Shown as a context, so that a terminal is given back as it was."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        return None
+
+    @abstractmethod
+    def show(self, standing: Standing) -> None:
+        """The run has come this far."""
+
+    @abstractmethod
+    def note(self, text: str) -> None:
+        """Something worth a line happened. It may quote a node's log: only our own line breaks are kept."""
+
+
+class Silent(Progress):
+    """Nothing but what went wrong."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self.stream = stream
+
+    def show(self, standing: Standing) -> None:
+        return None
+
+    def note(self, text: str) -> None:
+        print(printable_lines(text), file=self.stream, flush=True)
+
+
+class Lines(Silent):
+    """A line when everybody is there, and one for each round that was closed."""
+
+    def __init__(self, stream: TextIO) -> None:
+        super().__init__(stream)
+        self._started = False
+        self._closed = 0
+
+    def show(self, standing: Standing) -> None:
+        if not self._started and standing.round:
+            self._started = True
+            self.note(f"{standing.joined} of {standing.nodes} user nodes ready")
+        if standing.closed > self._closed:
+            self._closed = standing.closed
+            absent = f", {standing.missing} users missing" if standing.missing else ""
+            self.note(
+                f"round {standing.closed} of {standing.declared}: "
+                f"{standing.replies} replies in {standing.seconds:.2f} s{absent}"
+            )
+
+
+class Terminal(Progress):
+    """A bar for the start-up and one for each round."""
+
+    def __init__(self, console: Console) -> None:
+        self._bars = Bars(
+            TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), console=console
+        )
+        self._tasks: dict[int, TaskID] = {}
+
+    def __enter__(self) -> Self:
+        self._bars.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._bars.stop()
+
+    def show(self, standing: Standing) -> None:
+        self._advance(0, "start-up", standing.joined, standing.nodes)
+        # No more bars than rounds were declared, whatever number the record names.
+        for number in range(1, min(standing.round, standing.declared) + 1):
+            done = standing.replies if number == standing.round else standing.users
+            self._advance(number, f"round {number} of {standing.declared}", done, standing.users)
+
+    def note(self, text: str) -> None:
+        self._bars.console.print(printable_lines(text), markup=False, highlight=False, emoji=False)
+
+    def _advance(self, number: int, label: str, done: int, total: int) -> None:
+        if number not in self._tasks:
+            self._tasks[number] = self._bars.add_task(label, total=total)
+        self._bars.update(self._tasks[number], completed=done)
+
+
+def make_progress(*, quiet: bool) -> Progress:
+    """Bars if standard error is a terminal, else lines; with `quiet` only what went wrong."""
+    if quiet:
+        return Silent(sys.stderr)
+    console = Console(stderr=True)
+    return Terminal(console) if console.is_terminal else Lines(sys.stderr)

@@ -1,0 +1,97 @@
+"""Runs that were recorded: what a person names as RUN, and the files that belong to it."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import click
+
+from parley.emulator.audit.evidence.conversation import Conversation, listen
+from parley.emulator.errors import BadInput, TranscriptError
+from parley.emulator.protocol import Protocol
+from parley.emulator.record.witness import Witness
+from parley.emulator.wire.sealing import load_secret
+from parley.emulator.wire.trust import read_trust
+from parley.launch.results.folder import RUNS
+from parley.launch.settings import protocol_file_option
+from parley.protocols.registry import build
+from parley.protocols.shuffle.sealed import unsealed
+
+TRANSCRIPT, WITNESS, OPENING_KEY, TRUST = "transcript.parley", "witness.parley", "opening.key", "trust.toml"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Recorded:
+    """A transcript and, where the emulation left them, the witness and the list of signing keys beside it."""
+
+    transcript: Path
+    witness: Path | None
+    trust: Path | None = None
+
+    def listen(self) -> Conversation:
+        """The conversation on record; BadInput where the record was altered, for then it proves nothing."""
+        try:
+            return listen(self.transcript, self.build)
+        except TranscriptError as error:
+            raise BadInput(f"{error}; see `parley audit`") from error
+
+    def build(self, name: str, parameters: Mapping[str, Any]) -> Protocol:
+        """The protocol of a setup; with the analyst's opening key beside the record, one that opens sealed replies."""
+        protocol = build(name, parameters)
+        key = self.transcript.with_name(OPENING_KEY)
+        return unsealed(protocol, load_secret(key)) if key.is_file() else protocol
+
+    def load_witness(self) -> Witness | None:
+        """The witness, or None where there is none; BadInput where it cannot be used."""
+        return None if self.witness is None else Witness.load(self.witness)
+
+    def load_keys(self) -> dict[str, bytes] | None:
+        """Whose signatures count, or None where nobody said so; BadInput where the list cannot be used."""
+        return None if self.trust is None else read_trust(self.trust)
+
+    def need_witness(self) -> Witness:
+        """The witness, or BadInput: some questions cannot be answered from the transcript alone."""
+        if self.witness is None:
+            raise BadInput(f"{self.transcript} has no {WITNESS} beside it; name one with --witness FILE")
+        return Witness.load(self.witness)
+
+
+def find_run(named: Path, witness: Path | None = None, trust: Path | None = None) -> Recorded:
+    """A folder of a run, a transcript, or the name of a folder in runs/."""
+    for candidate in (named, RUNS / named):
+        if candidate.is_dir() and (candidate / TRANSCRIPT).is_file():
+            return _with_files(candidate / TRANSCRIPT, witness, trust)
+        if candidate.is_file():
+            return _with_files(candidate, witness, trust)
+    if named.is_dir():
+        raise BadInput(f"{named} holds no {TRANSCRIPT}; give the folder of a run or a transcript")
+    raise BadInput(f"{named} is no run; give the folder of a run, its name in {RUNS}/ or a transcript")
+
+
+def _with_files(transcript: Path, witness: Path | None, trust: Path | None) -> Recorded:
+    """What was named, else what lies beside the transcript."""
+    return Recorded(
+        transcript=transcript,
+        witness=witness or _beside(transcript, WITNESS),
+        trust=trust or _beside(transcript, TRUST),
+    )
+
+
+def _beside(transcript: Path, name: str) -> Path | None:
+    path = transcript.with_name(name)
+    return path if path.is_file() else None
+
+
+_run_argument = click.argument("run", type=click.Path(path_type=Path), default=RUNS / "latest")
+
+
+def run_argument(command: Callable[..., Any]) -> Callable[..., Any]:
+    """RUN, and `--protocol-file` for runs of protocols from outside."""
+    return protocol_file_option(_run_argument(command))
+
+
+witness_option = click.option(
+    "--witness", type=click.Path(path_type=Path), help=f"The private record.  [default: {WITNESS} beside the run]"
+)
+json_option = click.option("--json", "as_json", is_flag=True, help="Print one record of JSON.")

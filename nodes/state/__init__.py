@@ -1,0 +1,1 @@
+"""What processes keep on disk: whole, or refused."""

@@ -1,0 +1,189 @@
+"""The shuffler's state on disk: the setup it pledged itself to, and each mixed batch before it leaves.
+
+    setup.parley      run, digest of the setup
+    batch-N.parley    run, digest of the setup, round N; then the frames of the batch
+
+A file is written under another name, synced, and then given its own: it is there whole or not at all. It never changes
+after that. All in it is public: the pledge was to be sent, and so was the batch. Each file is PARLEYB2 and a chain of
+entries (`parley.nodes.state.user_state`); one that is cut or altered is refused, and so is a folder that another process uses. Whoever
+posts a second batch of a round lets readers subtract one from the other.
+"""
+
+import os
+import re
+from contextlib import suppress
+from pathlib import Path
+from typing import Self
+
+from parley.emulator.errors import BadInput, LocalProtocolError, RemoteProtocolError
+from parley.emulator.roles.shuffler import SHUFFLER_NAME, Batch, Keep, Memory, Pledged
+from parley.emulator.wire.codec import decode, pack, unpack
+from parley.emulator.wire.messages import Replies
+from parley.nodes.state.chain import Chain
+from parley.nodes.state.disk import REAL, Disk, write_whole
+
+LOCK = "lock"
+SETUP = "setup.parley"
+DRAFT = ".draft"
+MAGIC = b"PARLEYB2"
+PIECE = 2**24
+_BATCH = re.compile(r"batch-([1-9][0-9]{0,8})\.parley")
+
+
+class Batches:
+    """The open folder, locked. `write` returns when the disk has the file; after an error it writes nothing more."""
+
+    def __init__(self, folder: Path, run: str, *, disk: Disk = REAL) -> None:
+        self.folder = folder
+        self.memory = Memory()
+        self._run = run
+        self._disk = disk
+        self._broken = False
+        self._lock = self._take()
+        try:
+            self._load()
+        except BaseException:
+            disk.close(self._lock)
+            raise
+
+    def write(self, keep: Keep) -> None:
+        """Put it on disk; when this returns, what depends on it may be sent."""
+        self.check()
+        name = SETUP if isinstance(keep, Pledged) else f"batch-{keep.round}.parley"
+        try:
+            self._put(self.folder / name, keep)
+        except FileExistsError:
+            self._broken = True
+            raise LocalProtocolError(f"{self.folder / name} is there already; nothing was sent") from None
+        except OSError as error:
+            self._broken = True
+            raise LocalProtocolError(
+                f"{self.folder / name} cannot be written: {error.strerror}; nothing was sent"
+            ) from error
+
+    def check(self) -> None:
+        """Raise where something could not be kept: what is known of it must not be said either."""
+        if self._broken:
+            raise LocalProtocolError(f"{self.folder} could not be written before; the shuffler says nothing more")
+
+    def close(self) -> None:
+        """Let go of the folder."""
+        if self._lock >= 0:
+            self._disk.close(self._lock)
+            self._lock = -1
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _put(self, path: Path, keep: Keep) -> None:
+        """A new file with a head and, for a batch, its frames."""
+        head = [keep.run, keep.setup, 0 if isinstance(keep, Pledged) else keep.round]
+        frames = () if isinstance(keep, Pledged) else keep.frames
+        draft, chain, end = self.folder / DRAFT, Chain(MAGIC), len(MAGIC)
+        # What an earlier life left half written.
+        with suppress(FileNotFoundError):
+            self._disk.unlink(draft)
+        descriptor = self._disk.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
+        try:
+            write_whole(self._disk, descriptor, MAGIC, 0)
+            for payload in (pack([*head, len(frames)]), *frames):
+                entry = chain.entry(payload)
+                write_whole(self._disk, descriptor, entry, end)
+                end += len(entry)
+            self._disk.sync(descriptor)
+            self._disk.link(draft, path)
+        finally:
+            self._disk.close(descriptor)
+            with suppress(OSError):
+                self._disk.unlink(draft)
+        self._disk.sync_folder(self.folder)
+
+    def _take(self) -> int:
+        """The lock of the folder."""
+        if not self.folder.is_dir():
+            raise BadInput(
+                f"there is no folder {self.folder} for the shuffler's state; make an empty one for a new run"
+            )
+        try:
+            descriptor = self._disk.open(self.folder / LOCK, os.O_RDWR | os.O_CREAT)
+        except OSError as error:
+            raise BadInput(f"the shuffler's state {self.folder} cannot be opened: {error.strerror}") from error
+        try:
+            self._disk.lock(descriptor)
+        except OSError as error:
+            self._disk.close(descriptor)
+            if isinstance(error, BlockingIOError):
+                raise BadInput(f"the shuffler's state {self.folder} is in use by another process") from None
+            raise BadInput(f"the shuffler's state {self.folder} cannot be locked: {error.strerror}") from error
+        return descriptor
+
+    def _load(self) -> None:
+        """Read and check everything that earlier lives have written."""
+        if (self.folder / SETUP).exists():
+            setup, number, _ = self._read(SETUP)
+            if number:
+                raise self._altered(SETUP)
+            self.memory.note(Pledged(run=self._run, setup=setup))
+        for path in sorted(self.folder.iterdir()):
+            found = _BATCH.fullmatch(path.name)
+            if found is not None:
+                setup, number, frames = self._read(path.name)
+                if not setup or setup != self.memory.setup or number != int(found[1]):
+                    raise BadInput(
+                        f"{path} is not a batch of the setup in {SETUP}; the shuffler must not speak with it"
+                    )
+                self.memory.note(Batch(run=self._run, setup=setup, round=number, frames=frames))
+
+    def _read(self, name: str) -> tuple[bytes, int, tuple[bytes, ...]]:
+        """Digest of the setup, round and frames of a file of this run."""
+        try:
+            head, *frames = Chain(MAGIC).payloads(self._content(self.folder / name))
+            run, setup, number, count = unpack(head)
+        except (ValueError, TypeError, RemoteProtocolError):
+            raise self._altered(name) from None
+        if run != self._run:
+            raise BadInput(
+                f"{self.folder} is the state of the run {run!r:.80}, not of {self._run}; give another folder"
+            )
+        if type(setup) is not bytes or type(number) is not int or count != len(frames):
+            raise self._altered(name)
+        for chunk, frame in enumerate(frames):
+            self._check(name, frame, number, chunk, count)
+        return setup, number, tuple(frames)
+
+    def _check(self, name: str, frame: bytes, number: int, chunk: int, count: int) -> None:
+        try:
+            message = decode(frame)
+        except RemoteProtocolError:
+            raise self._altered(name) from None
+        expected = (self._run, number, SHUFFLER_NAME, chunk, count)
+        if not isinstance(message, Replies) or expected != (
+            message.run,
+            message.round,
+            message.node,
+            message.chunk,
+            message.chunks,
+        ):
+            raise self._altered(name)
+
+    def _content(self, path: Path) -> bytes:
+        pieces = []
+        try:
+            descriptor = self._disk.open(path, os.O_RDONLY)
+            try:
+                while piece := self._disk.read(descriptor, PIECE):
+                    pieces.append(piece)
+            finally:
+                self._disk.close(descriptor)
+        except OSError as error:
+            raise BadInput(f"the shuffler's state {path} cannot be read: {error.strerror}") from error
+        return b"".join(pieces)
+
+    def _altered(self, name: str) -> BadInput:
+        return BadInput(
+            f"the shuffler's state {self.folder / name} is cut or altered; a shuffler must not speak with it, "
+            "start a new run with an empty folder"
+        )

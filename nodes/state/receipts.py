@@ -1,0 +1,54 @@
+"""What the board keeps in order to show a node its own frames on record: where they are, and the close behind them.
+
+It is a function of the record: a board that was killed reads it again.
+"""
+
+from dataclasses import dataclass, field
+
+from parley.emulator.record.merkle import Tree
+from parley.emulator.wire.messages import Close, Message, Receipt, Replies
+
+
+@dataclass
+class _Round:
+    places: dict[str, list[tuple[int, int, int]]] = field(default_factory=dict)
+    close: bytes = b""
+    size: int = 0
+
+
+class Receipts:
+    """For each closed round, each node's chunks with the number and time of their records."""
+
+    def __init__(self, run: str) -> None:
+        self._run = run
+        self._rounds: dict[int, _Round] = {}
+
+    def note(self, sequence: int, time_ns: int, message: Message, frame: bytes) -> None:
+        """Take in one record."""
+        if isinstance(message, Replies):
+            places = self._rounds.setdefault(message.round, _Round()).places
+            places.setdefault(message.node, []).append((message.chunk, sequence, time_ns))
+        elif isinstance(message, Close):
+            closed = self._rounds.setdefault(message.round, _Round())
+            closed.close, closed.size = frame, message.size
+
+    def make(self, node: str, number: int, tree: Tree) -> Receipt | None:
+        """The receipt of a node for a round that is closed under a signed head; None for any other."""
+        found = self._rounds.get(number)
+        if found is None or not found.size:
+            return None
+        chunks = found.places.get(node, [])
+        earlier = self._rounds.get(number - 1)
+        before = earlier.size if earlier is not None else 0
+        return Receipt(
+            run=self._run,
+            round=number,
+            node=node,
+            close=found.close,
+            chunks=tuple(chunk for chunk, _, _ in chunks),
+            sequences=tuple(sequence for _, sequence, _ in chunks),
+            times=tuple(time_ns for _, _, time_ns in chunks),
+            paths=tuple(b"".join(tree.inclusion(sequence, found.size)) for _, sequence, _ in chunks),
+            before=before,
+            consistency=b"".join(tree.consistency(before, found.size)) if before else b"",
+        )

@@ -1,0 +1,1 @@
+"""Baselines: histograms by frequency oracles, quantisation, hierarchical histograms."""

@@ -1,0 +1,1 @@
+"""Factorizations by semidefinite programs and rank reductions, for small inputs."""

@@ -1,0 +1,1 @@
+"""The paper's protocols with the paper's constants, one file each."""

@@ -1,0 +1,169 @@
+"""Which protocol to run: every protocol's predicted error for a problem, best first, from public numbers alone.
+
+A person who knows n, eps and the statistic is given the best choice; one who has a public guess of the histogram (last
+year's, a census) is given the best choice for that. Nothing here ever sees private data.
+"""
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from parley.emulator.errors import BadInput
+from parley.emulator.protocol import Protocol, Trust
+from parley.emulator.randomizer import Floats, Shape
+from parley.protocols import registry
+from parley.protocols.factorization.factors import factorize, infinity_norm
+from parley.protocols.pairwise import Pairwise
+from parley.protocols.planning.lower_bounds import non_interactive_bound
+from parley.protocols.planning.prediction import public_guesses
+from parley.protocols.tuned.split_users import Tuned
+from parley.protocols.tuned.three_round_tuned import ThreeRoundTuned
+from parley.protocols.workloads.workload import Workload
+
+# The paper's own constants are for comparison with its theorems; `auto` picks among tuned forms and baselines.
+VERBATIM = ("one-round", "two-round", "two-round-black-box", "three-round")
+# Three tuned rounds are not asked: with split users their estimates have the law of two, so two win every tie.
+NOT_ASKED = (*VERBATIM, ThreeRoundTuned.name)
+# A further round or more bytes are worth it only if they lower the error by so much.
+WORTH = 1.02
+AUTO = "auto"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Option:
+    """One protocol made for the problem, with what it is predicted to cost."""
+
+    name: str
+    protocol: Protocol = field(repr=False)
+    rounds: int
+    predicted_rmse: float
+    worst_rmse: float
+    bytes_up: float
+    bytes_down: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Bounds:
+    """What limits every protocol: gamma_2 of W - cJ, the floor, and the bound for one round (up to its constant)."""
+
+    gamma_lower: float
+    gamma_upper: float
+    floor: float
+    lower_bound: float
+
+
+def statistics_names(trust: Trust = "nobody") -> list[str]:
+    """The protocols that estimate a pairwise statistic; the others answer linear queries."""
+    return [name for name in registry.names(trust) if issubclass(registry.lookup(name), Pairwise)]
+
+
+def plan(
+    workload: Workload,
+    epsilon: float,
+    users: int,
+    histogram: Floats | None = None,
+    names: Iterable[str] | None = None,
+    trust: Trust = "nobody",
+    delta: float | None = None,
+) -> list[Option]:
+    """All protocols for this problem, best first; those that cannot be used for it are left out."""
+    guesses = [checked_histogram(workload, histogram)] if histogram is not None else public_guesses(workload)
+    options = []
+    for name in statistics_names(trust) if names is None else names:
+        try:
+            options.append(_option(name, workload, epsilon, users, guesses, histogram, delta))
+        except BadInput:
+            continue
+    if not options:
+        raise BadInput(f"no protocol can be used for {workload.name} with {workload.size} inputs and epsilon {epsilon}")
+    return sorted(options, key=lambda option: option.predicted_rmse)
+
+
+def choose(workload: Workload, epsilon: float, users: int, histogram: Floats | None = None) -> Protocol:
+    """The best of the tuned protocols and baselines."""
+    tried = [name for name in statistics_names() if name not in NOT_ASKED]
+    return pick(plan(workload, epsilon, users, histogram, tried)).protocol
+
+
+def pick(options: list[Option]) -> Option:
+    """What `auto` takes of a plan: the best, and of nearly equal ones the one with fewer rounds and bytes."""
+    asked = [option for option in options if option.name not in NOT_ASKED]
+    enough = WORTH * asked[0].predicted_rmse
+    good = [option for option in asked if option.predicted_rmse <= enough]
+    return min(good, key=lambda option: (option.rounds, option.bytes_up + option.bytes_down))
+
+
+def bounds(workload: Workload, epsilon: float, users: int, histogram: Floats | None = None) -> Bounds:
+    """What no choice of protocol changes."""
+    factors = factorize(workload)
+    guesses = [histogram] if histogram is not None else public_guesses(workload)
+    lowest = non_interactive_bound(factors, infinity_norm(workload), users, epsilon)
+    return Bounds(
+        gamma_lower=factors.lower,
+        gamma_upper=factors.upper,
+        floor=max(floor(workload, guess, epsilon, users) for guess in guesses),
+        lower_bound=math.sqrt(lowest.mse),
+    )
+
+
+def floor(workload: Workload, histogram: Floats, epsilon: float, users: int) -> float:
+    """The RMSE of one who knows h and asks each user for one scalar: range/2 * (e^eps + 1)/(e^eps - 1)/sqrt(n).
+
+    The scalar is the statistic's derivative, 2 W h for a form; for the AUC the ratio's.
+    """
+    queries = workload.linear_queries()
+    means = {name: float(query @ histogram) for name, query in queries.items()}
+    slopes = workload.gradient(workload.form(histogram), means, users)
+    derivative = slopes["form"] * 2 * workload.apply(histogram)
+    for name, query in queries.items():
+        derivative = derivative + slopes[name] * query
+    return float(np.ptp(derivative) / 2 / math.tanh(epsilon / 2) / math.sqrt(users))
+
+
+def checked_histogram(workload: Workload, histogram: Floats) -> Floats:
+    """Shares that add up to one, whatever they were counted in."""
+    values = np.asarray(histogram, dtype=np.float64)
+    if values.shape != (workload.size,):
+        raise BadInput(f"a histogram for {workload.name} should have {workload.size} numbers, got shape {values.shape}")
+    if not np.isfinite(values).all() or values.min() < 0 or values.sum() <= 0:
+        raise BadInput("a histogram should hold numbers that are not negative, and some that are positive")
+    shares: Floats = values / values.sum()
+    return shares
+
+
+def _option(
+    name: str,
+    workload: Workload,
+    epsilon: float,
+    users: int,
+    guesses: list[Floats],
+    histogram: Floats | None,
+    delta: float | None,
+) -> Option:
+    kind: Any = registry.lookup(name)
+    if histogram is not None and issubclass(kind, Tuned):
+        protocol = kind.tailored(workload, epsilon=epsilon, users=users, histogram=guesses[0])
+    else:
+        protocol = registry.design(name, workload, epsilon=epsilon, users=users, delta=delta)
+    return Option(
+        name=name,
+        protocol=protocol,
+        rounds=protocol.claim.rounds,
+        predicted_rmse=max(protocol.predicted_rmse(guess) for guess in guesses),
+        worst_rmse=protocol.predicted_rmse(),
+        bytes_up=_bytes_up(protocol),
+        bytes_down=float(sum(_size(step.broadcast) for step in protocol.rounds)),
+    )
+
+
+def _bytes_up(protocol: Pairwise) -> float:
+    """What a user sends, in the mean over users: where users are split, each speaks in one round only."""
+    spoken = zip(protocol.rounds, protocol.planned_replies, strict=True)
+    return sum(_size(step.reply) * replies for step, replies in spoken) / protocol.users
+
+
+def _size(shape: Shape) -> int:
+    return sum(dtype.itemsize * math.prod(trailing) for dtype, trailing in shape.values())

@@ -1,0 +1,183 @@
+"""Projection mechanism (Theorem "proj"): the point of {A x : x in a convex set} nearest to the noisy mean Y.
+
+The verbatim mechanism projects onto the image of the l1 ball, A^Delta; the tuned one onto the image of the
+probability simplex, where histograms live. Both are solved by accelerated projected gradient descent with
+restarts, which touches A only through A x and A'y, and both come with a Frank-Wolfe duality gap:
+
+Formal guarantee: the returned weights are in the set, point = A weights, and with mu* the exact projection
+|point - mu*|^2 / 2 <= |point - Y|^2 / 2 - |mu* - Y|^2 / 2 <= gap.
+"""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from parley.emulator.errors import BadInput
+from parley.emulator.randomizer import Floats
+from parley.protocols.factorization.operator import Factor
+
+TOLERANCE = 1e-8
+ITERATIONS = 50_000
+_ROUNDING = 1e-14
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Projection:
+    """A feasible point, the weights that make it, and how much its squared distance may exceed the least one."""
+
+    point: Floats
+    weights: Floats
+    gap: float
+    tolerance: float
+    iterations: int
+
+    @property
+    def converged(self) -> bool:
+        """Whether the gap reached the tolerance that was asked for."""
+        return self.gap <= self.tolerance
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Set:
+    """A convex set of weights: its Euclidean projection, least value of a linear function, and a first point."""
+
+    nearest: Callable[[Floats], Floats]
+    least: Callable[[Floats], float]
+    feasible: Callable[[Floats], Floats]
+    start: Callable[[int], Floats]
+
+
+def nearest_in_simplex(values: Floats) -> Floats:
+    """The probability vector nearest to `values`: subtract the threshold that leaves a sum of one."""
+    # A common shift changes nothing, and keeps the sum of one visible beside large values.
+    values = values - values.max()
+    descending = np.sort(values)[::-1]
+    excess = np.cumsum(descending) - 1
+    kept = np.flatnonzero(descending * np.arange(1, len(values) + 1) > excess)[-1]
+    return np.asarray(np.maximum(values - excess[kept] / (kept + 1), 0.0))
+
+
+def nearest_in_l1_ball(values: Floats) -> Floats:
+    """The vector with |x|_1 <= 1 nearest to `values`."""
+    sizes = np.abs(values)
+    if sizes.sum() <= 1:
+        return values
+    return np.asarray(np.sign(values) * nearest_in_simplex(sizes))
+
+
+def _probabilities(weights: Floats) -> Floats:
+    kept = np.maximum(weights, 0.0)
+    return np.asarray(kept / kept.sum())
+
+
+def _in_l1_ball(weights: Floats) -> Floats:
+    # Rounding may leave a norm of one plus a few units in the last place; the set is closed at one.
+    return np.asarray(weights / max(1.0, float(np.abs(weights).sum()) * (1 + 1e-15)))
+
+
+_SIMPLEX = _Set(
+    nearest=nearest_in_simplex,
+    least=lambda gradient: float(gradient.min()),
+    feasible=_probabilities,
+    start=lambda size: np.full(size, 1.0 / size),
+)
+_L1_BALL = _Set(
+    nearest=nearest_in_l1_ball,
+    least=lambda gradient: -float(np.abs(gradient).max()),
+    feasible=_in_l1_ball,
+    start=lambda size: np.zeros(size),
+)
+
+
+def project_simplex(
+    factor: Factor, point: Floats, tolerance: float = TOLERANCE, iterations: int = ITERATIONS
+) -> Projection:
+    """The nearest point of {A h : h >= 0, sum h = 1}; the gap aimed at is tolerance * |A|_{1->2}^2."""
+    return _project(factor, point, _SIMPLEX, tolerance, iterations)
+
+
+def project_l1(factor: Factor, point: Floats, tolerance: float = TOLERANCE, iterations: int = ITERATIONS) -> Projection:
+    """The nearest point of A^Delta = {A x : |x|_1 <= 1} (Theorem "proj"); the gap as for the simplex."""
+    return _project(factor, point, _L1_BALL, tolerance, iterations)
+
+
+def projection_error(factor: Factor, variance: float) -> float:
+    """Theorem proj in numbers: E|mu - Ah|^2 is at most l v, and at most E max_j |<A_j, Z>| for Z of variance v."""
+    unprojected = factor.rows * variance
+    vertices = factor.radius * math.sqrt(variance) * math.sqrt(2 * math.log(2 * factor.inputs))
+    return min(unprojected, vertices, (2 * factor.radius) ** 2)
+
+
+def _project(factor: Factor, point: Floats, region: _Set, tolerance: float, iterations: int) -> Projection:
+    target = np.asarray(point, dtype=np.float64)
+    if target.shape != (factor.rows,):
+        raise BadInput(f"the point to project should have {factor.rows} coordinates, got shape {target.shape}")
+    if not np.isfinite(target).all():
+        raise BadInput("the point to project holds a value that is not finite")
+    if not 0 < tolerance < np.inf:
+        raise BadInput(f"the tolerance should be positive, got {tolerance}")
+    # Below this a difference of inner products is rounding error.
+    reach = factor.radius + float(np.linalg.norm(target))
+    goal = max(tolerance * factor.radius**2, _ROUNDING * factor.radius * reach)
+    weights, count = _descend(factor, target, region, goal, iterations)
+    return Projection(
+        point=factor.apply(weights),
+        weights=weights,
+        gap=_gap(factor, target, region, weights),
+        tolerance=goal,
+        iterations=count,
+    )
+
+
+def _gap(factor: Factor, target: Floats, region: _Set, weights: Floats) -> float:
+    """max over w in the set of <gradient, weights - w>, which bounds the excess of the objective."""
+    gradient = factor.transpose_apply(factor.apply(weights) - target)
+    return max(0.0, float(gradient @ weights) - region.least(gradient))
+
+
+def _curvature(factor: Factor) -> float:
+    """An estimate of the largest eigenvalue of A'A; the descent raises it where it was too small."""
+    vector = 1.0 + np.cos(np.arange(factor.inputs))
+    value = 0.0
+    for _ in range(10):
+        vector = factor.transpose_apply(factor.apply(vector / np.linalg.norm(vector)))
+        value = float(np.linalg.norm(vector))
+        if value == 0:
+            break
+    return max(value, factor.radius**2)
+
+
+def _descend(factor: Factor, target: Floats, region: _Set, goal: float, iterations: int) -> tuple[Floats, int]:
+    """Accelerated projected gradient on |A x - Y|^2 / 2; momentum restarts when it points uphill."""
+    weights = region.start(factor.inputs)
+    image = factor.apply(weights)
+    ahead, image_ahead = weights, image
+    curvature, momentum = _curvature(factor), 1.0
+    noise = (_ROUNDING * factor.radius) ** 2
+    for count in range(iterations):
+        if count % 10 == 0:
+            candidate = region.feasible(weights)
+            if factor.radius == 0 or _gap(factor, target, region, candidate) <= goal:
+                return candidate, count
+        gradient = factor.transpose_apply(image_ahead - target)
+        while True:
+            following = region.nearest(ahead - gradient / curvature)
+            image_following = factor.apply(following)
+            step = following - ahead
+            if _squared(image_following - image_ahead) <= curvature * _squared(step) * (1 + 1e-9) + noise:
+                break
+            curvature *= 1.5
+        if float((ahead - following) @ (following - weights)) > 0:
+            momentum = 1.0
+        next_momentum = (1 + np.sqrt(1 + 4 * momentum**2)) / 2
+        push = (momentum - 1) / next_momentum
+        ahead = following + push * (following - weights)
+        image_ahead = image_following + push * (image_following - image)
+        weights, image, momentum = following, image_following, next_momentum
+    return region.feasible(weights), iterations
+
+
+def _squared(vector: Floats) -> float:
+    return float(vector @ vector)

@@ -1,0 +1,141 @@
+"""Subset selection (Ye and Barg 2018; Wang et al. 2016), with the subset sent as (seed, shift).
+
+A public seed orders the k categories around a circle; the k arcs of length w are the subsets on offer, and every
+category lies in exactly w of them. The user sends one arc, e^eps likelier to be any one that holds the input
+than any one that does not. For a uniformly random order this is exactly the law of subset selection, while the
+choice is one among k with two integer weights.
+"""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from parley.emulator.randomizer import Coins, Columns, Floats, Integers, Shape
+from parley.protocols.randomizers.categories.oracle import MOST_CATEGORIES, FrequencyOracle, check_categories
+from parley.protocols.randomizers.exact import (
+    WHOLE,
+    WORD_BYTES,
+    Words,
+    check_count,
+    check_epsilon,
+    exponential_lower,
+    words,
+)
+from parley.protocols.randomizers.two_level import TwoLevel
+from parley.protocols.randomizers.vectors.directional import blocks
+from parley.protocols.randomizers.vectors.expansion import expand_words
+
+
+@dataclass(frozen=True, kw_only=True)
+class SubsetSelection(FrequencyOracle):
+    """Send a subset of w of the k categories that holds the input with probability w e^eps/(w e^eps + k - w).
+
+    Formal guarantee: the seed has the same law for every input, and given the seed the arc is chosen by `TwoLevel`
+    with integer weights, so a reply's probabilities under two inputs differ by at most e^eps exactly, whatever
+    order the seed yields.
+
+    Attacks. Integers only, on the wire and in every decision: nothing for Mironov's or precision-based attacks to
+    read. The work does not depend on the input; timing at the level of caches is not defended against.
+
+    `size=None` takes w = k/(e^eps + 1) rounded, at least 1, the choice of the literature.
+    """
+
+    categories: int
+    epsilon: float
+    size: int | None = None
+
+    def __post_init__(self) -> None:
+        check_epsilon(self.epsilon)
+        check_count("categories", self.categories, 2, MOST_CATEGORIES)
+        if self.size is None:
+            best = self.categories / (1 + exponential_lower(check_epsilon(self.epsilon)))
+            object.__setattr__(self, "size", max(1, round(best)))
+        check_count("size", self.width, 1, self.categories - 1)
+
+    @property
+    def width(self) -> int:
+        """w, the categories of a subset."""
+        assert self.size is not None
+        return self.size
+
+    @cached_property
+    def choice(self) -> TwoLevel:
+        """The w arcs that hold the input are favoured."""
+        return TwoLevel(outcomes=self.categories, favoured=self.width, epsilon=self.epsilon)
+
+    @property
+    def own(self) -> float:
+        """w high + leftover w/k: arc 0, which leftover coins mean, holds any category with probability w/k."""
+        leftover = self.choice.leftover * self.width / self.categories
+        return (self.width * self.choice.high + leftover) / WHOLE
+
+    @property
+    def other(self) -> float:
+        """Of a category's w arcs, w(w-1)/(k-1) also hold the input, in the mean over orders."""
+        both = self.width * (self.width - 1) / (self.categories - 1)
+        leftover = self.choice.leftover * self.width / self.categories
+        return (both * self.choice.high + (self.width - both) * self.choice.low + leftover) / WHOLE
+
+    @property
+    def coins(self) -> int:
+        """One word for the seed, one for the choice."""
+        return 2 * WORD_BYTES
+
+    @property
+    def reply(self) -> Shape:
+        """The seed of the order and where the arc begins."""
+        return {"seed": (np.dtype(np.uint64), ()), "shift": (np.dtype(np.uint32), ())}
+
+    def _keys(self, seeds: Words) -> Words:
+        return expand_words(seeds, np.arange(self.categories, dtype=np.uint64))
+
+    def _places(self, seeds: Words) -> Integers:
+        """Where each category stands in the order of its seed's words; of equal words the first comes first."""
+        order = np.argsort(self._keys(seeds), axis=1, kind="stable")
+        places = np.empty_like(order)
+        np.put_along_axis(places, order, np.arange(self.categories)[None, :], axis=1)
+        return places
+
+    def _place(self, seeds: Words, truth: Integers) -> Integers:
+        """The input's place alone, by counting the words before its own."""
+        keys, column = self._keys(seeds), truth[:, None]
+        own = np.take_along_axis(keys, column, axis=1)
+        before = (keys < own) | ((keys == own) & (np.arange(self.categories) < column))
+        place: Integers = before.sum(axis=1)
+        return place
+
+    def sample(self, inputs: Floats, coins: Coins) -> Columns:
+        """Ranks below w are the arcs that end at the input's place or up to w-1 later, the others follow."""
+        coin = words(coins, 2)
+        truth = check_categories(inputs, self.categories)
+        seeds = np.ascontiguousarray(coin[:, 0])
+        rank = self.choice.rank(coin[:, 1])
+        place = np.empty(len(truth), dtype=np.int64)
+        for block in blocks(len(truth), self.categories):
+            place[block] = self._place(seeds[block], truth[block])
+        # Arc j holds the places j .. j+w-1, so the arcs with the input are place, place-1, ..., place-w+1.
+        shift = np.where(rank == self.categories, 0, (place - rank) % self.categories)
+        return {"seed": seeds, "shift": shift.astype(np.uint32)}
+
+    def check(self, reply: Columns) -> NDArray[np.bool_]:
+        """Any seed, and a shift below k."""
+        accepted: NDArray[np.bool_] = reply["shift"].astype(np.int64) < self.categories
+        return accepted
+
+    def support(self, reply: Columns) -> Integers:
+        """The categories on the arc."""
+        shift = reply["shift"].astype(np.int64)[:, None]
+        places = self._places(reply["seed"].astype(np.uint64))
+        return ((places - shift) % self.categories < self.width).astype(np.int64)
+
+    def log_likelihood(self, reply: Columns, inputs: Floats) -> Floats:
+        """log P(shift | seed, x); the seed's own 2^-64 is left out."""
+        truth = check_categories(inputs, self.categories)
+        result = np.empty((len(reply["seed"]), len(truth)))
+        for block in blocks(len(result), self.categories):
+            part = {name: column[block] for name, column in reply.items()}
+            fixed = (part["shift"] == 0).astype(np.int64)[:, None]
+            result[block] = self.choice.log_table[self.support(part)[:, truth], fixed]
+        return result

@@ -1,0 +1,1 @@
+"""Randomizers of one bounded number."""

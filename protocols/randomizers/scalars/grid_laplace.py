@@ -1,0 +1,225 @@
+"""Laplace noise on a grid (the kappa_j of the two- and three-round protocols), drawn from an integer table.
+
+A value is clipped to [low, high], rounded at random to a neighbour on a grid of a power of two, and moved by
+discrete Laplace noise; what leaves the finite range of outcomes is set to its ends. One 64-bit coin picks the
+noise from `LaplaceTable`, whose weights are integers, so the pmf of every outcome is known exactly.
+"""
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from parley.emulator.errors import BadInput
+from parley.emulator.randomizer import MOST_OUTCOMES, Coins, Columns, Floats, Integers, Randomizer, Shape
+from parley.protocols.randomizers.exact import WORD_BYTES, Words, check_epsilon, check_interval, words
+from parley.protocols.randomizers.scalars.laplace_table import LaplaceTable, laplace_table
+from parley.protocols.randomizers.scalars.ranges import PLACES, clip
+
+STEPS = 256
+# Setting outcomes to the ends shifts a mean by e^-16/2 of a noise scale, less than the noise of 10^12 users.
+TAIL_SCALES = 16.0
+# Weights shrink by e^-(eps + tail) from the peak to the ends; below e^-30 of 2^64 too few coin values are left.
+DECAY = 30.0
+MOST_ENTRIES = 1 << 19
+LARGEST_EPSILON = 16.0
+LEAST_EPSILON = 2.0**-10
+# What a step is sent as.
+STEP_TYPE = np.dtype(np.int32)
+
+
+@dataclass(frozen=True, kw_only=True)
+class GridLaplace(Randomizer):
+    """Discrete Laplace on a power-of-two grid (Mironov 2012's remedy; mathematics.md, "Scalars").
+
+    Formal guarantee: for every two inputs and every outcome the probabilities differ by a factor of at most
+    e^eps exactly. Two neighbouring grid points differ by at most e^(eps/D) at every outcome, because the
+    table's integer weights do (see `LaplaceTable`), all grid points lie within D steps, setting outcomes to
+    the ends is post-processing, and a mixture of two grid points is no further apart than they are.
+
+    `sensitivity` (at least high - low) asks for more noise than the range needs, as the verbatim protocols do.
+
+    Attacks. Mironov's attack reads which floats a float Laplace sampler can reach; here outcomes are integers,
+    all of them reachable from every input. Precision-based attacks fail for the same reason. A draw is one
+    binary search in a fixed table, on a coin that does not depend on the input, so its time says nothing about
+    the input; timing at the level of caches is not defended against.
+    """
+
+    low: float
+    high: float
+    epsilon: float
+    sensitivity: float | None = None
+
+    def __post_init__(self) -> None:
+        check_epsilon(self.epsilon, LARGEST_EPSILON, LEAST_EPSILON)
+        check_interval(self.low, self.high)
+        width = self.high - self.low
+        if self.sensitivity is not None and not width <= self.sensitivity <= 2.0**16 * width:
+            raise BadInput(
+                f"sensitivity is {self.sensitivity}; give at least the width {width} of the range "
+                "and at most 65536 times it"
+            )
+
+    @property
+    def tail(self) -> float:
+        """How many noise scales outcomes reach beyond the range on either side."""
+        return min(TAIL_SCALES, DECAY - self.epsilon)
+
+    @cached_property
+    def unit(self) -> float:
+        """The grid's step, a power of two: about 256 steps across, fewer if the table would grow too long."""
+        most = MOST_ENTRIES / (2.0 * (self.tail / self.epsilon + 1.0)) - 4.0
+        width = self.high - self.low if self.sensitivity is None else self.sensitivity
+        return math.ldexp(1.0, math.ceil(math.log2(width / min(2.0 * STEPS, most))))
+
+    @cached_property
+    def _around(self) -> tuple[int, int]:
+        """The grid points around the range, in steps from 0: as many as 2^40 where the range is narrow and far away."""
+        unit = Fraction(self.unit)
+        return math.floor(Fraction(self.low) / unit), math.ceil(Fraction(self.high) / unit)
+
+    @cached_property
+    def origin(self) -> int:
+        """The grid point from which steps are counted: 0, or the middle of the range if it is too far from 0.
+
+        Outcomes are at most 2^20 steps, so counted from their middle they always fit their column.
+        """
+        first, last = self._around
+        limits = np.iinfo(STEP_TYPE)
+        if limits.min <= first - self.margin and last + self.margin <= limits.max:
+            return 0
+        return (first + last) // 2
+
+    @property
+    def offset(self) -> float:
+        """The value of step 0. It is exact: the origin is below 2^53 and the unit a power of two."""
+        return self.origin * self.unit
+
+    @cached_property
+    def ends(self) -> tuple[int, int]:
+        """The grid points around the range, in steps from the origin."""
+        return self._around[0] - self.origin, self._around[1] - self.origin
+
+    @cached_property
+    def distance(self) -> int:
+        """D, the steps that cost epsilon: those between the ends, or more if a larger sensitivity is given."""
+        first, last = self._around
+        given = Fraction(self.high - self.low if self.sensitivity is None else self.sensitivity)
+        return max(last - first, math.ceil(given / Fraction(self.unit)))
+
+    @cached_property
+    def margin(self) -> int:
+        """Steps that outcomes may lie outside the ends."""
+        return math.ceil(self.tail * self.distance / self.epsilon)
+
+    @property
+    def outcomes(self) -> tuple[int, int]:
+        """The smallest and the largest step that can be sent."""
+        return self.ends[0] - self.margin, self.ends[1] + self.margin
+
+    @property
+    def centre(self) -> int:
+        """The outcome that gets the coin values no weight uses."""
+        return (self.ends[0] + self.ends[1]) // 2
+
+    @cached_property
+    def table(self) -> LaplaceTable:
+        """The noise: every point between the ends reaches every outcome, so its reach is margin + width."""
+        reach = self.margin + self.ends[1] - self.ends[0]
+        return laplace_table(self.epsilon, self.distance, reach)
+
+    @property
+    def coins(self) -> int:
+        """One word for the rounding, one for the noise."""
+        return 2 * WORD_BYTES
+
+    @property
+    def reply(self) -> Shape:
+        """The outcome as a number of grid steps from the origin."""
+        return {"step": (STEP_TYPE, ())}
+
+    def _round_down(self, inputs: Floats) -> tuple[Integers, Words]:
+        """The grid point below each input and the chance of the one above, in whole 2^-32."""
+        # Both are whole multiples of one power of two and their difference is small: nothing is rounded.
+        scaled = clip(inputs, self.low, self.high) / self.unit - float(self.origin)
+        below = np.minimum(np.floor(scaled), self.ends[1] - 1)
+        chance = np.rint((scaled - below) * float(PLACES))
+        return below.astype(np.int64), chance.astype(np.uint64)
+
+    def sample(self, inputs: Floats, coins: Coins) -> Columns:
+        """Round at random, add noise, set to the ends what lies beyond them."""
+        coin = words(coins, 2)
+        below, chance = self._round_down(inputs)
+        point = below + ((coin[:, 0] >> np.uint64(32)) < chance)
+        noise, used = self.table.draw(coin[:, 1])
+        outcome = np.where(used, np.clip(point + noise, *self.outcomes), self.centre)
+        # `origin` makes every outcome fit.
+        return {"step": outcome.astype(STEP_TYPE)}
+
+    def check(self, reply: Columns) -> NDArray[np.bool_]:
+        """A step within the outcomes."""
+        first, last = self.outcomes
+        step = reply["step"].astype(np.int64)
+        accepted: NDArray[np.bool_] = (first <= step) & (step <= last)
+        return accepted
+
+    def weight(self, step: int, point: int) -> int:
+        """2^64 P(step | grid point), an exact integer."""
+        first, last = self.outcomes
+        extra = self.table.leftover if step == self.centre else 0
+        if step in (first, last):
+            return self.table.beyond[abs(step - point)] + extra
+        return self.table.weights[abs(step - point)] + extra
+
+    def probabilities(self, steps: Integers, points: Integers) -> Floats:
+        """P(step | grid point), each correctly rounded, for arrays that broadcast against each other."""
+        first, last = self.outcomes
+        distance = np.abs(steps - points)
+        at_end = (steps == first) | (steps == last)
+        pmf = np.where(at_end, self.table.beyond_pmf[distance], self.table.pmf[distance])
+        result: Floats = pmf + np.where(steps == self.centre, self.table.leftover / 2.0**64, 0.0)
+        return result
+
+    def log_likelihood(self, reply: Columns, inputs: Floats) -> Floats:
+        """log of the mixture over the two grid points an input may be rounded to."""
+        below, chance = self._round_down(inputs)
+        up = chance.astype(np.float64) / PLACES
+        steps = reply["step"].astype(np.int64)[:, None]
+        mixed = (1.0 - up) * self.probabilities(steps, below) + up * self.probabilities(steps, below + 1)
+        result: Floats = np.log(mixed)
+        return result
+
+    def every_reply(self) -> Columns | None:
+        """The outcomes, where the grid is coarse or epsilon large."""
+        first, last = self.outcomes
+        return {"step": np.arange(first, last + 1, dtype=np.int32)} if last - first < MOST_OUTCOMES else None
+
+    def decode(self, reply: Columns) -> Floats:
+        """The outcome itself."""
+        return self.offset + reply["step"].astype(np.float64) * self.unit
+
+    def total(self, reply: Columns) -> Integers:
+        """Sum of the steps; `offset` is to be added once a reply."""
+        return np.array(reply["step"].astype(np.int64).sum(), dtype=np.int64)
+
+    def moments_at(self, x: float) -> tuple[float, float]:
+        """Exact mean and variance of the decoded value for the input x."""
+        below, chance = self._round_down(np.array([x]))
+        up = float(chance[0]) / PLACES
+        steps = np.arange(self.outcomes[0], self.outcomes[1] + 1)
+        pmf = (1.0 - up) * self.probabilities(steps, below) + up * self.probabilities(steps, below + 1)
+        shift = (steps - below[0]).astype(np.float64)
+        mean = float(pmf @ shift)
+        return self.offset + (float(below[0]) + mean) * self.unit, float(pmf @ (shift - mean) ** 2) * self.unit**2
+
+    def variance_at(self, x: float) -> float:
+        """Exact variance of the decoded value for the input x."""
+        return self.moments_at(x)[1]
+
+    @cached_property
+    def variance(self) -> float:
+        """The largest variance: of an input halfway between the two grid points in the middle of the range."""
+        return self.variance_at(self.offset + (self.centre + 0.5) * self.unit)

@@ -1,0 +1,1 @@
+"""Randomizers whose replies only a shuffler may see."""

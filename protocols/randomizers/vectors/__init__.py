@@ -1,0 +1,1 @@
+"""Randomizers of vectors (the paper's VRand)."""

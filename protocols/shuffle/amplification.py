@@ -1,0 +1,240 @@
+"""Privacy amplification by shuffling, as a number: (eps, delta) of n anonymous replies of an eps_0-LDP randomizer.
+
+Two data sets that differ in one user's input (x or x'). Let every randomizer reply with at least the "blanket", a
+measure b on the replies that does not depend on the input: with b(y) <= R(z)(y) for all z, each of the other users
+replies from the blanket or from something of its own, which we hand to the adversary. What is left is a bag of blanket
+replies with the one reply of R(x) or R(x') among them, and its likelihood ratio is a ratio of sums. Hence
+(Balle, Bell, Gascon, Nissim 2019, Lemma 5.3, written without normalisation)
+
+    delta(eps) <= E[(X_1 + ... + X_n)_+] / n,     X_i = (R(x)(Y) - e^eps R(x')(Y)) / b(Y)
+
+where Y is drawn from the blanket, and X_i = 0 with the probability that the blanket leaves over. For the randomizers
+here X has three values besides 0, which are the parameters of the variation-ratio analysis (Wang et al. 2023): with
+p = e^eps_0 the largest likelihood ratio and alpha (p - 1) the total variation of R(x) and R(x'),
+
+    R(x)/b = p, R(x')/b = 1  with probability alpha (replies that speak for x),
+    R(x)/b = 1, R(x')/b = p  with probability alpha (replies that speak for x'),
+    R(x)/b = R(x')/b = 1     with the rest of the blanket.
+
+The worst pair of inputs is the one with the largest alpha: a larger one moves probability from the middle values of X
+to the outer ones and keeps the mean, so X grows in convex order, and with it E[(...)_+].
+
+Every number is rounded so that delta is never too small: sums are cut into blocks that are bounded from above, tails
+are added, and `ROUNDING` is more than what double precision can lose.
+"""
+
+import math
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+import scipy
+
+from parley.emulator.errors import BadInput
+from parley.emulator.randomizer import Floats, Integers
+from parley.protocols.randomizers.exact import LEAST_EPSILON, WHOLE
+from parley.protocols.randomizers.two_level import TwoLevel
+
+# Tails beyond so many deviations have a probability below 2^-56; they are added, not dropped.
+DEVIATIONS = 9.0
+BLOCKS = 24
+# betainc is good to about 1e-13, and differences of it here lose up to five digits.
+ROUNDING = 1e-6
+STEPS = 40
+LARGEST_LOCAL = 16.0
+# The work grows with n and every user does it, so more replies than this count for no more. That is safe: the mean of n
+# exchangeable X is a reverse martingale and (.)_+ is convex, so delta never rises with n.
+MOST_COUNTED = 10**7
+LARGEST_DELTA = 1e-2
+
+
+@dataclass(frozen=True, kw_only=True)
+class Blanket:
+    """The law of X: `edge` = alpha for each of the two outer values, `flat` for the middle one.
+
+    `weight` multiplies the outer values (1, unless the blanket is thinner than the replies) and `level` the middle one.
+    """
+
+    ratio: float
+    edge: float
+    flat: float
+    weight: float = 1.0
+    level: float = 1.0
+
+    def __post_init__(self) -> None:
+        if not (self.ratio >= 1 and self.edge > 0 and self.flat >= 0 and 2 * self.edge + self.flat <= 1 + 1e-12):
+            raise BadInput(f"no blanket has a ratio {self.ratio}, an edge {self.edge} and a flat part {self.flat}")
+
+
+def of_choice(choice: TwoLevel) -> Blanket:
+    """The exact blanket of a choice among M outcomes (codebooks, the hemisphere): integers over 2^64.
+
+    Every outcome has at least `low`. At worst the favoured outcomes of x and x' are disjoint: t speak for each.
+    """
+    if 2 * choice.favoured > choice.outcomes:
+        raise BadInput(f"{choice.favoured} favoured of {choice.outcomes} outcomes: at most half of them may be")
+    low = choice.low / WHOLE
+    return Blanket(
+        ratio=choice.high / choice.low,
+        edge=choice.favoured * low,
+        flat=(choice.outcomes - 2 * choice.favoured) * low,
+    )
+
+
+def of_cap(epsilon: float, share: float) -> Blanket:
+    """A density with two levels, the higher one on this share of the sphere (PrivUnit)."""
+    if not 0 < share <= 0.5:
+        raise BadInput(f"a cap with a share of {share} of the sphere cannot be used; give a number in (0, 1/2]")
+    low = 1 / (share * math.exp(epsilon) + 1 - share)
+    return Blanket(ratio=math.exp(epsilon), edge=share * low, flat=(1 - 2 * share) * low)
+
+
+def of_ratio(epsilon: float, variation: float) -> Blanket:
+    """Any eps_0-LDP randomizer whose replies to two inputs have at most this total variation."""
+    most = math.tanh(epsilon / 2)
+    if not 0 < variation <= most * (1 + 1e-12):
+        raise BadInput(f"a total variation of {variation} is not in (0, {most}], as epsilon {epsilon} demands")
+    ratio = math.exp(epsilon)
+    edge = variation / (ratio - 1)
+    return Blanket(ratio=ratio, edge=edge, flat=max(0.0, 1 - (ratio + 1) * edge) / ratio, level=ratio)
+
+
+def of_clones(epsilon: float) -> Blanket:
+    """Any eps_0-LDP randomizer, by clones (Feldman, McMillan, Talwar 2021, Theorem 3.2): for comparison."""
+    ratio = math.exp(epsilon)
+    return Blanket(ratio=ratio, edge=0.5 / ratio, flat=0.0, weight=2 * ratio / (ratio + 1))
+
+
+def clones_closed_form(epsilon: float, users: int, delta: float) -> float:
+    """The central epsilon of Feldman, McMillan, Talwar 2021, Theorem 3.1, refused where it does not apply."""
+    limit = math.log(users / (16 * math.log(2 / delta))) if users > 16 * math.log(2 / delta) else -math.inf
+    if epsilon > limit:
+        raise BadInput(
+            f"eps_0 <= log(n / (16 log(2/delta))) fails: {epsilon:g} > {limit:.4g} for n = {users}, delta = {delta:g}; "
+            "take more users or a smaller local epsilon"
+        )
+    growth = math.exp(epsilon)
+    spread = 8 * math.sqrt(growth * math.log(4 / delta) / users) + 8 * growth / users
+    return math.log1p(math.tanh(epsilon / 2) * spread)
+
+
+@lru_cache(maxsize=4096)
+def delta_bound(blanket: Blanket, users: int, epsilon: float) -> float:
+    """A delta for which `users` shuffled replies are (epsilon, delta)-DP; never smaller than the lemma's."""
+    if users < 1 or not epsilon >= 0:
+        raise BadInput(f"nothing can be said about {users} users and epsilon {epsilon}")
+    users = min(users, MOST_COUNTED)
+    growth = math.exp(epsilon)
+    up, down = blanket.weight * (blanket.ratio - growth), blanket.weight * (blanket.ratio * growth - 1)
+    if up <= 0:
+        return 0.0
+    fall = blanket.level * (growth - 1)
+    total = 0.0
+    for chance, flats in _flat_blocks(users, blanket.flat):
+        rest = users - flats
+        share = min(1.0, 2 * blanket.edge / max(1 - blanket.flat, 2 * blanket.edge))
+        total += chance * _expectation(rest, share, up, down, fall * flats)
+    return min(1.0, total / users * (1 + ROUNDING) + 1e-300)
+
+
+def _flat_blocks(users: int, flat: float) -> list[tuple[float, int]]:
+    """How many replies have the middle value, in blocks: (probability, the least number in the block).
+
+    Given their number the others are random with a mean no lower than the middle value, so more of them only lower
+    the expectation of the positive part: the least number bounds its block.
+    """
+    if flat == 0:
+        return [(1.0, 0)]
+    edges = np.unique(np.linspace(*_range(users, flat), BLOCKS + 1).astype(np.int64))
+    below = np.concatenate([[0.0], scipy.special.bdtr(np.maximum(edges - 1, 0), users, flat) * (edges > 0), [1.0]])
+    starts = np.concatenate([[0], edges])
+    chances = np.maximum(np.diff(below), 0.0)
+    return [(float(chance), int(start)) for chance, start in zip(chances, starts, strict=True) if chance > 0]
+
+
+def _range(users: int, share: float) -> tuple[int, int]:
+    """The numbers of successes that matter."""
+    mean, spread = users * share, math.sqrt(users * share * (1 - share)) + 1
+    # Far below the mean a Poisson tail is wider than a normal one.
+    reach = DEVIATIONS * spread + DEVIATIONS**2 / 2
+    return max(0, math.floor(mean - reach)), min(users, math.ceil(mean + reach))
+
+
+def _expectation(users: int, share: float, up: float, down: float, offset: float) -> float:
+    """E[(up a - down b - offset)_+], a + b of `users` being of the outer kinds, a and b alike."""
+    low, high = _range(users, share)
+    numbers = np.arange(low, high + 1)
+    inside = float(_probabilities(numbers, users, share) @ _positive_part(numbers, up, down, offset))
+    # Outside of the range the positive part is at most up times the number of tosses.
+    below = float(scipy.special.bdtr(low - 1, users, share)) * low if low > 0 else 0.0
+    above = float(scipy.special.betainc(high + 1.0, users - high, share)) * users if high < users else 0.0
+    return inside + up * (below + above)
+
+
+def _probabilities(numbers: Integers, users: int, share: float) -> Floats:
+    from scipy.stats import binom
+
+    return np.asarray(binom.pmf(numbers, users, share), dtype=np.float64)
+
+
+def _positive_part(numbers: Integers, up: float, down: float, offset: float) -> Floats:
+    """E[((up + down) a - down m - offset)_+] for a binomial with m tosses of a fair coin."""
+    threshold = down * numbers + offset
+    least = np.floor(threshold / (up + down)).astype(np.int64) + 1
+    tail = _at_least(least, numbers)
+    weighted = numbers / 2 * _at_least(least - 1, numbers - 1)
+    return np.maximum((up + down) * weighted - threshold * tail, 0.0)
+
+
+def _at_least(least: Integers, numbers: Integers) -> Floats:
+    """P[a >= least] for a binomial with so many tosses of a fair coin."""
+    inside = (least >= 1) & (least <= numbers)
+    tail = np.where(least < 1, 1.0, 0.0)
+    tail[inside] = scipy.special.betainc(least[inside].astype(float), (numbers - least + 1)[inside].astype(float), 0.5)
+    return tail
+
+
+def epsilon_bound(blanket: Blanket, users: int, delta: float) -> float:
+    """The least epsilon, rounded up, for which shuffled replies are (epsilon, delta)-DP."""
+    check_delta(delta)
+    low, high = 0.0, math.log(blanket.ratio)
+    for _ in range(STEPS):
+        middle = (low + high) / 2
+        if delta_bound(blanket, users, middle) <= delta:
+            high = middle
+        else:
+            low = middle
+        if high - low <= 1e-4 * high:
+            break
+    return high
+
+
+def largest_local_epsilon(candidates: int, best: int, users: int, epsilon: float, delta: float) -> float:
+    """The largest eps_0, rounded down, for which a shuffled choice of `best` among `candidates` is (epsilon, delta)-DP.
+
+    epsilon itself always will do: what is private alone stays private in a crowd.
+    """
+    check_delta(delta)
+
+    def good(local: float) -> bool:
+        return local <= epsilon or delta_bound(blanket_for(candidates, best, local), users, epsilon) <= delta
+
+    low, high = max(epsilon, LEAST_EPSILON), LARGEST_LOCAL
+    if low >= high or good(high):
+        return min(low, high) if low >= high else high
+    while high - low > 1e-4 * high:
+        middle = (low + high) / 2
+        low, high = (middle, high) if good(middle) else (low, middle)
+    return low
+
+
+def blanket_for(candidates: int, best: int, local: float) -> Blanket:
+    """The blanket of a codebook of this size with this local epsilon."""
+    return of_choice(TwoLevel(outcomes=candidates, favoured=best, epsilon=local))
+
+
+def check_delta(delta: float) -> float:
+    """A delta one can promise: so small that it is no licence to publish a user."""
+    if not (math.isfinite(delta) and 0 < delta <= LARGEST_DELTA):
+        raise BadInput(f"delta is {delta}; give a number above 0 and at most {LARGEST_DELTA:g}, e.g. --delta 1e-6")
+    return delta

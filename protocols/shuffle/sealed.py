@@ -1,0 +1,110 @@
+"""A round whose replies are sealed for the analyst: whoever carries them sees boxes of one size and nothing else."""
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from parley.emulator.errors import BadInput, LocalProtocolError
+from parley.emulator.protocol import Broadcast, Inputs, Protocol, Round, Tally
+from parley.emulator.randomizer import Array, Coins, Columns, Floats, Shape
+from parley.emulator.wire.messages import Users
+from parley.emulator.wire.sealing import KEY_BYTES, OVERHEAD, open_boxes, public_of, seal
+
+if TYPE_CHECKING:
+    from parley.protocols.shuffle.shuffled import Shuffled
+
+COLUMN = "sealed"
+
+
+class SealedRound(Round):
+    """Another round with its replies in boxes. Without the analyst's secret key it can be answered, not read."""
+
+    def __init__(self, inner: Round, public: bytes, secret: bytes = b"") -> None:
+        self.inner = inner
+        self._public = public
+        self._secret = secret
+        self._last: tuple[Array, Columns, NDArray[np.bool_]] | None = None
+
+    @property
+    def name(self) -> str:  # type: ignore[override]
+        return f"{self.inner.name}, sealed"
+
+    @property
+    def broadcast(self) -> Shape:
+        return self.inner.broadcast
+
+    @property
+    def length(self) -> int:
+        """Bytes of a reply in the open."""
+        return sum(dtype.itemsize * int(np.prod(trailing)) for dtype, trailing in self.inner.reply.values())
+
+    @property
+    def reply(self) -> Shape:
+        return {COLUMN: (np.dtype(np.uint8), (self.length + OVERHEAD,))}
+
+    @property
+    def coins(self) -> int:
+        return self.inner.coins + KEY_BYTES
+
+    def speaks(self, users: Users) -> NDArray[np.bool_]:
+        return self.inner.speaks(users)
+
+    def admit(self, public: Broadcast) -> None:
+        self.inner.admit(public)
+
+    def respond(self, public: Broadcast, inputs: Inputs, coins: Coins) -> Columns:
+        replies = self.inner.respond(public, inputs, np.ascontiguousarray(coins[:, : self.inner.coins]))
+        rows = [np.ascontiguousarray(replies[name]).view(np.uint8).reshape(len(inputs), -1) for name in sorted(replies)]
+        return {COLUMN: seal(self._public, np.concatenate(rows, axis=1), coins[:, self.inner.coins :])}
+
+    def check(self, public: Broadcast, replies: Columns) -> NDArray[np.bool_]:
+        columns, good = self._open(replies)
+        return np.asarray(good & self.inner.check(public, columns), dtype=np.bool_)
+
+    def log_likelihood(self, public: Broadcast, replies: Columns) -> Floats:
+        """Of what is in the boxes; their ephemeral keys do not depend on the input."""
+        return self.inner.log_likelihood(public, self._open(replies)[0])
+
+    def tally(self, public: Broadcast, replies: Columns) -> Tally:
+        return self.inner.tally(public, self._open(replies)[0])
+
+    def _open(self, replies: Columns) -> tuple[Columns, NDArray[np.bool_]]:
+        """The replies in the open; those opened last are remembered, for an analyst first checks and then adds up."""
+        if not self._secret and len(replies[COLUMN]):
+            raise LocalProtocolError("these replies are sealed for the analyst; give its opening key")
+        if self._last is None or self._last[0] is not replies[COLUMN]:
+            boxes = np.asarray(replies[COLUMN], dtype=np.uint8)
+            messages, good = open_boxes(self._secret or bytes(KEY_BYTES), boxes)
+            self._last = (replies[COLUMN], self._columns(messages), good)
+        return self._last[1], self._last[2]
+
+    def _columns(self, messages: NDArray[np.uint8]) -> Columns:
+        columns, start = {}, 0
+        for name, (dtype, trailing) in sorted(self.inner.reply.items()):
+            size = dtype.itemsize * int(np.prod(trailing))
+            raw = np.ascontiguousarray(messages[:, start : start + size])
+            columns[name] = raw.view(dtype).reshape(len(messages), *trailing)
+            start += size
+        return columns
+
+
+def sealed(protocol: Protocol, secret: bytes) -> "Shuffled":
+    """The protocol with replies sealed for the holder of this key, who can open them."""
+    from parley.protocols.shuffle.shuffled import Shuffled
+
+    if not isinstance(protocol, Shuffled):
+        raise BadInput(f"replies of {protocol.name} cannot be sealed; shuffled is the protocol that can")
+    return replace(protocol, seal=public_of(secret).hex(), opener=secret)
+
+
+def unsealed(protocol: Protocol, secret: bytes) -> Protocol:
+    """The protocol of a setup for one who holds the opening key."""
+    from parley.protocols.shuffle.shuffled import Shuffled
+
+    if not isinstance(protocol, Shuffled) or not protocol.seal:
+        return protocol
+    if public_of(secret).hex() != protocol.seal:
+        raise BadInput("the opening key is not the one that the replies of this run are sealed for")
+    return replace(protocol, opener=secret)

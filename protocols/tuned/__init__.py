@@ -1,0 +1,1 @@
+"""What the paper's ideas become with every constant worked out."""

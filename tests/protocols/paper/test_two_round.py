@@ -1,0 +1,62 @@
+"""The verbatim protocol two-round owes what every protocol owes; a user refuses what it must not answer."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from parley.emulator.coins import addressed, key_from_seed
+from parley.emulator.errors import RemoteProtocolError
+from parley.protocols import registry
+from parley.protocols.workloads.auc import AreaUnderCurve
+from parley.protocols.workloads.kernel import Kernel
+from tests.contracts.protocol_contract import ProtocolContract
+
+KERNEL = Kernel(np.array([[1.0, 0.5, -1.0], [0.5, -2.0, 0.0], [-1.0, 0.0, 3.0]]))
+
+
+class TestTwoRound(ProtocolContract):
+    protocol = "two-round"
+
+    def test_an_absurd_broadcast_is_refused(self) -> None:
+        protocol: Any = self.made
+        huge = {name: np.full(shape, 1e300) for name, (_, shape) in protocol.second.broadcast.items()}
+        with pytest.raises(RemoteProtocolError):
+            protocol.second.admit(huge)
+
+
+class TestWithDiagonal(ProtocolContract):
+    protocol = "two-round"
+    workload = KERNEL
+    data = "zipf"
+    trials = 100
+
+
+class TestWithLabels(ProtocolContract):
+    protocol = "two-round"
+    workload = AreaUnderCurve(levels=3)
+    data = "scores"
+    users = 20_000
+    epsilon = 4.0
+    trials = 60
+    bias = 0.01
+
+
+@pytest.mark.parametrize("matrix", [np.ones((4, 4)), -3e40 * np.ones((3, 3)), np.ones((4, 4)) - 1e-13 * np.tri(4)])
+def test_a_constant_range_says_nothing_and_can_be_audited(matrix: Any) -> None:
+    protocol = registry.design("two-round", Kernel(matrix, shift=0.0), epsilon=2.0, users=300)
+    size = len(matrix)
+    inputs = np.arange(300) % size
+    flips = [addressed(key_from_seed(3), number, 0, 300, protocol.rounds[number - 1].coins) for number in (1, 2)]
+    first = protocol.rounds[0].tally({}, protocol.rounds[0].respond({}, inputs, flips[0]))
+    public: Any = protocol.conclude((({}, first),))
+    step = protocol.rounds[1]
+    step.admit(public)
+    replies = step.respond(public, inputs, flips[1])
+    assert step.check(public, replies).all()
+    losses = step.log_likelihood(public, replies)
+    assert np.ptp(losses, axis=1).max() <= 1e-4
+    estimate: Any = protocol.conclude((({}, first), (public, step.tally(public, replies))))
+    # The mean of the second round is that of the inner products, to within the noise of their tiny range.
+    middle = float(step._values(public)[0])  # type: ignore[attr-defined]
+    assert estimate.details["form"] == pytest.approx(middle, rel=1e-6)

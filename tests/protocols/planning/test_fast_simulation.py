@@ -1,0 +1,84 @@
+"""The sweep's shortcut against the real roles: the same mean and spread of estimates, protocol by protocol."""
+
+import math
+
+import numpy as np
+import pytest
+from scipy.stats import norm
+
+from parley.emulator.coins import key_from_seed
+from parley.emulator.simulate import simulate
+from parley.protocols import registry
+from parley.protocols.pairwise import Pairwise
+from parley.protocols.planning import fast_simulation as shortcut
+from parley.protocols.tuned.groups import members
+from parley.protocols.tuned.split_users import Tuned
+from parley.protocols.workloads.auc import AreaUnderCurve
+from parley.protocols.workloads.gini import GiniMeanDifference
+from parley.protocols.workloads.kendall import Kendall
+from parley.protocols.workloads.synthetic import draw, names
+from parley.protocols.workloads.workload import Workload
+
+ALPHA = 1e-6
+USERS = 1000
+SHORT, REAL = 300, 60
+
+
+def pairwise() -> list[str]:
+    return [name for name in registry.names() if issubclass(registry.lookup(name), Pairwise)]
+
+
+def same_law(short: np.ndarray, real: np.ndarray) -> None:
+    """Means differ by chance alone (z), and so do variances (z of their logarithms, with the sample's kurtosis)."""
+    bound = float(norm.isf(ALPHA / 2))
+    error = math.sqrt(short.var(ddof=1) / len(short) + real.var(ddof=1) / len(real))
+    assert abs(short.mean() - real.mean()) <= bound * error, f"means {short.mean()} {real.mean()}, error {error}"
+    both = np.concatenate([(each - each.mean()) / each.std() for each in (short, real)])
+    kurtosis = max(3.0, float(np.mean(both**4)))
+    spread = math.sqrt((kurtosis - 1) * (1 / len(short) + 1 / len(real)))
+    ratio = math.log(short.var(ddof=1) / real.var(ddof=1))
+    assert abs(ratio) <= bound * spread, f"log ratio of variances {ratio}, threshold {bound * spread}"
+
+
+SPECIAL: dict[str, Workload] = {"quantise": GiniMeanDifference(levels=9), "hierarchical": AreaUnderCurve(levels=4)}
+CASES = [(name, SPECIAL.get(name, Kendall(levels=(3, 3)))) for name in pairwise()]
+CASES += [(name, AreaUnderCurve(levels=3)) for name in ("one-round-tuned", "two-round-tuned", "frequency-subset")]
+
+
+@pytest.mark.parametrize(("name", "workload"), CASES, ids=[f"{name}-{each.name}" for name, each in CASES])
+def test_estimates_have_the_law_of_the_roles(name: str, workload: Workload) -> None:
+    generator = np.random.default_rng(7)
+    inputs = draw(names(workload)[0], workload, USERS, generator)
+    protocol = registry.design(name, workload, epsilon=2.0, users=USERS)
+    counts = workload.counts(inputs)
+    short = np.array([shortcut.play(protocol, counts, generator).value for _ in range(SHORT)])
+    real = np.array(
+        [
+            simulate(protocol, generator.permutation(inputs), key_from_seed(trial), chunk=USERS).estimate
+            for trial in range(REAL)
+        ]
+    )
+    same_law(short, real)
+
+
+def test_speakers_are_a_partition_of_the_users() -> None:
+    protocol = registry.design("three-round-tuned", Kendall(levels=(2, 2)), epsilon=1.0, users=1000)
+    counts = np.array([400, 300, 200, 100])
+    groups = shortcut.speakers(protocol, counts, np.random.default_rng(1))
+    assert np.array_equal(sum(groups), counts)
+    assert isinstance(protocol, Tuned)
+    real = [members(np.arange(1000), 5, protocol.shares, group) for group in range(3)]
+    assert np.array_equal(np.sum(real, axis=0), np.ones(1000))
+
+
+@pytest.mark.parametrize("name", ["two-round-tuned", "three-round-tuned", "frequency-subset"])
+def test_many_runs_at_once_are_the_runs_one_by_one(name: str) -> None:
+    workload = Kendall(levels=(3, 3))
+    protocol = registry.design(name, workload, epsilon=1.0, users=USERS)
+    counts = workload.counts(draw("correlated", workload, USERS, np.random.default_rng(1)))
+    generators = [[np.random.default_rng([3, trial]) for trial in range(10)] for _ in range(2)]
+    many = shortcut.play_all(protocol, counts, generators[0])
+    alone = [shortcut.play(protocol, counts, generator) for generator in generators[1]]
+    for one, other in zip(many, alone, strict=True):
+        assert one.value == pytest.approx(other.value, rel=1e-9, abs=1e-9)
+        assert one.interval95 == pytest.approx(other.interval95, rel=1e-9, abs=1e-9)
