@@ -44,7 +44,7 @@ def estimate(protocol: Protocol, inputs: Inputs, key: bytes, silent: float, gene
             return message
         if isinstance(message, Announce):
             step = protocol.rounds[message.round - 1]
-            speaking = users[step.speaks(users) & (generator.random(len(users)) >= silent)]
+            speaking = users[step.participates(users) & (generator.random(len(users)) >= silent)]
             flips = addressed(key, message.round, 0, len(inputs), step.coins)[speaking]
             columns = step.respond(message.broadcast, inputs[speaking], flips)
             waiting.append(

@@ -26,8 +26,9 @@ import zmq
 from benchmarks.page import IMAGES, machine, table, write_block
 from benchmarks.watcher import Watcher
 from parley.emulator.coins import addressed, key_from_seed
-from parley.emulator.protocol import Broadcast, Estimate, Protocol, Tally
+from parley.emulator.protocol import Broadcast, Estimate, Protocol
 from parley.emulator.record.transcript import TranscriptReader, TranscriptWriter
+from parley.emulator.tally import Tally
 from parley.emulator.wire.codec import decode, encode, envelope, open_envelope
 from parley.emulator.wire.messages import Announce, Replies, Result
 from parley.launch.cluster.cluster import Cluster
@@ -130,7 +131,7 @@ def run(users: int, levels: str, processes: int, protocol: str = "three-round") 
                 opened = opened or record.time
             elif isinstance(record.message, Result):
                 closed = record.time
-        replies = sum(int(step.speaks(np.arange(users)).sum()) for step in spoken.rounds)
+        replies = sum(int(step.participates(np.arange(users)).sum()) for step in spoken.rounds)
         return Run(
             users=users,
             inputs=workload.size,
@@ -167,7 +168,7 @@ def where(levels: str, protocol: str, users: int = 2 * CHUNK) -> Where:
             tally: Tally | None = None
             for start in range(0, users, CHUNK):
                 names = np.arange(start, start + CHUNK)
-                speaking = step.speaks(names)
+                speaking = step.participates(names)
                 flips = found.time("encode", addressed, KEY, number, start, CHUNK, step.coins)
                 columns = found.time("encode", step.respond, public, inputs[names][speaking], flips[speaking])
                 said = Replies(

@@ -29,9 +29,10 @@ import zmq
 from benchmarks.messages import make_load, measure_board
 from benchmarks.page import machine, table, write_block
 from parley.emulator.coins import coins, key_from_seed, nonce_from_key
-from parley.emulator.protocol import Broadcast, Estimate, Protocol, Tally
+from parley.emulator.protocol import Broadcast, Estimate, Protocol
 from parley.emulator.record.transcript import TranscriptReader
 from parley.emulator.roles.consent import domain_of
+from parley.emulator.tally import Tally
 from parley.emulator.wire.codec import pack, unpack
 from parley.emulator.wire.messages import Announce, Result, Setup
 from parley.emulator.wire.question import question_of, terms_of
@@ -112,7 +113,7 @@ def bare_sender(plan: bytes, inputs: np.ndarray, first: int, up: str, down: str)
             for start in range(0, len(inputs), CHUNK):
                 part = inputs[start : start + CHUNK]
                 flips = coins(KEY, question, first + start, len(part), step.coins)
-                speaking = step.speaks(np.arange(first + start, first + start + len(part)))
+                speaking = step.participates(np.arange(first + start, first + start + len(part)))
                 columns = step.respond(public, part[speaking], flips[speaking])
                 post.send(b"".join(column.tobytes() for column in columns.values()))
 
@@ -214,7 +215,7 @@ def whole(protocol: Protocol, inputs: np.ndarray, processes: int) -> Took:
                 opened = opened or record.time
             elif isinstance(record.message, Result):
                 closed, said = record.time, record.message.estimate
-        replies = sum(int(step.speaks(np.arange(len(inputs))).sum()) for step in protocol.rounds)
+        replies = sum(int(step.participates(np.arange(len(inputs))).sum()) for step in protocol.rounds)
         size = home.transcript.stat().st_size / replies
         took = {"seconds": seconds, "rounds": closed - opened, "processor": processor}
         return Took(**took, estimate=said, bytes_a_reply=size)

@@ -17,7 +17,7 @@ from benchmarks.liars import dropping_board, equivocating_board, forged_record, 
 from benchmarks.stage import Hung
 from benchmarks.states import another_setup, copied_state, full_disk, is_over, lost_state, shared_state
 from parley.emulator.errors import ParleyError
-from parley.emulator.protocol import Round
+from parley.emulator.round import Round
 from parley.protocols.registry import design, lookup, needs_shuffler
 from parley.protocols.workloads.choice import make_workload
 

@@ -6,6 +6,7 @@ same user gets the same reply however users are spread over processes. It draws 
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,8 +18,21 @@ Coins = NDArray[np.uint8]
 Columns = Mapping[str, Array]
 Shape = Mapping[str, tuple[np.dtype[np.generic], tuple[int, ...]]]
 
+WORD_BYTES = 8
 # Up to here all replies are listed where somebody wants to look at each.
 MOST_OUTCOMES = 4096
+
+
+@dataclass(frozen=True)
+class Alphabet:
+    """A column of a reply and the whole numbers it can hold, where the rest of the reply hides nothing.
+
+    An auditor that knows it can list every reply a user might have sent instead of the recorded one.
+    """
+
+    column: str
+    first: int
+    last: int
 
 
 def row_bytes(columns: Columns, rows: int) -> NDArray[np.uint8]:
@@ -79,6 +93,16 @@ class Randomizer(ABC):
     def offset(self) -> float:
         """What each reply adds besides its part of `total`: decode sums to unit * total + offset * replies."""
         return 0.0
+
+    @property
+    def work(self) -> int:
+        """Numbers behind one reply: 64-bit words that are drawn or computed. A setup may not ask for too many."""
+        return -(-self.coins // WORD_BYTES)
+
+    @property
+    def alphabet(self) -> Alphabet | None:
+        """The column that is chosen, and from what; None where a reply is not a choice from a list."""
+        return None
 
     @property
     @abstractmethod

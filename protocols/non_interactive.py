@@ -9,10 +9,12 @@ from typing import Any, ClassVar
 import numpy as np
 
 from parley.emulator.errors import BadInput
-from parley.emulator.protocol import Broadcast, Estimate, Interaction, Round, Tally
+from parley.emulator.protocol import Broadcast, Estimate, Interaction
 from parley.emulator.randomizer import Floats, Shape
-from parley.protocols.pairwise import QUANTILE_95, Pairwise
-from parley.protocols.rounds import ComposedRound
+from parley.emulator.tally import Tally
+from parley.protocols.legacy_pairwise import QUANTILE_95, Pairwise
+from parley.protocols.legacy_rounds import ComposedRound
+from parley.protocols.legacy_rounds import LegacyRound as Round
 from parley.protocols.workloads.workload import Workload
 
 # The AUC is worth little when one label is rarer than this (the paper's balancedness assumption).

@@ -9,7 +9,8 @@ from typing import Protocol as Interface
 import numpy as np
 
 from parley.emulator.errors import BadInput, LocalProtocolError
-from parley.emulator.protocol import Protocol, Round, Trust
+from parley.emulator.protocol import Protocol, Trust
+from parley.emulator.round import Round
 from parley.emulator.wire.codec import pack
 from parley.protocols.baselines.frequency import FrequencyGrr, FrequencyOue, FrequencySubset
 from parley.protocols.baselines.hierarchical import Hierarchical
@@ -51,7 +52,7 @@ _BUILT: dict[tuple[type[Any], bytes], Protocol] = {}
 
 def register(kind: type[Any]) -> type[Any]:
     """Make a protocol known under its name."""
-    for needed in ("name", "summary", "design", "from_parameters"):
+    for needed in ("name", "from_parameters"):
         if not hasattr(kind, needed):
             raise BadInput(f"{kind.__name__} cannot be registered: it has no {needed}")
     if not issubclass(kind, Protocol) or getattr(kind, "__abstractmethods__", None):
@@ -106,7 +107,9 @@ def design(
     kind = lookup(name)
     given = {"delta": delta, "crowd": crowd} if needs_shuffler(kind) else {}
     chosen = {key: value for key, value in given.items() if value is not None}
-    protocol: Protocol = kind.design(workload, epsilon=epsilon, users=users, **chosen)
+    from parley.protocols.planning.table import design as designed
+
+    protocol: Protocol = designed(kind, workload, epsilon=epsilon, users=users, **chosen)
     return check_rounds(protocol)
 
 

@@ -8,15 +8,16 @@ user says which k it consents to, and `registry.inputs_of` reads k before anythi
 from functools import singledispatch
 
 from parley.emulator.errors import BadInput
-from parley.emulator.protocol import Protocol, Round
+from parley.emulator.protocol import Protocol
 from parley.emulator.randomizer import Randomizer
+from parley.emulator.round import Round
 from parley.protocols.baselines.hierarchical import Level
+from parley.protocols.legacy_rounds import ComposedRound
 from parley.protocols.limits import MOST_REPLY
 from parley.protocols.paper.linear_queries_by_reduction import SideBySide
 from parley.protocols.randomizers.categories.subset_selection import SubsetSelection
 from parley.protocols.randomizers.exact import WORD_BYTES
 from parley.protocols.randomizers.vectors.seeded import Seeded
-from parley.protocols.rounds import ComposedRound
 from parley.protocols.shuffle.sealed import SealedRound
 
 
@@ -45,6 +46,8 @@ def entries(step: Round) -> int:
 @singledispatch
 def work(step: Round) -> int:
     """Numbers behind one user's reply; of a round that is not known, its coins."""
+    if hasattr(step, "question"):
+        return sum(effort(send.randomizer) for send in step.usual.values())
     return -(-step.coins // WORD_BYTES)
 
 

@@ -10,13 +10,15 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from parley.emulator.protocol import Broadcast, Estimate, Inputs, Interaction, Round, Tally
+from parley.emulator.protocol import Broadcast, Estimate, Inputs, Interaction
 from parley.emulator.randomizer import Floats, Shape
+from parley.emulator.round import Round
+from parley.emulator.tally import Tally
 from parley.protocols.factorization.factors import factorize
 from parley.protocols.factorization.model import SignedFactorization, signed
-from parley.protocols.pairwise import Pairwise, common
+from parley.protocols.legacy_pairwise import Pairwise, common
+from parley.protocols.legacy_rounds import ComposedRound, Part
 from parley.protocols.randomizers.vectors.codebook import Codebook, hemisphere
-from parley.protocols.rounds import ComposedRound, Part
 from parley.protocols.workloads.workload import Workload
 
 

@@ -21,9 +21,10 @@ from parley.emulator.audit.evidence.sample import Sample, gather
 from parley.emulator.audit.evidence.statistics import Family, mean_p_value, uniform_p_value
 from parley.emulator.audit.privacy import MOST_INPUTS
 from parley.emulator.audit.verdict import Progress, Verdict, quiet, unknown
-from parley.emulator.protocol import Broadcast, Inputs, Protocol, Round
+from parley.emulator.protocol import Broadcast, Inputs, Protocol
 from parley.emulator.randomizer import Columns, Floats, Randomizer
 from parley.emulator.record.witness import Witness
+from parley.emulator.round import Round
 
 SAMPLED = 2**13
 FEWEST = 50

@@ -20,10 +20,11 @@ from parley.emulator.audit.side_channels import check_side_channels
 from parley.emulator.audit.verdict import Outcome, Progress, Verdict, quiet, unknown
 from parley.emulator.coins import fresh_key
 from parley.emulator.errors import ParleyError, TranscriptError
-from parley.emulator.protocol import Broadcast, Round
+from parley.emulator.protocol import Broadcast
 from parley.emulator.record.transcript import TranscriptReader
 from parley.emulator.record.witness import Witness
 from parley.emulator.roles.analyst import Builder
+from parley.emulator.round import Round
 
 # What must be shown, not merely not refuted, before a run is called good.
 NEEDED = ("integrity", "rounds", "privacy")

@@ -93,7 +93,8 @@ class Turnout:
                 return f"{node} claims {end - first} users, more than a run has"
             step = protocol.rounds[number - 1]
             speakers = sum(
-                int(step.speaks(np.arange(start, min(start + BLOCK, end))).sum()) for start in range(first, end, BLOCK)
+                int(step.participates(np.arange(start, min(start + BLOCK, end))).sum())
+                for start in range(first, end, BLOCK)
             )
             if answered + self._silent.get((number, node), 0) != speakers:
                 return f"{node} answered round {number} for {answered} of its {speakers} users who were to speak"

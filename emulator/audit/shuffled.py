@@ -17,12 +17,13 @@ from parley.emulator.audit.evidence.conversation import Conversation, fits
 from parley.emulator.audit.evidence.statistics import Family
 from parley.emulator.audit.privacy import MOST_INPUTS, ROUNDING
 from parley.emulator.audit.verdict import Progress, Verdict, failed, passed, quiet, unknown
-from parley.emulator.protocol import Protocol, Round
+from parley.emulator.protocol import Protocol
 from parley.emulator.randomizer import Array, Columns
 from parley.emulator.record.witness import Witness
 from parley.emulator.roles.cohort import draw_replies, recorded_coins
 from parley.emulator.roles.mixing import Mixing, read_mixing
 from parley.emulator.roles.shuffler import SHUFFLER_NAME
+from parley.emulator.round import Round
 from parley.emulator.wire.messages import Announce, Setup
 
 Words = NDArray[np.uint64]

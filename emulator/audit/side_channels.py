@@ -106,7 +106,7 @@ def _take(channel: Channel, replies: Replies, protocol: Protocol, inputs: Inputs
         channel.alone.append(int(replies.users[0]))
         return
     span = np.arange(int(replies.users[0]), int(replies.users[-1]) + 1)
-    asked = span[protocol.rounds[replies.round - 1].speaks(span)]
+    asked = span[protocol.rounds[replies.round - 1].participates(span)]
     channel.presence.add(_groups(inputs[asked], protocol), ~np.isin(asked, replies.users))
 
 
@@ -121,7 +121,7 @@ def _judge(channels: dict[int, Channel], protocol: Protocol, inputs: Inputs, lon
             return failed(
                 f"round {number}: replies come in {len(channel.layouts)} different sizes", tests=0, p_value=0.0
             )
-        asked = lone[(lone < len(inputs)) & protocol.rounds[number - 1].speaks(lone)]
+        asked = lone[(lone < len(inputs)) & protocol.rounds[number - 1].participates(lone)]
         channel.presence.add(_groups(inputs[asked], protocol), ~np.isin(asked, channel.alone))
         channel.presence.test(family, f"round {number}")
         _order(family, f"round {number}", np.array(channel.first), np.array(channel.mean))

@@ -142,7 +142,7 @@ def _answer(setup: Setup, protocol: Protocol, announce: Announce, witness: Witne
     """What a cohort of the users first .. last says to a broadcast: coins are addressed, so any cut is the same."""
     step = protocol.rounds[announce.round - 1]
     check_arrays(f"broadcast of round {announce.round}", announce.broadcast, step.broadcast)
-    step.admit(announce.broadcast)
+    step.check_broadcast(announce.broadcast)
     flip = recorded_coins(setup, announce, witness.key)
     users, columns = draw_replies(step, announce.broadcast, witness.inputs[first : last + 1], first, flip)
     return Replies(run=setup.run, round=announce.round, node="replay", chunk=0, chunks=1, users=users, columns=columns)

@@ -13,8 +13,9 @@ import numpy as np
 
 from parley.emulator.arithmetic import one_thread
 from parley.emulator.errors import RemoteProtocolError
-from parley.emulator.protocol import Broadcast, Estimate, Protocol, Tally, check_arrays
+from parley.emulator.protocol import Broadcast, Estimate, Protocol, check_arrays
 from parley.emulator.roles.consent import domain_of
+from parley.emulator.tally import Tally
 from parley.emulator.wire.codec import FORMAT, encode
 from parley.emulator.wire.messages import (
     Abort,
@@ -182,7 +183,7 @@ class AnalystRole:
             for first, end in self._seats
             for start in range(first, end, BLOCK)
         )
-        return sum(int(step.speaks(users).sum()) for users in blocks)
+        return sum(int(step.participates(users).sum()) for users in blocks)
 
     def _nobody(self, number: int, broadcast: Broadcast) -> Tally:
         shape = self.protocol.rounds[number - 1].reply
@@ -202,7 +203,7 @@ class AnalystRole:
         except RemoteProtocolError:
             self.rejections[replies.node] += len(replies.users)
             return
-        good = step.check(broadcast, replies.columns) & step.speaks(replies.users)
+        good = step.check(broadcast, replies.columns) & step.participates(replies.users)
         columns = replies.columns
         if not good.all():
             self.rejections[replies.node] += int((~good).sum())

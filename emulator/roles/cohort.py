@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from parley.emulator.coins import addressed, coins
 from parley.emulator.errors import LocalProtocolError, ParleyError, RemoteProtocolError
-from parley.emulator.protocol import Broadcast, Inputs, Protocol, Round, check_arrays
+from parley.emulator.protocol import Broadcast, Inputs, Protocol, check_arrays
 from parley.emulator.randomizer import Coins, Columns
 from parley.emulator.record.merkle import HASH_BYTES, is_consistent, is_included
 from parley.emulator.record.records import leaf_of
@@ -32,6 +32,7 @@ from parley.emulator.roles.analyst import Builder
 from parley.emulator.roles.consent import Consent
 from parley.emulator.roles.wallet import Wallet
 from parley.emulator.roles.wallet_entries import View
+from parley.emulator.round import Round
 from parley.emulator.wire.codec import decode, encode, said_by
 from parley.emulator.wire.messages import (
     Abort,
@@ -341,7 +342,7 @@ class CohortRole:
             return iter(())
         # A broadcast made to overflow is a matter for `admit` to judge, not for a warning.
         with np.errstate(all="ignore"):
-            step.admit(announce.broadcast)
+            step.check_broadcast(announce.broadcast)
         if known is None and not self._may_answer(announce):
             return self._hold(announce)
         return self._answer(announce, question, fresh=known is None)
@@ -376,7 +377,7 @@ class CohortRole:
         step = self._seated().rounds[announce.round - 1]
         may = self._grant(announce, step)
         if may is not None:
-            asked = step.speaks(np.arange(self.first, self.first + len(self.inputs), dtype=np.int64))
+            asked = step.participates(np.arange(self.first, self.first + len(self.inputs), dtype=np.int64))
             if silent := int((asked & ~may).sum()):
                 yield wallet_event(self.node, announce.round, silent)
 
@@ -425,7 +426,7 @@ class CohortRole:
         if self._wallet is None:
             return None
         users = np.arange(self.first, self.first + len(self.inputs), dtype=np.int64)
-        return self._wallet.grant(announce.run, announce.round, announce.broadcast, step.speaks(users))
+        return self._wallet.grant(announce.run, announce.round, announce.broadcast, step.participates(users))
 
     def _believe(self, receipt: Receipt) -> Iterator[Said]:
         """The board shows our frames of a closed round on record, or that it declared them missing."""
@@ -532,7 +533,7 @@ def draw_replies(
 ) -> tuple[Users, Columns]:
     """Who of the users first, first + 1, ... answers in this round, and what they say; `may`: who is let."""
     users = np.arange(first, first + len(inputs), dtype=np.int64)
-    speaking = step.speaks(users) if may is None else step.speaks(users) & may
+    speaking = step.participates(users) if may is None else step.participates(users) & may
     flips = flip(first, len(inputs), step.coins)
     return users[speaking], step.respond(public, inputs[speaking], flips[speaking])
 

@@ -13,8 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from parley.emulator.errors import RemoteProtocolError
-from parley.emulator.protocol import Broadcast, Round
+from parley.emulator.protocol import Broadcast
 from parley.emulator.randomizer import Columns, Floats, Integers, row_bytes
+from parley.emulator.round import Round
 
 EPSILON_UNITS = 10**15
 # More than any cap; two of them still fit into 64 bits.

@@ -2,7 +2,7 @@
 
 A rule says what happens (`kind`), to whom (`nodes`, a pattern), in which `direction` (up: to the board; down: from
 it), to which messages (`messages`, `rounds`), how often (`probability`) and when (`after`, `until`, in seconds
-since the node started). Rules of links are applied above the socket by `parley.emulator.transport.faults`; rules of processes
+since the node started). Rules of links are applied above the socket by `faults.py`; rules of processes
 (pause, kill, late) are carried out by whoever started them.
 """
 

@@ -12,9 +12,10 @@ from rich.console import Console
 from rich.table import Table
 
 from parley.emulator.errors import BadInput
-from parley.emulator.protocol import Broadcast, Estimate, Protocol, Tally, Trust
+from parley.emulator.protocol import Broadcast, Estimate, Protocol, Trust
 from parley.emulator.randomizer import Floats
 from parley.emulator.roles.consent import domain_of
+from parley.emulator.tally import Tally
 from parley.launch.problem import ProblemFlags, declared_domain, make_problem, problem_options, public_salt
 from parley.launch.results.plot import check_plot, draw
 from parley.launch.settings import debug_option

@@ -249,7 +249,7 @@ class Diagram:
         if not 1 <= band.number <= len(self.protocol.rounds):
             return
         everybody = np.concatenate([np.arange(seat.first, seat.first + seat.users) for seat in self.seats.values()])
-        due = lanes.count(everybody[self.protocol.rounds[band.number - 1].speaks(everybody)])
+        due = lanes.count(everybody[self.protocol.rounds[band.number - 1].participates(everybody)])
         for lane, owed in enumerate((due - [band.heard[lane] for lane in range(len(due))]).tolist()):
             if owed > 0:
                 title = f"{plural(owed, 'reply')} missing when the round was closed"

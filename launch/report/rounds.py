@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from parley.emulator.protocol import Round
+from parley.emulator.round import Round
 from parley.emulator.wire.messages import Announce, Close, Replies
 
 MOST_POINTS = 160
@@ -76,4 +76,4 @@ def open_round(announce: Announce, step: Round | None, users: int, size: int, ti
 def speakers(step: Round, users: int) -> int:
     """How many of the users speak in a round."""
     blocks = (np.arange(first, min(first + BLOCK, users)) for first in range(0, users, BLOCK))
-    return sum(int(np.count_nonzero(step.speaks(block))) for block in blocks)
+    return sum(int(np.count_nonzero(step.participates(block))) for block in blocks)

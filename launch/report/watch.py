@@ -1,4 +1,4 @@
-"""A live page about a run, on loopback: `python -m parley.launch.report.watch FD PARENT` follows the record and serves it.
+"""A live page about a run, on loopback: `python -m parley.launch.report.watch FD PARENT` serves it.
 
 It is a process of its own that only ever reads the transcript, with little of the processor's time, so it cannot hold
 up the run. It is told what to follow on its standard input; what comes after that line, when the run is over, names

@@ -100,7 +100,7 @@ class Summary:
         """A broadcast opens a round only in the eyes of those who answer it: replies must follow."""
         self._waiting = True
         if self._protocol is not None and 1 <= announce.round <= len(self._protocol.rounds):
-            self._asked += self._protocol.rounds[announce.round - 1].speaks(np.arange(len(self._asked)))
+            self._asked += self._protocol.rounds[announce.round - 1].participates(np.arange(len(self._asked)))
 
     def _answer(self, replies: Replies, size: int) -> None:
         # A round is a broadcast followed by replies; nobody's word is taken for how many there were.

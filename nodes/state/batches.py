@@ -5,7 +5,7 @@
 
 A file is written under another name, synced, and then given its own: it is there whole or not at all. It never changes
 after that. All in it is public: the pledge was to be sent, and so was the batch. Each file is PARLEYB2 and a chain of
-entries (`parley.nodes.state.user_state`); one that is cut or altered is refused, and so is a folder that another process uses. Whoever
+entries (`user_state.py`); one that is cut or altered is refused, and so is a folder that another process uses. Whoever
 posts a second batch of a round lets readers subtract one from the other.
 """
 

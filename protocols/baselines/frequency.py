@@ -15,16 +15,17 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from parley.emulator.protocol import Broadcast, Inputs, Tally
+from parley.emulator.protocol import Broadcast, Inputs
 from parley.emulator.randomizer import Floats
+from parley.emulator.tally import Tally
 from parley.protocols.baselines.oracle_moments import Support
+from parley.protocols.legacy_pairwise import common
+from parley.protocols.legacy_rounds import Part
 from parley.protocols.non_interactive import NonInteractive, OnlyRound, with_diagonal
-from parley.protocols.pairwise import common
 from parley.protocols.randomizers.categories.oracle import FrequencyOracle
 from parley.protocols.randomizers.categories.oue import OptimisedUnaryEncoding
 from parley.protocols.randomizers.categories.randomized_response import RandomizedResponse
 from parley.protocols.randomizers.categories.subset_selection import SubsetSelection
-from parley.protocols.rounds import Part
 from parley.protocols.workloads.workload import Workload
 
 # Up to here the squares of M's entries are summed one by one; beyond, they are taken for the largest one.

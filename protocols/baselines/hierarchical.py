@@ -16,12 +16,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from parley.emulator.errors import BadInput
-from parley.emulator.protocol import Broadcast, Inputs, Round, Tally
+from parley.emulator.protocol import Broadcast, Inputs
 from parley.emulator.randomizer import Array, Coins, Columns, Floats, Integers, Shape
+from parley.emulator.tally import Tally
 from parley.protocols.baselines.frequency import FrequencySubset
 from parley.protocols.baselines.oracle_moments import coarsened
+from parley.protocols.legacy_pairwise import common
+from parley.protocols.legacy_rounds import LegacyRound as Round
 from parley.protocols.non_interactive import NonInteractive
-from parley.protocols.pairwise import common
 from parley.protocols.randomizers.exact import WORD_BYTES, words
 from parley.protocols.workloads.auc import AreaUnderCurve
 from parley.protocols.workloads.kernel import Kernel

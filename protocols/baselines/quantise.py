@@ -13,14 +13,15 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from parley.emulator.errors import BadInput
-from parley.emulator.protocol import Broadcast, Inputs, Tally
+from parley.emulator.protocol import Broadcast, Inputs
 from parley.emulator.randomizer import Floats, Integers
+from parley.emulator.tally import Tally
 from parley.protocols.baselines.frequency import FrequencyGrr
 from parley.protocols.baselines.oracle_moments import coarsened
+from parley.protocols.legacy_pairwise import common
+from parley.protocols.legacy_rounds import Part
 from parley.protocols.non_interactive import NonInteractive, OnlyRound
-from parley.protocols.pairwise import common
 from parley.protocols.parameters import count
-from parley.protocols.rounds import Part
 from parley.protocols.workloads.kernel import Kernel
 from parley.protocols.workloads.workload import Workload
 

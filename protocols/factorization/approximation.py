@@ -122,6 +122,14 @@ def read_approximation(workload: Workload, parameters: Mapping[str, Any]) -> App
     return Approximation(factors=plain(left, right), target=target)
 
 
+def two_factors(workload: Workload, left: Floats | None, right: Floats | None) -> Approximation:
+    """L and R as they were given, or W's own. Norms and the error are measured, never believed."""
+    if left is None and right is None and workload.kind not in COMPUTED:
+        return exact(workload)
+    given = {name: given_factor(factor, name, workload.size) for name, factor in (("left", left), ("right", right))}
+    return Approximation(factors=plain(given["left"], given["right"]), target=shifted(workload))
+
+
 def plain(left: Floats, right: Floats) -> Factorization:
     """Factors with nothing rescaled: one radius bounds the columns of both."""
     one, two = Dense(left), Dense(right)

@@ -84,10 +84,30 @@ class Factor(ABC):
         """A'y, the inner products of y with all k columns; (l,) or (l, m)."""
         return _on_matrix(self._transpose_apply, point, self.rows)
 
+    def __matmul__(self, histogram: Floats) -> Floats:
+        """A @ h."""
+        return self.apply(histogram)
+
+    @property
+    def T(self) -> "Transposed":
+        """A', for A.T @ y."""
+        return Transposed(self)
+
     def dense(self) -> Floats:
         """The matrix itself, for tests and for small k."""
         check_size(*self.shape, copies=2)
         return np.ascontiguousarray(self._columns(np.arange(self.inputs)).T)
+
+
+@dataclass(frozen=True, eq=False)
+class Transposed:
+    """A' of a factor A."""
+
+    factor: Factor
+
+    def __matmul__(self, point: Floats) -> Floats:
+        """A'y."""
+        return self.factor.transpose_apply(point)
 
 
 def _on_matrix(action: Callable[[Floats], Floats], argument: Floats, length: int) -> Floats:

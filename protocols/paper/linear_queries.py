@@ -15,8 +15,9 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from parley.emulator.protocol import Broadcast, Claim, Estimate, Inputs, Protocol, Round, Tally
+from parley.emulator.protocol import Broadcast, Claim, Estimate, Inputs, Protocol
 from parley.emulator.randomizer import Floats
+from parley.emulator.tally import Tally
 from parley.protocols.factorization.approximation import (
     Approximation,
     approximation_parameters,
@@ -27,6 +28,8 @@ from parley.protocols.factorization.approximation import (
     read_approximation,
 )
 from parley.protocols.factorization.fixed_point import fixed_point
+from parley.protocols.legacy_rounds import LegacyRound as Round
+from parley.protocols.legacy_rounds import Part
 from parley.protocols.limits import check_many
 from parley.protocols.non_interactive import OnlyRound, estimate
 from parley.protocols.parameters import (
@@ -41,7 +44,6 @@ from parley.protocols.parameters import (
 )
 from parley.protocols.planning.noise import VectorNoise, noise_of
 from parley.protocols.randomizers.vectors.codebook import Codebook
-from parley.protocols.rounds import Part
 from parley.protocols.workloads.linear import LinearQueries, queries_from
 from parley.protocols.workloads.statistics import workload_from
 from parley.protocols.workloads.workload import Workload, check_entries

@@ -21,9 +21,11 @@ from numpy.typing import NDArray
 
 from parley.emulator.coins import addressed
 from parley.emulator.errors import BadInput
-from parley.emulator.protocol import Broadcast, Claim, Estimate, Inputs, Protocol, Round, Tally
+from parley.emulator.protocol import Broadcast, Claim, Estimate, Inputs, Protocol
 from parley.emulator.randomizer import MOST_OUTCOMES, Coins, Columns, Floats, Shape
+from parley.emulator.tally import Tally
 from parley.protocols.baselines.frequency import FrequencyGrr
+from parley.protocols.legacy_rounds import LegacyRound as Round
 from parley.protocols.non_interactive import NonInteractive, estimate
 from parley.protocols.paper.one_round import OneRound
 from parley.protocols.parameters import MOST_USERS, check_users, count, mapping, only

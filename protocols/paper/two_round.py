@@ -12,8 +12,9 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from parley.emulator.errors import RemoteProtocolError
-from parley.emulator.protocol import Broadcast, Estimate, Inputs, Interaction, Round, Tally
+from parley.emulator.protocol import Broadcast, Estimate, Inputs, Interaction
 from parley.emulator.randomizer import Floats, Shape
+from parley.emulator.tally import Tally
 from parley.protocols.factorization.approximation import (
     Approximation,
     approximation_parameters,
@@ -23,13 +24,14 @@ from parley.protocols.factorization.approximation import (
 )
 from parley.protocols.factorization.model import Factorization
 from parley.protocols.factorization.operator import Factor
-from parley.protocols.pairwise import Pairwise, common
+from parley.protocols.legacy_pairwise import Pairwise, common
+from parley.protocols.legacy_rounds import ComposedRound, Part
+from parley.protocols.legacy_rounds import LegacyRound as Round
 from parley.protocols.parameters import count
 from parley.protocols.planning.noise import noise_of
 from parley.protocols.projection.simplex_projection import calmed, quick, simplex_weights
 from parley.protocols.randomizers.scalars.grid_laplace import GridLaplace
 from parley.protocols.randomizers.vectors.codebook import Codebook
-from parley.protocols.rounds import ComposedRound, Part
 from parley.protocols.tuned.scalar_round import LARGEST, exact_range
 from parley.protocols.workloads.workload import Workload
 
@@ -193,7 +195,7 @@ class Second(_Step):
         with np.errstate(over="ignore", invalid="ignore"):
             return self.protocol.right.transpose_apply(public["mean"])
 
-    def admit(self, public: Broadcast) -> None:
+    def check_broadcast(self, public: Broadcast) -> None:
         """Any mean is private; only one whose inner products are no numbers cannot be answered."""
         values = self._values(public)
         if not np.isfinite(values).all() or np.abs(values).max() > LARGEST:

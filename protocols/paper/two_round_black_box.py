@@ -15,15 +15,17 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from parley.emulator.errors import BadInput, RemoteProtocolError
-from parley.emulator.protocol import Broadcast, Estimate, Inputs, Interaction, Round, Tally
+from parley.emulator.protocol import Broadcast, Estimate, Inputs, Interaction
 from parley.emulator.randomizer import Floats, Shape
+from parley.emulator.tally import Tally
 from parley.protocols.factorization.operator import Dense, Factor
-from parley.protocols.pairwise import Pairwise, common
+from parley.protocols.legacy_pairwise import Pairwise, common
+from parley.protocols.legacy_rounds import ComposedRound, Part
+from parley.protocols.legacy_rounds import LegacyRound as Round
 from parley.protocols.paper.linear_queries import MatrixMechanism
 from parley.protocols.parameters import mapping
 from parley.protocols.projection.simplex_projection import calmed, quick, simplex_weights
 from parley.protocols.randomizers.scalars.grid_laplace import GridLaplace
-from parley.protocols.rounds import ComposedRound, Part
 from parley.protocols.side_queries import SideQueries
 from parley.protocols.workloads.workload import Workload
 
@@ -190,7 +192,7 @@ class Second(ComposedRound):
     def parts(self) -> tuple[Part, ...]:
         return (Part(name="own", randomizer=self.scalar),)
 
-    def admit(self, public: Broadcast) -> None:
+    def check_broadcast(self, public: Broadcast) -> None:
         """No histogram has an answer beyond |W|; the noise is made for that range."""
         widest = float(np.abs(public["answers"]).max())
         if not widest <= self.protocol.norm * (1 + ROUNDING):

@@ -8,13 +8,15 @@ noisy one, from the truth to the estimate, so that the errors add up to estimate
 from collections.abc import Iterable, Mapping
 from functools import singledispatch
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 
-from parley.emulator.protocol import Broadcast, Inputs, Protocol, Tally
+from parley.emulator.protocol import Broadcast, Inputs, Protocol
 from parley.emulator.randomizer import Floats
-from parley.protocols.pairwise import Pairwise
-from parley.protocols.paper.three_round import ThreeRound
+from parley.emulator.tally import Tally
+from parley.protocols.legacy_pairwise import Pairwise
+from parley.protocols.pairwise import Pairwise as New
 from parley.protocols.paper.two_round import TwoRound
 from parley.protocols.tuned.ratio_form import Guess
 from parley.protocols.tuned.split_users import Tuned
@@ -28,37 +30,26 @@ SIDE, SAMPLING = "linear queries", "sampling of the last users"
 @singledispatch
 def predicted(protocol: Protocol, heard: Heard, rmse: float) -> Sources | None:
     """Variance of the estimate by source; None where nobody worked that out."""
+    if isinstance(protocol, New) and protocol.script:
+        return protocol.planning.error_sources(_new(protocol, heard), rmse)
     return None
+
+
+def _new(protocol: Protocol, heard: Heard) -> tuple[Any, ...]:
+    from parley.emulator.protocol import Heard as NewHeard
+
+    return tuple(
+        NewHeard(public, step.sends(public), tally)
+        for step, (public, tally) in zip(protocol.rounds, heard, strict=True)
+    )
 
 
 @singledispatch
 def realised(protocol: Protocol, heard: Heard, inputs: Inputs) -> Sources | None:
     """Signed error of the estimate by source; None where nobody worked that out."""
+    if isinstance(protocol, New) and protocol.script:
+        return protocol.planning.realised_errors(_new(protocol, heard), inputs)
     return None
-
-
-@predicted.register
-def _(protocol: ThreeRound, heard: Heard, rmse: float) -> Sources:
-    scalars = {
-        "scalars of round 2": protocol.second.scalar.variance / _replies(heard[1]),
-        "scalars of round 3": protocol.third.scalar.variance / _replies(heard[2]),
-    }
-    return _with_rest(protocol, heard, rmse, scalars, "vectors of rounds 1 and 2")
-
-
-@realised.register
-def _(protocol: ThreeRound, heard: Heard, inputs: Inputs) -> Sources:
-    """<Z, Rh - mu>, kappa and z of Theorem alg-interactive-app."""
-    histogram = protocol.workload.histogram(inputs)
-    left, right = protocol.factors.left.apply(histogram), protocol.factors.right.apply(histogram)
-    public = heard[2][0]
-    remainder = right - public["mu"]
-    steps = {
-        "vectors of rounds 1 and 2": float((public["mean"] - left) @ remainder),
-        "scalars of round 2": float(protocol.second.mean(heard[1][1], "inner") - left @ public["mu"]),
-        "scalars of round 3": float(protocol.third.mean(heard[2][1], "outer") - public["mean"] @ remainder),
-    }
-    return _of_forms(protocol, heard, histogram, float(left @ right), steps)
 
 
 @predicted.register
@@ -101,7 +92,7 @@ def _(protocol: Tuned, heard: Heard, inputs: Inputs) -> Sources:
     workload, scalars = protocol.workload, protocol.scalars
     public, tally = heard[-1]
     values = scalars.values(public)
-    last = inputs[scalars.speaks(np.arange(len(inputs)))]
+    last = inputs[scalars.participates(np.arange(len(inputs)))]
     means = [values[inputs].mean(), values[last].mean() if len(last) else 0.0, scalars.mean(tally, "scalar", public)]
     pivot, ratio, denominator, _sampling = (float(number) for number in public["anchor"])
     guess = Guess(ratio=ratio, denominator=denominator)

@@ -21,10 +21,13 @@ from functools import singledispatch
 import numpy as np
 
 from parley.emulator.errors import LocalProtocolError
-from parley.emulator.protocol import Broadcast, Estimate, Protocol, Round, Tally
+from parley.emulator.protocol import Broadcast, Estimate, Protocol
 from parley.emulator.randomizer import Array, Floats, Integers, Randomizer
+from parley.emulator.round import Round
+from parley.emulator.tally import Tally
 from parley.protocols.baselines.frequency import subset_support
 from parley.protocols.baselines.hierarchical import Level
+from parley.protocols.legacy_rounds import ComposedRound
 from parley.protocols.planning.noise import noise_of
 from parley.protocols.randomizers.categories.oracle import FrequencyOracle
 from parley.protocols.randomizers.categories.oue import OptimisedUnaryEncoding
@@ -33,7 +36,6 @@ from parley.protocols.randomizers.categories.subset_selection import SubsetSelec
 from parley.protocols.randomizers.scalars.grid_laplace import GridLaplace
 from parley.protocols.randomizers.scalars.one_bit import OneBit
 from parley.protocols.randomizers.vectors.directional import Directional
-from parley.protocols.rounds import ComposedRound
 from parley.protocols.shuffle.split_and_mix import Split
 from parley.protocols.tuned.one_round_tuned import One
 from parley.protocols.tuned.split_users import Tuned
@@ -91,6 +93,8 @@ def speakers(protocol: Protocol, counts: Integers, generator: np.random.Generato
 @singledispatch
 def tally(step: Round, public: Broadcast, counts: Integers, generator: np.random.Generator) -> Tally:
     """The round's tally for these users; unless something better is known, from a reply of each of them."""
+    if hasattr(step, "question"):
+        return _of_sends(step, public, counts, generator)
     inputs = generator.permutation(np.repeat(np.arange(len(counts)), counts))
     total: Tally | None = None
     for start in range(0, len(inputs), BATCH):
@@ -101,6 +105,13 @@ def tally(step: Round, public: Broadcast, counts: Integers, generator: np.random
     if total is None:
         raise LocalProtocolError(f"nobody speaks in the round {step.name}")
     return total
+
+
+def _of_sends(step: Round, public: Broadcast, counts: Integers, generator: np.random.Generator) -> Tally:
+    sent = step.sends(public)
+    every = np.arange(len(counts))
+    sums = {name: total(send.randomizer, send.at(every), counts, generator) for name, send in sent.items()}
+    return Tally(int(counts.sum()), sums)
 
 
 @tally.register

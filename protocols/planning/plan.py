@@ -16,7 +16,7 @@ from parley.emulator.protocol import Protocol, Trust
 from parley.emulator.randomizer import Floats, Shape
 from parley.protocols import registry
 from parley.protocols.factorization.factors import factorize, infinity_norm
-from parley.protocols.pairwise import Pairwise
+from parley.protocols.legacy_pairwise import Pairwise
 from parley.protocols.planning.lower_bounds import non_interactive_bound
 from parley.protocols.planning.prediction import public_guesses
 from parley.protocols.tuned.split_users import Tuned

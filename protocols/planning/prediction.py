@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from parley.emulator.randomizer import Floats
-from parley.protocols.pairwise import BALANCED
+from parley.protocols.legacy_pairwise import BALANCED
 from parley.protocols.projection.l1_projection import projection_error
 from parley.protocols.tuned.crossfit import Fit, fit
 from parley.protocols.tuned.scalar_round import exact_range

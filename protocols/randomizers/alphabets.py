@@ -9,14 +9,15 @@ from functools import singledispatch
 import numpy as np
 
 from parley.emulator.audit.fidelity import Alphabet, Choice
-from parley.emulator.protocol import Broadcast, Round
+from parley.emulator.protocol import Broadcast
 from parley.emulator.randomizer import Randomizer
+from parley.emulator.round import Round
+from parley.protocols.legacy_rounds import ComposedRound
 from parley.protocols.randomizers.categories.randomized_response import RandomizedResponse
 from parley.protocols.randomizers.categories.subset_selection import SubsetSelection
 from parley.protocols.randomizers.scalars.grid_laplace import GridLaplace
 from parley.protocols.randomizers.scalars.one_bit import OneBit
 from parley.protocols.randomizers.vectors.seeded import Seeded
-from parley.protocols.rounds import ComposedRound
 
 
 @singledispatch
@@ -53,6 +54,16 @@ def _(randomizer: GridLaplace) -> Alphabet:
 
 def choices(step: Round, public: Broadcast) -> tuple[Choice, ...]:
     """The parts of a round with their functions at all k inputs; none where a round is not made of parts."""
+    if hasattr(step, "question"):
+        return tuple(
+            Choice(
+                name=name,
+                randomizer=send.randomizer,
+                values=send.at(np.arange(step.inputs)),
+                alphabet=alphabet(send.randomizer),
+            )
+            for name, send in step.sends(public).items()
+        )
     if not isinstance(step, ComposedRound):
         return ()
     values = step.functions(public, np.arange(step.inputs))

@@ -7,10 +7,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from parley.emulator.errors import BadInput, LocalProtocolError
-from parley.emulator.protocol import Broadcast, Inputs, Protocol, Round, Tally
+from parley.emulator.protocol import Broadcast, Inputs, Protocol
 from parley.emulator.randomizer import Array, Coins, Columns, Floats, Shape
+from parley.emulator.tally import Tally
 from parley.emulator.wire.messages import Users
 from parley.emulator.wire.sealing import KEY_BYTES, OVERHEAD, open_boxes, public_of, seal
+from parley.protocols.legacy_rounds import LegacyRound as Round
 
 if TYPE_CHECKING:
     from parley.protocols.shuffle.shuffled import Shuffled
@@ -48,11 +50,11 @@ class SealedRound(Round):
     def coins(self) -> int:
         return self.inner.coins + KEY_BYTES
 
-    def speaks(self, users: Users) -> NDArray[np.bool_]:
-        return self.inner.speaks(users)
+    def participates(self, users: Users) -> NDArray[np.bool_]:
+        return self.inner.participates(users)
 
-    def admit(self, public: Broadcast) -> None:
-        self.inner.admit(public)
+    def check_broadcast(self, public: Broadcast) -> None:
+        self.inner.check_broadcast(public)
 
     def respond(self, public: Broadcast, inputs: Inputs, coins: Coins) -> Columns:
         replies = self.inner.respond(public, inputs, np.ascontiguousarray(coins[:, : self.inner.coins]))

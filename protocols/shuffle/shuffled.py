@@ -14,12 +14,13 @@ from functools import cached_property
 from typing import Any, ClassVar, Self
 
 from parley.emulator.errors import BadInput
-from parley.emulator.protocol import Claim, Round
+from parley.emulator.protocol import Claim
 from parley.emulator.roles.mixing import Mixing
 from parley.emulator.wire.sealing import gives_secret
 from parley.protocols.factorization.approximation import read_signed
+from parley.protocols.legacy_pairwise import common
+from parley.protocols.legacy_rounds import LegacyRound as Round
 from parley.protocols.limits import affordable
-from parley.protocols.pairwise import common
 from parley.protocols.parameters import count, number
 from parley.protocols.randomizers.exact import LARGEST_EPSILON
 from parley.protocols.randomizers.vectors.codebook import Codebook

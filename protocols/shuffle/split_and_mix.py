@@ -21,14 +21,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from parley.emulator.errors import BadInput
-from parley.emulator.protocol import Broadcast, Claim, Inputs, Round, Tally
+from parley.emulator.protocol import Broadcast, Claim, Inputs
 from parley.emulator.randomizer import Coins, Columns, Floats, Integers, Shape
 from parley.emulator.roles.mixing import Mixing
+from parley.emulator.tally import Tally
 from parley.protocols.factorization.approximation import Approximation, read_signed, signed_parameters
 from parley.protocols.factorization.model import SignedFactorization, signed
+from parley.protocols.legacy_pairwise import common
+from parley.protocols.legacy_rounds import LegacyRound as Round
 from parley.protocols.limits import check_setup
 from parley.protocols.non_interactive import NonInteractive
-from parley.protocols.pairwise import common
 from parley.protocols.parameters import count, number
 from parley.protocols.randomizers.shuffled.shares import MOST_BITS, MOST_SHARES, Shares, security_of, shares_needed
 from parley.protocols.randomizers.shuffled.skellam import MOST_VARIANCE, delta_of_noise

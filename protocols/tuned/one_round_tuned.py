@@ -14,8 +14,9 @@ from typing import Any, ClassVar, Self, TypeVar
 
 import numpy as np
 
-from parley.emulator.protocol import Broadcast, Inputs, Tally
+from parley.emulator.protocol import Broadcast, Inputs
 from parley.emulator.randomizer import Columns, Floats
+from parley.emulator.tally import Tally
 from parley.protocols.factorization.approximation import (
     Approximation,
     read_signed,
@@ -28,13 +29,13 @@ from parley.protocols.factorization.model import SignedFactorization, signed
 from parley.protocols.factorization.operator import Factor
 from parley.protocols.factorization.shift import best_shift
 from parley.protocols.factorization.truncation import truncated
+from parley.protocols.legacy_pairwise import common
+from parley.protocols.legacy_rounds import Part
 from parley.protocols.limits import affordable
 from parley.protocols.non_interactive import NonInteractive, OnlyRound, with_diagonal
-from parley.protocols.pairwise import common
 from parley.protocols.parameters import count, number
 from parley.protocols.planning.noise import FormNoise, VectorNoise, noise_of
 from parley.protocols.randomizers.vectors.codebook import Codebook
-from parley.protocols.rounds import Part
 from parley.protocols.tuned.labelled import Labelled
 from parley.protocols.workloads.auc import AreaUnderCurve
 from parley.protocols.workloads.kernel import Kernel

@@ -8,12 +8,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from parley.emulator.errors import RemoteProtocolError
-from parley.emulator.protocol import Broadcast, Inputs, Tally
+from parley.emulator.protocol import Broadcast, Inputs
 from parley.emulator.randomizer import Floats, Shape
+from parley.emulator.tally import Tally
 from parley.emulator.wire.messages import Users
+from parley.protocols.legacy_rounds import ComposedRound, Part
 from parley.protocols.randomizers.scalars.grid_laplace import LARGEST_EPSILON, GridLaplace
 from parley.protocols.randomizers.scalars.one_bit import OneBit
-from parley.protocols.rounds import ComposedRound, Part
 from parley.protocols.tuned.crossfit import Fit
 from parley.protocols.tuned.groups import members
 from parley.protocols.tuned.ratio_form import Guess
@@ -71,9 +72,9 @@ class Scalars(ComposedRound):
     def _group(self) -> int:
         return len(self.protocol.shares) - 1
 
-    def speaks(self, users: Users) -> NDArray[np.bool_]:
+    def participates(self, users: Users) -> NDArray[np.bool_]:
         if self.protocol.split == "budget":
-            return super().speaks(users)
+            return super().participates(users)
         return members(users, self.protocol.salt, self.protocol.shares, self._group)
 
     @cached_property
@@ -100,7 +101,7 @@ class Scalars(ComposedRound):
     def parts_for(self, public: Broadcast) -> tuple[Part, ...]:
         return (Part(name="scalar", randomizer=self.randomizer(*exact_range(self.values(public)))),)
 
-    def admit(self, public: Broadcast) -> None:
+    def check_broadcast(self, public: Broadcast) -> None:
         """Any direction is private; only one whose inner products are no numbers cannot be answered."""
         values = self.values(public)
         if not np.isfinite(values).all() or np.abs(values).max() > LARGEST:

@@ -17,13 +17,15 @@ from typing import Any, ClassVar, Self, TypeVar
 import numpy as np
 
 from parley.emulator.errors import BadInput
-from parley.emulator.protocol import Broadcast, Estimate, Interaction, Protocol, Round, Tally
+from parley.emulator.protocol import Broadcast, Estimate, Interaction, Protocol
 from parley.emulator.randomizer import Floats
+from parley.emulator.tally import Tally
 from parley.protocols.factorization.approximation import Approximation, exact, read_signed, signed_parameters, single
 from parley.protocols.factorization.model import signed
 from parley.protocols.factorization.shift import best_shift
+from parley.protocols.legacy_pairwise import Pairwise, common, interval
+from parley.protocols.legacy_rounds import LegacyRound as Round
 from parley.protocols.limits import affordable, check_setup
-from parley.protocols.pairwise import Pairwise, common, interval
 from parley.protocols.parameters import count
 from parley.protocols.planning import prediction
 from parley.protocols.tuned.crossfit import fit

@@ -6,10 +6,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from parley.emulator.protocol import Broadcast, Inputs, Tally
+from parley.emulator.protocol import Broadcast, Inputs
 from parley.emulator.randomizer import Columns, Floats, Integers, Shape
+from parley.emulator.tally import Tally
 from parley.emulator.wire.messages import Users
-from parley.protocols.rounds import ComposedRound, Part
+from parley.protocols.legacy_rounds import ComposedRound, Part
 from parley.protocols.tuned.groups import members
 
 if TYPE_CHECKING:
@@ -42,9 +43,9 @@ class Vectors(ComposedRound):
     def folds(self) -> int:
         return self.protocol.folds // self.protocol.vector_rounds
 
-    def speaks(self, users: Users) -> NDArray[np.bool_]:
+    def participates(self, users: Users) -> NDArray[np.bool_]:
         if self.protocol.split == "budget":
-            return super().speaks(users)
+            return super().participates(users)
         return members(users, self.protocol.salt, self.protocol.shares, self.group)
 
     @cached_property

@@ -1,4 +1,4 @@
-"""When one declared domain (`parley.emulator.roles.consent.domain_of`) is a coarsening of another: what a wallet must know."""
+"""When one declared domain (`consent.domain_of`) is a coarsening of another: what a wallet must know."""
 
 from collections.abc import Mapping
 from typing import Any

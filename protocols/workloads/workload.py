@@ -104,6 +104,13 @@ class Workload(ABC):
     def parameters(self) -> dict[str, Any]:
         """Everything `workload_from` needs to build this workload again: what Setup carries."""
 
+    @classmethod
+    def from_parameters(cls, parameters: Mapping[str, Any]) -> "Workload":
+        """The workload that a Setup describes, of whichever kind."""
+        from parley.protocols.workloads.statistics import workload_from
+
+        return workload_from(parameters)
+
     @abstractmethod
     def exact(self, inputs: Inputs) -> float:
         """The statistic itself, without noise; what an estimate is compared with."""

@@ -19,10 +19,11 @@ from scipy.stats import norm
 from parley.emulator.arithmetic import one_thread
 from parley.emulator.coins import addressed, coins, key_from_seed, nonce_from_key
 from parley.emulator.errors import BadInput
-from parley.emulator.protocol import Broadcast, Estimate, Inputs, Protocol, Tally, check_arrays
+from parley.emulator.protocol import Broadcast, Estimate, Inputs, Protocol, check_arrays
 from parley.emulator.randomizer import MOST_OUTCOMES, Columns, Floats, row_bytes
 from parley.emulator.roles.consent import domain_of
 from parley.emulator.simulate import conversation, simulate
+from parley.emulator.tally import Tally
 from parley.emulator.wire.codec import decode, encode
 from parley.emulator.wire.messages import Announce, Replies, Setup
 from parley.emulator.wire.question import question_of, terms_of
@@ -59,7 +60,7 @@ def estimate(protocol: Protocol, inputs: Inputs, key: bytes) -> Estimate:
     users, terms = np.arange(len(inputs)), terms_of(setup_for(protocol, key))
     for number, step in enumerate(protocol.rounds, 1):
         assert not isinstance(conclusion, Estimate)
-        speaking = step.speaks(users)
+        speaking = step.participates(users)
         question = question_of(terms, Announce(run="contract", round=number, broadcast=conclusion))
         flips = coins(key, question, 0, len(inputs), step.coins)[speaking]
         replies = step.respond(conclusion, inputs[speaking], flips)

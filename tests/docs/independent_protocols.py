@@ -257,7 +257,7 @@ def split_and_mix(parameters: Setup, factors: Factors, x: int, coins: Coins) -> 
     return independent.split(**chosen, x=numbers, coins=coins.take(8 * len(numbers) * (parameters["shares"] + 1)))
 
 
-def speaks(parameters: Setup, number: int, user: int) -> bool:
+def participates(parameters: Setup, number: int, user: int) -> bool:
     """Whether a user answers in a round."""
     if parameters.get("split") != "users":
         return True

@@ -24,7 +24,7 @@ from parley.emulator.wire.messages import MESSAGES, Abort, Announce, Pledge, Rea
 from parley.protocols.registry import build
 from tests.docs import independent
 from tests.docs.independent import replies, wire
-from tests.docs.independent_protocols import Coins, reply, speaks
+from tests.docs.independent_protocols import Coins, reply
 from tests.docs.tables import DOCS, parameter_names, registered
 from tests.vectors.wire import PATH, make
 from tests.vectors.wire_replies import column, decoding_vectors, drawn

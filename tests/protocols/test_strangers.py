@@ -9,7 +9,9 @@ import pytest
 
 from parley.emulator.coins import addressed, key_from_seed
 from parley.emulator.errors import BadInput, LocalProtocolError, RemoteProtocolError
-from parley.emulator.protocol import Broadcast, Claim, Estimate, Protocol, Round, Tally, check_arrays
+from parley.emulator.protocol import Broadcast, Claim, Estimate, Protocol, check_arrays
+from parley.emulator.round import Round
+from parley.emulator.tally import Tally
 from parley.emulator.wire.codec import pack
 from parley.protocols import registry
 from parley.protocols.factorization import closed_forms
@@ -133,7 +135,7 @@ def test_a_setup_is_refused_or_can_be_answered(name: str, problem: str) -> None:
         assert registry.inputs_of(name, parameters) == found.inputs
         assert max(work(step) for step in found.rounds) <= MOST_REPLY
         opening = found.opening()
-        found.rounds[0].admit(opening)
+        found.rounds[0].check_broadcast(opening)
         answer(found.rounds[0], opening, found.inputs)
     assert built > 0
     assert refused > 0
@@ -147,7 +149,7 @@ def later_rounds(protocol: Protocol) -> Iterator[tuple[Round, Broadcast]]:
     for number, step in enumerate(protocol.rounds, 1):
         if number > 1 and step.broadcast:
             yield step, public
-        speaking = step.speaks(users)
+        speaking = step.participates(users)
         flips = addressed(KEY, number, 0, USERS, step.coins)[speaking]
         tally = step.tally(public, step.respond(public, inputs[speaking], flips))
         heard = (*heard, (public, tally))
@@ -173,7 +175,7 @@ def test_a_broadcast_is_refused_or_answered_for_every_input(name: str, problem: 
                     continue
                 check_arrays("broadcast", changed, step.broadcast)
                 with np.errstate(all="ignore"):
-                    step.admit(changed)
+                    step.check_broadcast(changed)
             except RemoteProtocolError:
                 refused += 1
                 continue

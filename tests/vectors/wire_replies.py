@@ -242,7 +242,7 @@ def spoken(statistic: str, protocol: Protocol, setup: Setup, announce: Announce)
     """What the first users who speak in a round say."""
     inputs = np.random.default_rng(announce.round).integers(0, protocol.inputs, USERS)
     step = protocol.rounds[announce.round - 1]
-    places = np.flatnonzero(step.speaks(np.arange(USERS)))[:SHOWN]
+    places = np.flatnonzero(step.participates(np.arange(USERS)))[:SHOWN]
     return {
         "protocol": protocol.name,
         "statistic": statistic,

@@ -8,9 +8,11 @@ from numpy.typing import NDArray
 
 from parley.emulator.audit.evidence.conversation import Conversation
 from parley.emulator.errors import RemoteProtocolError
-from parley.emulator.protocol import Broadcast, Protocol, Round, Tally, check_arrays
+from parley.emulator.protocol import Broadcast, Protocol, check_arrays
 from parley.emulator.randomizer import Columns
 from parley.emulator.record.records import Record
+from parley.emulator.round import Round
+from parley.emulator.tally import Tally
 from parley.emulator.wire.messages import Replies, Users
 
 # Users that are worth a call of their own: frames with fewer wait for others of their round.
@@ -95,7 +97,7 @@ def tallies(conversation: Conversation, protocol: Protocol) -> dict[int, Tally]:
     """What the analyst keeps of each round: the sums over the replies that count."""
     found: dict[int, Tally] = {}
     for part in joined(conversation, protocol):
-        good = part.step.check(part.public, part.columns) & part.step.speaks(part.users)
+        good = part.step.check(part.public, part.columns) & part.step.participates(part.users)
         tally = part.step.tally(part.public, {name: column[good] for name, column in part.columns.items()})
         found[part.round] = found[part.round] + tally if part.round in found else tally
     return found

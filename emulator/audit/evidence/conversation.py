@@ -100,7 +100,7 @@ def fits(protocol: Protocol, announce: Announce) -> str:
     step = protocol.rounds[announce.round - 1]
     try:
         check_arrays(f"broadcast of round {announce.round}", announce.broadcast, step.broadcast)
-        step.admit(announce.broadcast)
+        step.check_broadcast(announce.broadcast)
     except ParleyError as error:
         return str(error)
     return ""

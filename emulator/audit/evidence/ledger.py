@@ -6,8 +6,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from parley.emulator.audit.evidence.answers import Answers
-from parley.emulator.protocol import Round
 from parley.emulator.randomizer import Floats, row_bytes
+from parley.emulator.round import Round
 from parley.emulator.wire.messages import Users
 
 # Rows of likelihoods made at once: temporary arrays stay at a few times 16 MiB whatever a frame holds.
@@ -65,7 +65,7 @@ class Ledger:
         step, columns = answers.step, answers.columns
         good = step.check(answers.public, columns)
         self._note(answers, ~good, "a reply outside the output space")
-        self._note(answers, ~step.speaks(answers.users), "it was not this user's turn")
+        self._note(answers, ~step.participates(answers.users), "it was not this user's turn")
         counted = good & self._fresh(answers, place)
         if not counted.any():
             return

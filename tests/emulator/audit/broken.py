@@ -9,14 +9,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from parley.emulator.coins import key_from_seed
-from parley.emulator.protocol import Broadcast, Claim, Estimate, Inputs, Interaction, Protocol, Round, Tally
+from parley.emulator.protocol import Broadcast, Claim, Estimate, Inputs, Interaction, Protocol
 from parley.emulator.randomizer import Coins, Columns, Floats, Integers, Randomizer, Shape
 from parley.emulator.roles.cohort import CohortRole, Commit
+from parley.emulator.round import Round
+from parley.emulator.tally import Tally
 from parley.emulator.wire.messages import Message, Reminder
+from parley.protocols.legacy_rounds import ComposedRound, Part
 from parley.protocols.randomizers.scalars.grid_laplace import GridLaplace
 from parley.protocols.randomizers.scalars.one_bit import OneBit
 from parley.protocols.randomizers.vectors.codebook import Codebook
-from parley.protocols.rounds import ComposedRound, Part
 
 EPSILON = 1.0
 LEVELS = 5

@@ -95,7 +95,7 @@ def test_a_broadcast_says_how_many_of_those_seated_are_to_answer(seats: list[tup
     _, announce = analyst.hear(ROSTER)
     assert isinstance(announce, Announce)
     here = np.concatenate([np.arange(first, first + users) for first, users in seats])
-    assert announce.speakers == int(spoken.rounds[0].speaks(here).sum())
+    assert announce.speakers == int(spoken.rounds[0].participates(here).sum())
     assert 0 < announce.speakers <= len(here)
 
 

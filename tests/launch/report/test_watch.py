@@ -160,6 +160,9 @@ def test_says_which_packages_are_missing(tmp_path: Path, monkeypatch: pytest.Mon
 
 
 def test_the_report_does_not_need_the_server() -> None:
-    program = "import sys, parley.launch.commands.run, parley.launch.commands.report; print({'uvicorn', 'starlette'} & set(sys.modules))"
+    program = (
+        "import sys, parley.launch.commands.run, parley.launch.commands.report; "
+        "print({'uvicorn', 'starlette'} & set(sys.modules))"
+    )
     done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "set()"

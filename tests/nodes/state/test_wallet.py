@@ -417,7 +417,7 @@ def test_protocols_of_several_rounds_cost_what_their_replies_say(tmp_path: Path,
             if isinstance(message, Announce):
                 broadcast, numbered = message.broadcast, message.round
                 step = protocol.rounds[numbered - 1]
-                asked = step.speaks(np.arange(users))
+                asked = step.participates(np.arange(users))
                 assert np.array_equal(wallet.grant(f"run-{number}", numbered, broadcast, asked), asked)
             if isinstance(message, Replies):
                 wallet.said(f"run-{number}", numbered, message.users, message.columns)

@@ -20,7 +20,7 @@ class TestThreeRound(ProtocolContract):
         protocol: Any = self.made
         huge = {name: np.full(shape, 1e300) for name, (_, shape) in protocol.second.broadcast.items()}
         with pytest.raises(RemoteProtocolError):
-            protocol.second.admit(huge)
+            protocol.second.check_broadcast(huge)
 
 
 class TestWithDiagonal(ProtocolContract):

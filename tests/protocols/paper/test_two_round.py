@@ -22,7 +22,7 @@ class TestTwoRound(ProtocolContract):
         protocol: Any = self.made
         huge = {name: np.full(shape, 1e300) for name, (_, shape) in protocol.second.broadcast.items()}
         with pytest.raises(RemoteProtocolError):
-            protocol.second.admit(huge)
+            protocol.second.check_broadcast(huge)
 
 
 class TestWithDiagonal(ProtocolContract):
@@ -51,7 +51,7 @@ def test_a_constant_range_says_nothing_and_can_be_audited(matrix: Any) -> None:
     first = protocol.rounds[0].tally({}, protocol.rounds[0].respond({}, inputs, flips[0]))
     public: Any = protocol.conclude((({}, first),))
     step = protocol.rounds[1]
-    step.admit(public)
+    step.check_broadcast(public)
     replies = step.respond(public, inputs, flips[1])
     assert step.check(public, replies).all()
     losses = step.log_likelihood(public, replies)

@@ -9,7 +9,7 @@ from scipy.stats import norm
 from parley.emulator.coins import key_from_seed
 from parley.emulator.simulate import simulate
 from parley.protocols import registry
-from parley.protocols.pairwise import Pairwise
+from parley.protocols.legacy_pairwise import Pairwise
 from parley.protocols.planning import fast_simulation as shortcut
 from parley.protocols.tuned.groups import members
 from parley.protocols.tuned.split_users import Tuned

@@ -11,8 +11,11 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from parley.emulator.protocol import Broadcast, Inputs, Round, Tally
+from parley.emulator.protocol import Broadcast, Inputs
 from parley.emulator.randomizer import MOST_OUTCOMES, Array, Coins, Columns, Floats, Randomizer, Shape
+from parley.emulator.round import Round
+from parley.emulator.tally import Tally
+from parley.emulator.wire.messages import Users
 
 # Numbers of a block of users' vectors: 4 MiB.
 BLOCK_NUMBERS = 1 << 19
@@ -26,7 +29,29 @@ class Part:
     randomizer: Randomizer
 
 
-class ComposedRound(Round):
+class LegacyRound(Round):
+    """A round written by hand."""
+
+    def __init__(self) -> None: ...
+
+    name = ""
+    broadcast: Shape = {}
+    coins = 0
+
+    @property
+    def epsilon(self) -> float | None:
+        return None
+
+    def participates(self, users: Users) -> NDArray[np.bool_]:
+        return np.ones(len(users), dtype=np.bool_)
+
+    def check_broadcast(self, public: Broadcast) -> None: ...
+
+    def outcomes(self, public: Broadcast) -> Columns | None:
+        return None
+
+
+class ComposedRound(LegacyRound):
     """A round whose reply is the parts' replies side by side, in columns `part.column`."""
 
     @property

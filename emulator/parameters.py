@@ -1,0 +1,100 @@
+"""A protocol's parameters, derived from its fields: what a Setup carries, and the protocol that a Setup describes.
+
+A field travels under its own name. Numbers, words, lists of numbers and arrays travel as they are; a workload, a mixing
+rule or another protocol travels as a map of its own parameters; None does not travel. What comes from a stranger is
+read strictly by the declared types; what a value may be, the class checks when it is made.
+"""
+
+import math
+import types
+from collections.abc import Mapping
+from dataclasses import Field, fields
+from functools import lru_cache
+from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
+
+import numpy as np
+
+from parley.emulator.errors import BadInput
+
+Made = TypeVar("Made")
+# In a field's metadata: it is not a parameter and never leaves the process.
+STAYS_HERE = {"travels": False}
+
+
+def to_plain(made: Any) -> dict[str, Any]:
+    """The fields as plain data."""
+    values = {each.name: getattr(made, each.name) for each in _travelling(type(made))}
+    return {name: _plain(value) for name, value in values.items() if value is not None}
+
+
+def from_plain(kind: type[Made], parameters: Mapping[str, Any]) -> Made:
+    """The object that plain data describe; BadInput for what is missing, unknown or of another type."""
+    known = {each.name: each for each in _travelling(kind)}
+    hints = _hints(kind)
+    needed = {name for name in known if not _optional(hints[name])}
+    missing, unknown = needed - set(parameters), set(parameters) - set(known)
+    if missing or unknown:
+        raise BadInput(f"protocol parameters: missing {sorted(missing)}, unknown {sorted(unknown)}")
+    return kind(**{name: _read(name, hints[name], value) for name, value in parameters.items()})
+
+
+@lru_cache(maxsize=64)
+def _travelling(kind: type[Any]) -> tuple[Field[Any], ...]:
+    return tuple(each for each in fields(kind) if each.init and each.metadata.get("travels", True))
+
+
+@lru_cache(maxsize=64)
+def _hints(kind: type[Any]) -> dict[str, Any]:
+    return get_type_hints(kind)
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, tuple):
+        return [_plain(each) for each in value]
+    return value.parameters() if hasattr(value, "parameters") else value
+
+
+def _alternatives(hint: Any) -> tuple[Any, ...]:
+    return get_args(hint) if get_origin(hint) in (Union, types.UnionType) else (hint,)
+
+
+def _optional(hint: Any) -> bool:
+    return type(None) in _alternatives(hint)
+
+
+def _read(name: str, hint: Any, value: Any) -> Any:
+    """A value of the declared type, to the letter: 1 is not 1.0, and True is not 1."""
+    for each in _alternatives(hint):
+        if each is type(None):
+            continue
+        origin = get_origin(each) or each
+        if origin is np.ndarray:
+            return _array(name, np.dtype(get_args(get_args(each)[1])[0]), value)
+        if origin is tuple:
+            return _tuple(name, get_args(each), value)
+        if hasattr(origin, "from_parameters"):
+            if not isinstance(value, Mapping):
+                raise BadInput(f"protocol parameter {name} should be a map, got {value!r:.80}")
+            return origin.from_parameters(value)
+        if type(value) is origin and not (origin is float and not math.isfinite(value)):
+            return value
+    wanted = " or ".join(getattr(each, "__name__", str(each)) for each in _alternatives(hint))
+    raise BadInput(f"protocol parameter {name} should be {wanted}, got {value!r:.80}")
+
+
+def _tuple(name: str, kinds: tuple[Any, ...], value: Any) -> tuple[Any, ...]:
+    if not isinstance(value, list | tuple):
+        raise BadInput(f"protocol parameter {name} should be a list, got {value!r:.80}")
+    if len(kinds) == 2 and kinds[1] is Ellipsis:
+        return tuple(_read(name, kinds[0], each) for each in value)
+    if len(kinds) != len(value):
+        raise BadInput(f"protocol parameter {name} should be a list of {len(kinds)}, got {len(value)}")
+    return tuple(_read(name, kind, each) for kind, each in zip(kinds, value, strict=True))
+
+
+def _array(name: str, dtype: np.dtype[Any], value: Any) -> np.ndarray[Any, Any]:
+    if not isinstance(value, np.ndarray) or value.dtype != dtype:
+        raise BadInput(f"protocol parameter {name} should be an array of {dtype}, got {type(value).__name__}")
+    if value.dtype.kind == "f" and not np.isfinite(value).all():
+        raise BadInput(f"protocol parameter {name} holds a value that is not finite")
+    return value

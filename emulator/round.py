@@ -1,0 +1,212 @@
+"""A round as everybody needs it, derived from the method that says what users send.
+
+`respond` and `log_likelihood` belong together: the first draws a reply, the second says exactly how likely it was under
+each of the k inputs, which is what makes exact audits possible. `tally` is the analyst's half: tallies are integers,
+so they add up to the same number in whatever order replies arrive and however they were cut into frames.
+"""
+
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from parley.emulator.errors import ParleyError, RemoteProtocolError
+from parley.emulator.randomizer import MOST_OUTCOMES, Array, Coins, Columns, Floats, Shape
+from parley.emulator.tally import Tally
+from parley.emulator.wire.messages import Users
+
+if TYPE_CHECKING:
+    from parley.emulator.protocol import Broadcast, Inputs, Method, Protocol, Question, Send, Sends
+
+# Numbers of a block of users' vectors: 4 MiB.
+BLOCK_NUMBERS = 1 << 19
+# Beyond this a product of two numbers of a broadcast may not be a number.
+LARGEST_VALUE = 1e100
+
+
+class Round:
+    """One question, and the replies to it."""
+
+    def __init__(self, protocol: "Protocol", number: int, method: "Method") -> None:
+        self.protocol = protocol
+        self.number = number
+        self.question: Question = method.question  # type: ignore[attr-defined]
+        self._method = getattr(protocol, method.__name__)
+        self._last: tuple[Broadcast, Sends] | None = None
+
+    @property
+    def name(self) -> str:
+        """What the round is called."""
+        return self.question.name
+
+    @property
+    def inputs(self) -> int:
+        """k."""
+        return self.protocol.inputs
+
+    @cached_property
+    def broadcast(self) -> Shape:
+        """The arrays the announcement carries: name -> (dtype, shape)."""
+        return {
+            name: (np.dtype(each.dtype), tuple(self._length(length) for length in each.lengths))
+            for name, each in self.question.arrays.items()
+        }
+
+    def _length(self, length: int | str) -> int:
+        return length if isinstance(length, int) else int(getattr(self.protocol, length))
+
+    def sends(self, public: "Broadcast") -> "Sends":
+        """What users send after this broadcast. That of the last one is kept, for it is asked for chunk by chunk."""
+        if self._last is None or self._last[0] is not public:
+            given = {name: array[()] if array.ndim == 0 else array for name, array in public.items()}
+            with np.errstate(all="ignore"):
+                self._last = (public, self._method(**given))
+        return self._last[1]
+
+    @cached_property
+    def usual(self) -> "Sends":
+        """What users send after the example that the round declares; columns, coins and epsilon are always these."""
+        example = {
+            name: np.full(shape, self.question.arrays[name].like, dtype)
+            for name, (dtype, shape) in self.broadcast.items()
+        }
+        given: dict[str, Any] = {name: array[()] if array.ndim == 0 else array for name, array in example.items()}
+        with np.errstate(all="ignore"):
+            sent: Sends = self._method(**given)
+        return sent
+
+    @cached_property
+    def reply(self) -> Shape:
+        """The columns of the replies: name -> (dtype, trailing shape of one user's entry)."""
+        return _shape(self.usual)
+
+    @cached_property
+    def coins(self) -> int:
+        """Bytes of coins that one user needs in this round."""
+        return sum(send.randomizer.coins for send in self.usual.values())
+
+    @cached_property
+    def epsilon(self) -> float:
+        """The most that one reply gives away, by basic composition."""
+        return sum(send.randomizer.epsilon for send in self.usual.values())
+
+    @property
+    def work(self) -> int:
+        """Numbers behind one user's reply."""
+        return sum(send.randomizer.work for send in self.usual.values())
+
+    def participates(self, users: Users) -> NDArray[np.bool_]:
+        """Who answers in this round: a public function of the user's number alone."""
+        speaking = [self.protocol.participates(self.number, group) for group in range(self.protocol.groups)]
+        if all(speaking):
+            return np.ones(len(users), dtype=np.bool_)
+        return np.asarray(speaking, dtype=np.bool_)[self.protocol.group_of(users)]
+
+    def check_broadcast(self, public: "Broadcast") -> None:
+        """The user's own check of a well-formed, finite broadcast; RemoteProtocolError refuses it.
+
+        Everything here is public, so whatever goes wrong goes wrong for every input alike.
+        """
+        try:
+            sent = self.sends(public)
+            usable = all(_is_usable(send) for send in sent.values())
+            same = _shape(sent) == self.reply and list(sent) == list(self.usual)
+            coins = sum(send.randomizer.coins for send in sent.values())
+            epsilon = sum(send.randomizer.epsilon for send in sent.values())
+        except RemoteProtocolError as error:
+            raise RemoteProtocolError(f"round {self.number}: {error}") from None
+        except (ParleyError, ArithmeticError, LookupError, TypeError, ValueError) as error:
+            raise RemoteProtocolError(f"round {self.number} cannot be answered: {error!s:.200}") from error
+        if not usable:
+            raise RemoteProtocolError(f"round {self.number}: the broadcast is too long for its products to be numbers")
+        if not same or coins != self.coins or not epsilon <= self.epsilon:
+            raise RemoteProtocolError(f"round {self.number}: this broadcast asks for other replies than were agreed")
+
+    def respond(self, public: "Broadcast", inputs: "Inputs", coins: Coins) -> Columns:
+        """Every user's reply, block by block: it depends on that user alone, and vectors may be large."""
+        sent = self.sends(public)
+        rows = max(1, BLOCK_NUMBERS // max(send.numbers for send in sent.values()))
+        blocks = [slice(start, start + rows) for start in range(0, len(inputs), rows)] or [slice(0, 0)]
+        parts = [_respond(sent, inputs[block], coins[block]) for block in blocks]
+        return parts[0] if len(parts) == 1 else {name: np.concatenate([p[name] for p in parts]) for name in parts[0]}
+
+    def check(self, public: "Broadcast", replies: Columns) -> NDArray[np.bool_]:
+        """Which replies lie in the output space of an honest user."""
+        checks = [send.randomizer.check(own(name, send, replies)) for name, send in self.sends(public).items()]
+        return np.asarray(np.logical_and.reduce(checks), dtype=np.bool_)
+
+    def log_likelihood(self, public: "Broadcast", replies: Columns) -> Floats:
+        """Exact log p(reply i | input x) for all k inputs x: an n x k matrix."""
+        every = np.arange(self.inputs)
+        terms = [
+            send.randomizer.log_likelihood(own(name, send, replies), send.at(every))
+            for name, send in self.sends(public).items()
+        ]
+        total: Floats = np.sum(terms, axis=0)
+        return total
+
+    def outcomes(self, public: "Broadcast") -> Columns | None:
+        """Every reply that a user can send, each once, where there are at most MOST_OUTCOMES; None where not."""
+        listed: dict[str, Array] = {}
+        size = 1
+        for name, send in self.sends(public).items():
+            every = send.randomizer.every_reply()
+            if every is None:
+                return None
+            many = len(next(iter(every.values())))
+            if size * many > MOST_OUTCOMES:
+                return None
+            listed = {each: np.repeat(column, many, axis=0) for each, column in listed.items()}
+            for column, values in every.items():
+                listed[wire_name(name, column)] = np.concatenate([values] * size)
+            size *= many
+        return listed
+
+    def tally(self, public: "Broadcast", replies: Columns) -> Tally:
+        """The sums the analyst keeps of these replies; it keeps no reply."""
+        return tally_of(self.sends(public), replies)
+
+
+def wire_name(send: str, column: str) -> str:
+    """The name of a column of a reply: that of the send, and that of the randomizer's column if it has one."""
+    return f"{send}.{column}" if column else send
+
+
+def own(name: str, send: "Send", replies: Columns) -> Columns:
+    """The columns of one send, as its randomizer calls them."""
+    return {column: replies[wire_name(name, column)] for column in send.randomizer.reply}
+
+
+def tally_of(sent: "Sends", replies: Columns) -> Tally:
+    """The tallies of replies to these sends."""
+    sums = {}
+    for name, send in sent.items():
+        mine = own(name, send, replies)
+        sums[name] = np.asarray(send.randomizer.total(mine))
+        sums.update({f"{name}.{each}": np.asarray(count(mine)) for each, count in send.tallies.items()})
+    return Tally(len(next(iter(replies.values()))), sums)
+
+
+def _shape(sent: "Sends") -> Shape:
+    return {
+        wire_name(name, column): shape for name, send in sent.items() for column, shape in send.randomizer.reply.items()
+    }
+
+
+def _is_usable(send: "Send") -> bool:
+    """Whether every input has a value that is a number."""
+    if not isinstance(send.value, np.ndarray) or send.value.dtype.kind != "f":
+        return True
+    return bool(np.isfinite(send.value).all() and np.abs(send.value).max() <= LARGEST_VALUE)
+
+
+def _respond(sent: "Sends", inputs: "Inputs", coins: Coins) -> Columns:
+    replies: dict[str, Array] = {}
+    start = 0
+    for name, send in sent.items():
+        flips = coins[:, start : start + send.randomizer.coins]
+        start += send.randomizer.coins
+        sampled = send.randomizer.sample(send.at(inputs), flips)
+        replies.update({wire_name(name, column): values for column, values in sampled.items()})
+    return replies

@@ -1,0 +1,152 @@
+"""What can be said of a protocol's error: before the run, for a histogram or the worst one, and after it.
+
+Each protocol that comes with Parley has a `Planning` (`table.py` lists them): how its parameters are chosen, the
+predicted error of its form, the error as far as what was heard shows it, and where the error comes from. Nothing here
+ever sees private data, except `realised_errors`, which an emulation asks for.
+"""
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import fields
+from itertools import pairwise
+from typing import Any, Generic, TypeVar
+
+import numpy as np
+
+from parley.emulator.errors import BadInput
+from parley.emulator.protocol import Estimate, Heard, Inputs, Protocol
+from parley.emulator.randomizer import Floats
+from parley.protocols.pairwise import Pairwise
+from parley.protocols.workloads.workload import Workload
+
+Kind = TypeVar("Kind", bound=Pairwise)
+Sources = dict[str, float]
+SIDE = "linear queries"
+# The AUC assumes that neither label is rare; predictions that know nothing else take this share of positives.
+BALANCED = 0.25
+
+
+class Planning(Generic[Kind]):
+    """The error of one protocol. Subclasses say what is theirs; this class turns forms into statistics."""
+
+    def __init__(self, protocol: Kind) -> None:
+        self.protocol = protocol
+
+    @classmethod
+    def design(cls, kind: type[Kind], workload: Workload, *, epsilon: float, users: int) -> Kind:
+        """The protocol with everything chosen that a person did not choose, never from private data."""
+        return default_design(kind, workload, epsilon=epsilon, users=users)
+
+    @property
+    def planned_replies(self) -> tuple[int, ...]:
+        """How many replies each round gets if all users stay."""
+        return tuple(self.protocol.users for _ in self.protocol.script)
+
+    def form_variance(self, replies: tuple[int, ...], histogram: Floats | None = None) -> float:
+        """Predicted MSE of the form when so many users reply in each round: for this histogram, or for the worst."""
+        raise BadInput(f"nobody has worked out the error of {self.protocol.name}")
+
+    def estimated_variance(self, heard: tuple[Heard, ...]) -> float:
+        """The form's MSE as far as what was heard shows which histogram it is; here, that of the worst."""
+        return self.form_variance(tuple(each.replies for each in heard))
+
+    def predicted_rmse(self, histogram: Floats | None = None) -> float:
+        """Predicted RMSE of the statistic if all users stay; without a histogram, for the worst one."""
+        replies = self.planned_replies
+        form, means = self._worst() if histogram is None else self._known(histogram)
+        slopes = self.protocol.workload.gradient(form, means, self.protocol.users)
+        return self._rmse(slopes, replies, self.form_variance(replies, histogram))
+
+    def estimate(self, form: float, heard: tuple[Heard, ...], variance: float | None = None) -> Estimate:
+        """The statistic from h'(W - cJ)h and the side queries; errors propagate through the value's gradient."""
+        workload, users = self.protocol.workload, self.protocol.users
+        replies = tuple(each.replies for each in heard)
+        means = self.side_means(heard[0])
+        whole = form + workload.shift
+        spread = self.estimated_variance(heard) if variance is None else variance
+        rmse = self._rmse(workload.gradient(whole, means, users), replies, spread)
+        return Estimate.normal(workload.value(whole, means, users), rmse, {"form": whole, **means})
+
+    def side_means(self, first: Heard) -> dict[str, float]:
+        """What the statistic needs besides the form, as it was heard."""
+        return {name: float(first.mean(name)) for name in self.protocol.side_queries}
+
+    def side_variances(self, replies: int) -> dict[str, float]:
+        """The noise of those means."""
+        return {name: send.randomizer.variance / replies for name, send in self.protocol.side_queries.items()}
+
+    def error_sources(self, heard: tuple[Heard, ...], rmse: float) -> Sources | None:
+        """Variance of the estimate by source; None where nobody worked that out."""
+        return None
+
+    def realised_errors(self, heard: tuple[Heard, ...], inputs: Inputs) -> Sources | None:
+        """Signed error of the estimate by source, from the inputs; None where nobody worked that out."""
+        return None
+
+    def _known(self, histogram: Floats) -> tuple[float, dict[str, float]]:
+        workload = self.protocol.workload
+        queries = workload.linear_queries()
+        return workload.form(histogram), {name: float(query @ histogram) for name, query in queries.items()}
+
+    def _worst(self) -> tuple[float, dict[str, float]]:
+        """A ratio is as sensitive as the paper's balancedness allows: one positive in four, and an area of 1."""
+        form, means = self._known(np.full(self.protocol.inputs, 1 / self.protocol.inputs))
+        if "positive" not in means:
+            return form, means
+        return 2 * BALANCED * (1 - BALANCED), {**means, "positive": BALANCED}
+
+    def _rmse(self, slopes: Mapping[str, float], replies: tuple[int, ...], form_variance: float) -> float:
+        variances = self.side_variances(replies[0])
+        variances["form"] = form_variance + self.dropout_variance(replies)
+        return root_of_sum(slopes, variances)
+
+    def dropout_variance(self, replies: tuple[int, ...]) -> float:
+        """At most what a random subset of the users adds: a form is a mean of (Wh)_x, twice over."""
+        stayed = min(1.0, min(got / planned for got, planned in zip(replies, self.planned_replies, strict=True)))
+        low, high = self.protocol.workload.bounds
+        return (high - low) ** 2 / self.protocol.users * (1 / stayed - 1)
+
+    def _with_rest(self, heard: tuple[Heard, ...], rmse: float, scalars: Mapping[str, float], rest: str) -> Sources:
+        """Scalars and linear queries as their randomizers say, and the rest of the analyst's own prediction."""
+        means = self.side_means(heard[0])
+        form = self.form_of(heard) + self.protocol.workload.shift if means else 0.0
+        slopes = self.protocol.workload.gradient(form, means, self.protocol.users)
+        known = {name: variance * slopes["form"] ** 2 for name, variance in scalars.items()}
+        side = sum(slopes[name] ** 2 * each for name, each in self.side_variances(heard[0].replies).items())
+        known |= {SIDE: side} if side else {}
+        return {rest: max(0.0, rmse**2 - sum(known.values())), **known}
+
+    def form_of(self, heard: tuple[Heard, ...]) -> float:
+        """The estimate of h'(W - cJ)h from what was heard."""
+        raise NotImplementedError
+
+    def _of_forms(
+        self, heard: tuple[Heard, ...], histogram: Floats, factored: float, steps: Mapping[str, float]
+    ) -> Sources:
+        """From errors of the form to errors of the statistic, which may need linear queries as well."""
+        workload, users = self.protocol.workload, self.protocol.users
+        true_means = {name: float(query @ histogram) for name, query in workload.linear_queries().items()}
+        forms = np.cumsum([factored, *steps.values()]) + workload.shift
+        values = [workload.value(form, true_means, users) for form in forms.tolist()]
+        values.append(workload.value(float(forms[-1]), self.side_means(heard[0]), users))
+        exact = workload.value(workload.form(histogram), true_means, users)
+        errors = differences(("factorisation", *steps, SIDE), [exact, *values])
+        # An exact factorisation leaves nothing but rounding, and most statistics need no linear queries.
+        return {name: error for name, error in errors.items() if name in steps or abs(error) > 1e-9}
+
+
+def differences(names: Iterable[str], values: list[float]) -> Sources:
+    """What each step from one value to the next is due to."""
+    return {name: after - before for name, (before, after) in zip(names, pairwise(values), strict=True)}
+
+
+def root_of_sum(slopes: Mapping[str, float], variances: Mapping[str, float]) -> float:
+    """The RMSE of a function of independent estimates, by its gradient."""
+    return math.sqrt(sum(slopes[name] ** 2 * variance for name, variance in variances.items()))
+
+
+def default_design(kind: type[Protocol], workload: Workload, *, epsilon: float, users: int) -> Any:
+    """A protocol whose fields are among the problem's own: workload, inputs, epsilon, users."""
+    problem = {"workload": workload, "inputs": workload.size, "epsilon": epsilon, "users": users}
+    names = {each.name for each in fields(kind) if each.init}  # type: ignore[arg-type]
+    return kind(**{name: value for name, value in problem.items() if name in names})
