@@ -35,7 +35,7 @@ class LegacyRound(Round):
     def __init__(self) -> None: ...
 
     name = ""
-    broadcast: Shape = {}
+    broadcast: Shape = {}  # noqa: RUF012
     coins = 0
 
     @property

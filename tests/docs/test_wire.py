@@ -24,7 +24,7 @@ from parley.emulator.wire.messages import MESSAGES, Abort, Announce, Pledge, Rea
 from parley.protocols.registry import build
 from tests.docs import independent
 from tests.docs.independent import replies, wire
-from tests.docs.independent_protocols import Coins, reply
+from tests.docs.independent_protocols import Coins, participates, reply
 from tests.docs.tables import DOCS, parameter_names, registered
 from tests.vectors.wire import PATH, make
 from tests.vectors.wire_replies import column, decoding_vectors, drawn
@@ -267,8 +267,8 @@ def test_what_protocols_send(vector: dict[str, Any]) -> None:
         made = {name: column(np.array(values, each["reply"][name]["dtype"])) for name, values in found.items()}
         assert made == each["reply"]
         assert row.data == b""
-        assert speaks(parameters, number, each["user"])
-    assert not any(speaks(parameters, number, user) for user in vector["silent"])
+        assert participates(parameters, number, each["user"])
+    assert not any(participates(parameters, number, user) for user in vector["silent"])
 
 
 def test_every_protocol_has_vectors() -> None:

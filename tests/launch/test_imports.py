@@ -1,6 +1,7 @@
 """Imports point one way, launch -> nodes -> protocols -> emulator, and heavy libraries have one door each."""
 
 import ast
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -22,15 +23,21 @@ ONLY = {
 
 
 def imported(path: Path) -> set[str]:
-    """Top-level names of all modules a file imports, wherever in the file."""
+    """What a file imports, wherever in the file: the first name of other packages, and of Parley's the layer."""
     names: set[str] = set()
     for node in ast.walk(ast.parse((ROOT / path).read_text())):
         if isinstance(node, ast.Import):
-            names |= {alias.name.split(".")[0] for alias in node.names}
+            names |= {_first(alias.name) for alias in node.names}
         elif isinstance(node, ast.ImportFrom):
             assert node.level == 0, f"{path}: relative import"
-            names.add((node.module or "").split(".")[0])
+            within = [f"{node.module}.{alias.name}" for alias in node.names] if node.module == "parley" else []
+            names |= {_first(name) for name in within or [node.module or ""]}
     return names
+
+
+def _first(module: str) -> str:
+    package, _, rest = module.partition(".")
+    return rest.split(".")[0] if package == "parley" and rest else package
 
 
 def test_there_are_files() -> None:
@@ -42,6 +49,15 @@ def test_direction(path: Path) -> None:
     above = LAYERS[LAYERS.index(path.parts[0]) + 1 :]
     assert imported(path).isdisjoint(above), f"{path} imports from a layer above it"
     assert imported(path).isdisjoint({"tests", "benchmarks"})
+
+
+def test_parley_is_the_only_name() -> None:
+    """Nobody imports `emulator` or `launch` as such: installed, these names are other people's."""
+    for folder in (*LAYERS, "tests", "benchmarks", "docs"):
+        for path in sorted((ROOT / folder).rglob("*.py")):
+            text = path.read_text()
+            found = re.search(r"^\s*(?:from|import) (?:emulator|protocols|nodes|launch)\b", text, re.MULTILINE)
+            assert found is None, f"{path}: {found[0] if found else ''}"
 
 
 @pytest.mark.parametrize("library", ONLY)
@@ -71,9 +87,9 @@ def test_a_crowd_is_forked_without_what_only_an_analyst_needs(tmp_path: Path) ->
     plan = tmp_path / "plan.parley"
     write_plan(plan, protocol)
     program = (
-        "import os, signal, sys; from pathlib import Path; from launch import nursery, rehearsal; nursery.warm(); "
+        "import os, signal, sys; from pathlib import Path; from parley.launch.processes import forkserver, warmup; forkserver.warm(); "
         f"protocol = sys.modules['parley.nodes.analyst'].read_plan(Path({str(plan)!r})).protocol; "
-        "rehearsal.rehearse(protocol, lambda request: signal.pause); "
+        "warmup.rehearse(protocol, lambda request: signal.pause); "
         "print(sorted({'scipy.linalg', 'scipy.special', 'scipy.optimize'} & set(sys.modules)))"
     )
     done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=True)

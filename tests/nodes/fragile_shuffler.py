@@ -1,7 +1,7 @@
 """A shuffler that posts its batch in several frames and dies once, when the second of them has left.
 
-`python -m tests.nodes.fragile_shuffler BYTES MARK ...` takes the options of `parley node shuffler`. BYTES is the size of
-a frame; the file MARK says that it died.
+`python -m tests.nodes.fragile_shuffler BYTES MARK ...` takes the options of `parley node shuffler`. BYTES is the size
+of a frame; the file MARK says that it died.
 """
 
 import os
