@@ -19,12 +19,19 @@ from parley.emulator.errors import BadInput
 Made = TypeVar("Made")
 # In a field's metadata: it is not a parameter and never leaves the process.
 STAYS_HERE = {"travels": False}
+# In a field's metadata: a protocol of one of several kinds, which travels with its name.
+NAMED = "kinds by name"
 
 
 def to_plain(made: Any) -> dict[str, Any]:
     """The fields as plain data."""
     values = {each.name: getattr(made, each.name) for each in _travelling(type(made))}
-    return {name: _plain(value) for name, value in values.items() if value is not None}
+    named = {each.name for each in _travelling(type(made)) if NAMED in each.metadata}
+    return {
+        name: {"protocol": value.name, "parameters": value.parameters()} if name in named else _plain(value)
+        for name, value in values.items()
+        if value is not None
+    }
 
 
 def from_plain(kind: type[Made], parameters: Mapping[str, Any]) -> Made:
@@ -35,7 +42,14 @@ def from_plain(kind: type[Made], parameters: Mapping[str, Any]) -> Made:
     missing, unknown = needed - set(parameters), set(parameters) - set(known)
     if missing or unknown:
         raise BadInput(f"protocol parameters: missing {sorted(missing)}, unknown {sorted(unknown)}")
-    return kind(**{name: _read(name, hints[name], value) for name, value in parameters.items()})
+    return kind(
+        **{
+            name: _named(name, known[name].metadata[NAMED], value)
+            if NAMED in known[name].metadata
+            else _read(name, hints[name], value)
+            for name, value in parameters.items()
+        }
+    )
 
 
 @lru_cache(maxsize=64)
@@ -80,6 +94,16 @@ def _read(name: str, hint: Any, value: Any) -> Any:
             return value
     wanted = " or ".join(getattr(each, "__name__", str(each)) for each in _alternatives(hint))
     raise BadInput(f"protocol parameter {name} should be {wanted}, got {value!r:.80}")
+
+
+def _named(name: str, kinds: Mapping[str, Any], value: Any) -> Any:
+    """A protocol that comes with its name."""
+    if not isinstance(value, Mapping) or set(value) != {"protocol", "parameters"}:
+        raise BadInput(f"protocol parameter {name} should be a protocol and its parameters, got {value!r:.80}")
+    chosen = value["protocol"]
+    if type(chosen) is not str or chosen not in kinds or not isinstance(value["parameters"], Mapping):
+        raise BadInput(f"protocol parameter {name} should be one of {', '.join(kinds)}, got {chosen!r:.80}")
+    return kinds[chosen].from_parameters(value["parameters"])
 
 
 def _tuple(name: str, kinds: tuple[Any, ...], value: Any) -> tuple[Any, ...]:

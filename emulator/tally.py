@@ -13,6 +13,10 @@ class Tally:
     replies: int
     sums: Mapping[str, Integers]
 
+    def empty(self) -> "Tally":
+        """The tally of nobody, with the same sums."""
+        return Tally(0, {name: total * 0 for name, total in self.sums.items()})
+
     def __add__(self, other: "Tally") -> "Tally":
         return Tally(
             self.replies + other.replies,

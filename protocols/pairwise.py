@@ -3,21 +3,19 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
-from parley.emulator.protocol import Estimate, Heard, Protocol, Sends
+from parley.emulator.protocol import Estimate, Heard, Sends
 from parley.emulator.randomizer import Floats
 from parley.protocols.limits import check_many
 from parley.protocols.parameters import check_epsilon, check_users, mapping
+from parley.protocols.planned import Planned
 from parley.protocols.side_queries import side_queries, side_share
 from parley.protocols.workloads.workload import Workload, check_entries
 
-if TYPE_CHECKING:
-    from parley.protocols.planning.planning import Planning
-
 
 @dataclass(frozen=True, kw_only=True)
-class Pairwise(Protocol):
+class Pairwise(Planned):
     """A protocol that estimates h'(W - cJ)h and from it the statistic. `users` is the planned, public number n."""
 
     summary: ClassVar[str]
@@ -51,17 +49,7 @@ class Pairwise(Protocol):
         """What is left for the form."""
         return self.epsilon - self.epsilon * side_share(self.workload)
 
-    @cached_property
-    def planning(self) -> "Planning[Any]":
-        """Its predicted error, and its interval. Only analysts and planners come here; user nodes never load it."""
-        from parley.protocols.planning.table import planning_of
-
-        return planning_of(self)
-
-    def predicted_rmse(self, histogram: Floats | None = None) -> float:
-        """Predicted RMSE of the statistic if all users stay; without a histogram, for the worst one."""
-        return self.planning.predicted_rmse(histogram)
-
-    def finish(self, form: float | Floats, *heard: Heard) -> Estimate:
-        """The statistic from h'(W - cJ)h and what was heard, with its interval."""
-        return self.planning.estimate(float(form), heard)
+    def finish(self, form: float | Floats, *heard: Heard, variance: float | None = None) -> Estimate:
+        """The statistic from h'(W - cJ)h and what was heard, with its interval; `variance` is the form's, if known."""
+        found: Estimate = self.planning.estimate(float(form), heard, variance)
+        return found

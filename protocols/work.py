@@ -14,7 +14,6 @@ from parley.emulator.round import Round
 from parley.protocols.baselines.hierarchical import Level
 from parley.protocols.legacy_rounds import ComposedRound
 from parley.protocols.limits import MOST_REPLY
-from parley.protocols.paper.linear_queries_by_reduction import SideBySide
 from parley.protocols.randomizers.categories.subset_selection import SubsetSelection
 from parley.protocols.randomizers.exact import WORD_BYTES
 from parley.protocols.randomizers.vectors.seeded import Seeded
@@ -54,11 +53,6 @@ def work(step: Round) -> int:
 @work.register
 def _(step: ComposedRound) -> int:
     return sum(effort(part.randomizer) for part in step.parts)
-
-
-@work.register
-def _(step: SideBySide) -> int:
-    return sum(work(each) for each in step.steps.values())
 
 
 @work.register

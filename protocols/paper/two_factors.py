@@ -63,13 +63,15 @@ class TwoFactors(Pairwise):
         """The paper's bar-epsilon: an equal part of what the form may spend."""
         return self.form_epsilon / self.parts
 
+    @property
+    def radius(self) -> float:
+        """C: no column is longer."""
+        return self.approximation.factors.radius
+
     @cached_property
     def vrand(self) -> Codebook:
         """VRand with bar-epsilon, for vectors of norm at most C."""
-        factors = self.approximation.factors
-        return Codebook(
-            dimension=factors.rows, radius=factors.radius, epsilon=self.part, candidates=CANDIDATES, best=self.best
-        )
+        return Codebook(dimension=self.d, radius=self.radius, epsilon=self.part, candidates=CANDIDATES, best=self.best)
 
     def laplace(self, bound: float) -> GridLaplace:
         """Laplace noise for values in [-bound, bound]."""

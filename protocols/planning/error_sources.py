@@ -17,7 +17,6 @@ from parley.emulator.randomizer import Floats
 from parley.emulator.tally import Tally
 from parley.protocols.legacy_pairwise import Pairwise
 from parley.protocols.pairwise import Pairwise as New
-from parley.protocols.paper.two_round import TwoRound
 from parley.protocols.tuned.ratio_form import Guess
 from parley.protocols.tuned.split_users import Tuned
 
@@ -50,26 +49,6 @@ def realised(protocol: Protocol, heard: Heard, inputs: Inputs) -> Sources | None
     if isinstance(protocol, New) and protocol.script:
         return protocol.planning.realised_errors(_new(protocol, heard), inputs)
     return None
-
-
-@predicted.register
-def _(protocol: TwoRound, heard: Heard, rmse: float) -> Sources:
-    public, _tally = heard[1]
-    scalars = {"scalars of round 2": protocol.second.scalar(public).variance / _replies(heard[1])}
-    return _with_rest(protocol, heard, rmse, scalars, "vectors of round 1")
-
-
-@realised.register
-def _(protocol: TwoRound, heard: Heard, inputs: Inputs) -> Sources:
-    """<Z^L, Rh> and kappa."""
-    histogram = protocol.workload.histogram(inputs)
-    left, right = protocol.left.apply(histogram), protocol.right.apply(histogram)
-    public, tally = heard[1]
-    steps = {
-        "vectors of round 1": float((public["mean"] - left) @ right),
-        "scalars of round 2": float(protocol.second.mean(tally, "inner", public) - public["mean"] @ right),
-    }
-    return _of_forms(protocol, heard, histogram, float(left @ right), steps)
 
 
 @predicted.register

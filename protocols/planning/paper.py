@@ -16,21 +16,28 @@ from parley.protocols.factorization.approximation import (
     reductions,
     useful_approximations,
 )
+from parley.protocols.factorization.operator import Dense, Factor
+from parley.protocols.paper.linear_queries import MatrixMechanism
 from parley.protocols.paper.one_round import OneRound
 from parley.protocols.paper.three_round import TOLERANCE, ThreeRound
 from parley.protocols.paper.two_factors import TwoFactors
-from parley.protocols.planning.noise import FormNoise, noise_of
+from parley.protocols.paper.two_round import TwoRound
+from parley.protocols.paper.two_round_black_box import TwoRoundBlackBox
+from parley.protocols.planning.noise import FormNoise, VectorNoise, noise_of
 from parley.protocols.planning.non_interactive import NonInteractivePlanning
 from parley.protocols.planning.planning import Planning, Sources
 from parley.protocols.planning.prediction import public_guesses
 from parley.protocols.projection.l1_projection import project_l1, projection_error
-from parley.protocols.projection.simplex_projection import quick
+from parley.protocols.projection.simplex_projection import calmed, quick, simplex_weights
+from parley.protocols.randomizers.scalars.grid_laplace import GridLaplace
+from parley.protocols.side_queries import side_share
 from parley.protocols.workloads.workload import Workload
 
 Factored = TypeVar("Factored", bound=TwoFactors)
 # Shorter vectors are looked for when their length causes this share of the error.
 WORTHWHILE = 0.1
 RUNS = 6
+SIMULATED = 200
 FEW = 2
 SEED = 20
 
@@ -50,6 +57,14 @@ def with_factors(
         right=factors.right.dense() if travels else None,
     )
     return replace(draft, best=replace(draft.vrand, best=None).favoured)
+
+
+def blurred(factor: Factor, noise: VectorNoise, histogram: Floats, replies: int) -> Floats:
+    """The noise of the mean of so many randomised vectors, one simulated first round per column; the seed is fixed."""
+    generator = np.random.default_rng(SEED)
+    isotropic = np.sqrt(noise.isotropic) * generator.standard_normal((factor.rows, SIMULATED))
+    lean = np.sqrt(max(noise.lean, 0.0) * histogram)[:, None] * generator.standard_normal((factor.inputs, SIMULATED))
+    return np.asarray((isotropic + factor @ lean) / np.sqrt(replies))
 
 
 class OneRoundPlanning(NonInteractivePlanning[OneRound]):
@@ -91,6 +106,103 @@ class OneRoundPlanning(NonInteractivePlanning[OneRound]):
         energy = sum(self.noise.energy(only.mean(name), replies) for name in ("y_L", "y_R"))
         bias = self.protocol.approximation.seen_bias
         return bias**2 + self.noise.linear_seen(energy) / replies + self.noise.quadratic / replies**2
+
+
+class TwoRoundPlanning(Planning[TwoRound]):
+    """kappa, whose range grows with Z^L, and <Z^L, Rh>."""
+
+    @classmethod
+    def design(cls, kind: type[TwoRound], workload: Workload, *, epsilon: float, users: int) -> TwoRound:
+        return with_factors(kind, workload, epsilon, users, exact(workload))
+
+    @cached_property
+    def left(self) -> Factor:
+        """L for the analyst, who multiplies by it often."""
+        return quick(self.protocol.L)
+
+    @cached_property
+    def noise(self) -> VectorNoise:
+        return noise_of(self.protocol.vrand)
+
+    def form_variance(self, replies: tuple[int, ...], histogram: Floats | None = None) -> float:
+        protocol, noise = self.protocol, self.noise
+        unit = GridLaplace(low=0.0, high=1.0, epsilon=protocol.part).variance
+        if histogram is None:
+            blur = protocol.R.radius * np.sqrt(2 * protocol.vrand.variance / replies[0] * np.log(2 * protocol.inputs))
+            width = 2 * (protocol.workload.infinity_norm + abs(protocol.workload.shift)) + 2 * blur
+            lost = (noise.isotropic + max(noise.lean, 0.0) * self.left.radius**2) * protocol.products.radius**2
+            return float(unit * width**2 / replies[1] + lost / replies[0])
+        kappa = unit * self._squared_width(histogram, replies[0]) / replies[1]
+        return kappa + self._first_variance(histogram, replies[0])
+
+    def estimated_variance(self, heard: tuple[Heard, ...]) -> float:
+        """The same for a histogram that explains the mean vector, as even as that vector's length says."""
+        one, two = heard
+        mean = two.asked["O_L"]
+        explained = simplex_weights(self.left, mean[None])[:, 0]
+        likely = calmed(self.left, explained, self.noise.squared_length(mean, one.replies))
+        return two.variance("inner") + self._first_variance(likely, one.replies)
+
+    def _first_variance(self, histogram: Floats, replies: int) -> float:
+        """The variance of <Z^L, Rh>."""
+        right = self.protocol.products @ histogram
+        return self.noise.along(right, self.left.T @ right, histogram) / replies
+
+    def _squared_width(self, histogram: Floats, replies: int) -> float:
+        """E of the squared range of R'O^L, from simulated means of the first round; the seed is fixed."""
+        means = (self.left @ histogram)[:, None] + blurred(self.left, self.noise, histogram, replies)
+        return float(np.mean(np.ptp(self.protocol.products.T @ means, axis=0) ** 2))
+
+    def form_of(self, heard: tuple[Heard, ...]) -> float:
+        return float(heard[1].mean("inner"))
+
+    def error_sources(self, heard: tuple[Heard, ...], rmse: float) -> Sources:
+        return self._with_rest(heard, rmse, {"scalars of round 2": heard[1].variance("inner")}, "vectors of round 1")
+
+    def realised_errors(self, heard: tuple[Heard, ...], inputs: Inputs) -> Sources:
+        """<Z^L, Rh> and kappa."""
+        histogram = self.protocol.workload.histogram(inputs)
+        left, right, mean = self.left @ histogram, self.protocol.products @ histogram, heard[1].asked["O_L"]
+        steps = {
+            "vectors of round 1": float((mean - left) @ right),
+            "scalars of round 2": float(heard[1].mean("inner") - mean @ right),
+        }
+        return self._of_forms(heard, histogram, float(left @ right), steps)
+
+
+class BlackBoxPlanning(Planning[TwoRoundBlackBox]):
+    """kappa, and the answers' error: at most the oracle's mMSE, for a histogram the error after clipping."""
+
+    @classmethod
+    def design(
+        cls, kind: type[TwoRoundBlackBox], workload: Workload, *, epsilon: float, users: int
+    ) -> TwoRoundBlackBox:
+        half = (epsilon - epsilon * side_share(workload)) / 2
+        oracle = MatrixMechanism.design(workload, epsilon=half, users=users)
+        return kind(workload=workload, epsilon=epsilon, users=users, oracle=oracle)
+
+    def form_variance(self, replies: tuple[int, ...], histogram: Floats | None = None) -> float:
+        protocol = self.protocol
+        kappa = protocol.laplace.variance / replies[1]
+        if histogram is None:
+            return kappa + float(protocol.oracle.planning.mean_squared_error(replies[0]))
+        left, right = self._factors
+        blur = blurred(right, protocol.oracle.planning.noise, histogram, replies[0])
+        answers = protocol.workload.apply(histogram)[:, None] + left.T @ blur
+        clipped = np.clip(answers, -protocol.norm, protocol.norm)
+        return kappa + float(np.mean((histogram @ clipped - protocol.workload.form(histogram)) ** 2))
+
+    def estimated_variance(self, heard: tuple[Heard, ...]) -> float:
+        """The same for a histogram that explains the answers, as even as the mean vector's length says."""
+        one, two = heard
+        explained = simplex_weights(Dense(self.protocol.workload.matrix()), two.asked["answers"][None])[:, 0]
+        energy = self.protocol.oracle.planning.noise.squared_length(one.mean("y"), one.replies)
+        return self.form_variance((one.replies, two.replies), calmed(self._factors[1], explained, energy))
+
+    @cached_property
+    def _factors(self) -> tuple[Factor, Factor]:
+        factors = self.protocol.oracle.approximation.factors
+        return quick(factors.left), quick(factors.right)
 
 
 class ThreeRoundPlanning(Planning[ThreeRound]):

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 from parley.emulator.errors import BadInput
 from parley.emulator.protocol import Inputs
 from parley.emulator.randomizer import Floats
-from parley.protocols.workloads.workload import LARGEST_DENSE_BYTES, check_inputs, check_rows, finite_matrix
+from parley.protocols.workloads.workload import LARGEST_DENSE_BYTES, Workload, check_inputs, check_rows, finite_matrix
 
 
 @dataclass(frozen=True, eq=False, init=False)
@@ -67,9 +67,11 @@ class LinearQueries:
     def parameters(self) -> dict[str, Any]:
         return {"queries": self.name, "matrix": self.values}
 
-
-def queries_from(parameters: Mapping[str, Any]) -> LinearQueries:
-    """The strict inverse of `LinearQueries.parameters`."""
-    if set(parameters) != {"queries", "matrix"} or parameters["queries"] != LinearQueries.name:
-        raise BadInput(f"linear queries take the parameters queries and matrix, got {sorted(map(str, parameters))}")
-    return LinearQueries(parameters["matrix"])
+    @classmethod
+    def from_parameters(cls, parameters: Mapping[str, Any]) -> "LinearQueries | Workload":
+        """The queries that a Setup describes: by their matrix, or the W of a statistic."""
+        if "queries" not in parameters:
+            return Workload.from_parameters(parameters)
+        if set(parameters) != {"queries", "matrix"} or parameters["queries"] != LinearQueries.name:
+            raise BadInput(f"linear queries take the parameters queries and matrix, got {sorted(map(str, parameters))}")
+        return LinearQueries(parameters["matrix"])

@@ -9,7 +9,7 @@ from parley.protocols.workloads.domain import nearest
 from parley.protocols.workloads.gini import GiniDiversity, GiniMeanDifference
 from parley.protocols.workloads.kendall import Kendall, KendallTauB, Untied
 from parley.protocols.workloads.kernel import Kernel, load_kernel
-from parley.protocols.workloads.linear import LinearQueries, queries_from
+from parley.protocols.workloads.linear import LinearQueries
 from parley.protocols.workloads.lipschitz import Lipschitz
 from parley.protocols.workloads.workload import Structure, Workload
 
@@ -26,7 +26,6 @@ __all__ = [
     "Untied",
     "Workload",
     "load_kernel",
-    "queries_from",
     "workload_from",
 ]
 

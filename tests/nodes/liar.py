@@ -1,7 +1,7 @@
 """A lying user node as a process: an honest one but for what it puts between itself and the board.
 
 `python -m tests.nodes.liar ATTACK ...` takes the options of `parley node user`. ATTACK is a name of ATTACKS: it turns
-the honest reply of the second round into the frames that are sent instead. What it says it signs: the lie is then its own.
+the honest reply of the second round into the frames that are sent instead. It signs what it says: the lie is its own.
 """
 
 import dataclasses

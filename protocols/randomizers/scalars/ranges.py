@@ -22,3 +22,10 @@ def fractions(inputs: Floats, low: float, high: float) -> Words:
     """(x - low)/(high - low) in whole 2^-32, from 0 to 2^32."""
     share = (clip(inputs, low, high) - low) / (high - low)
     return np.rint(np.clip(share, 0.0, 1.0) * float(PLACES)).astype(np.uint64)
+
+
+def exact_range(values: Floats) -> tuple[float, float]:
+    """The least and the greatest of a public function's k values, apart even where it is constant."""
+    low, high = float(values.min()), float(values.max())
+    pad = 1e-8 * max(abs(low), abs(high), 1e-100)
+    return (low, high) if high - low > pad else (low - pad, high + pad)

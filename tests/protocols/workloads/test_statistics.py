@@ -25,7 +25,6 @@ from parley.protocols.workloads.statistics import (
     Lipschitz,
     Untied,
     Workload,
-    queries_from,
     workload_from,
 )
 
@@ -311,12 +310,12 @@ def test_linear_queries() -> None:
     assert (queries.queries, queries.size, queries.infinity_norm) == (4, 5, 1.0)
     assert queries.exact(inputs).tolist() == [0.5, 0.5, 0.5, 0.75]
     assert np.array_equal(queries.apply(np.eye(5)), matrix)
-    assert queries_from(queries.parameters()) == queries
+    assert LinearQueries.from_parameters(queries.parameters()) == queries
     with pytest.raises(BadInput, match="at least 1 users"):
         queries.exact(np.array([], dtype=np.int64))
     for bad in ({"queries": "linear-queries"}, {"queries": "x", "matrix": matrix}, {"matrix": matrix}):
         with pytest.raises(BadInput):
-            queries_from(bad)
+            LinearQueries.from_parameters(bad)
     for wrong in (np.ones(3), np.ones((3, 1)), np.full((2, 2), np.inf), np.ones((0, 3))):
         with pytest.raises(BadInput):
             LinearQueries(wrong)

@@ -1,0 +1,146 @@
+"""The error of protocols for linear queries: of every answer, and of the hardest one, which a Result carries."""
+
+import math
+from dataclasses import replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from parley.emulator.errors import BadInput
+from parley.emulator.protocol import Estimate, Heard
+from parley.emulator.randomizer import Floats
+from parley.protocols.factorization.approximation import Approximation, double, exact
+from parley.protocols.factorization.fixed_point import fixed_point
+from parley.protocols.paper.linear_queries import MatrixMechanism
+from parley.protocols.paper.linear_queries_by_reduction import ORACLES, Reduction
+from parley.protocols.paper.one_round import OneRound
+from parley.protocols.planning.noise import VectorNoise, noise_of
+from parley.protocols.workloads.auc import AreaUnderCurve
+from parley.protocols.workloads.kendall import Kendall
+from parley.protocols.workloads.linear import LinearQueries
+from parley.protocols.workloads.workload import Workload
+
+
+class MatrixMechanismPlanning:
+    """The MSE of every answer is that of L' times the noise of a mean vector."""
+
+    def __init__(self, protocol: MatrixMechanism) -> None:
+        self.protocol = protocol
+
+    @classmethod
+    def design(
+        cls, kind: type[MatrixMechanism], workload: LinearQueries | Workload, *, epsilon: float, users: int
+    ) -> MatrixMechanism:
+        if isinstance(workload, Workload):
+            found = exact(workload)
+        else:
+            found = Approximation(factors=fixed_point(workload.values), target=workload.values)
+        factors, travels = double(found).factors, found.target is not None
+        draft = kind(
+            workload=workload,
+            epsilon=epsilon,
+            users=users,
+            best=1,
+            left=factors.left.dense() if travels else None,
+            right=factors.right.dense() if travels else None,
+        )
+        return replace(draft, best=replace(draft.vrand, best=None).favoured)
+
+    @property
+    def planned_replies(self) -> tuple[int, ...]:
+        """All users reply."""
+        return (self.protocol.users,)
+
+    @cached_property
+    def noise(self) -> VectorNoise:
+        return noise_of(self.protocol.vrand)
+
+    @cached_property
+    def hardest(self) -> int:
+        """The query whose MSE is the mMSE."""
+        return int(np.argmax(self.answer_variances(1)))
+
+    def answer_variances(self, replies: int, histogram: Floats | None = None) -> Floats:
+        """The MSE of every answer: (a |L_j|^2 + b sum_x h_x W[j, x]^2)/n; the worst histogram makes the sum extreme."""
+        isotropic = self.noise.isotropic * self.protocol.approximation.factors.left.norms() ** 2
+        squares = (self.protocol.workload.matrix() - self.protocol.shift) ** 2
+        if histogram is not None:
+            leaning: Floats = squares @ histogram
+        else:
+            leaning = squares.max(axis=1) if self.noise.lean > 0 else squares.min(axis=1)
+        return np.asarray(isotropic + self.noise.lean * leaning) / replies
+
+    def mean_squared_error(self, replies: int, histogram: Floats | None = None) -> float:
+        """mMSE: the largest of them."""
+        return float(self.answer_variances(replies, histogram).max())
+
+    def predicted_rmse(self, histogram: Floats | None = None) -> float:
+        """The RMSE of the one number a Result carries; without a histogram, for the worst one."""
+        return math.sqrt(float(self.answer_variances(self.protocol.users, histogram)[self.hardest]))
+
+    def estimate(self, answers: Floats, heard: Heard) -> Estimate:
+        """The hardest answer with its interval, and all answers."""
+        variances = self.answer_variances(heard.tally.replies)
+        details = {"answers": tuple(answers.tolist()), "query": self.hardest, "mmse": float(variances.max())}
+        return Estimate.normal(float(answers[self.hardest]), math.sqrt(float(variances[self.hardest])), details)
+
+
+class ReductionPlanning:
+    """Two oracles err independently: 4 alpha(eps/2, 2n) on the doubled histogram and alpha(eps/2, n)/4."""
+
+    def __init__(self, protocol: Reduction) -> None:
+        self.protocol = protocol
+
+    @classmethod
+    def design(
+        cls,
+        kind: type[Reduction],
+        workload: Workload,
+        *,
+        epsilon: float,
+        users: int,
+        oracle: str = OneRound.name,
+    ) -> Reduction:
+        """A_{eps/2, n} and A_{eps/2, 2n} of the named oracle."""
+        if oracle not in ORACLES:
+            raise BadInput(f"the oracle {oracle!r:.80} is none of {', '.join(ORACLES)}")
+        # The AUC's W is that of Kendall with two levels, which needs no n+.
+        plain = Kendall(levels=(workload.levels, 2)) if isinstance(workload, AreaUnderCurve) else workload
+        made: list[Any] = [ORACLES[oracle].design(plain, epsilon=epsilon / 2, users=n) for n in (users, 2 * users)]
+        return kind(users=users, first=made[0], second=made[1])
+
+    @property
+    def planned_replies(self) -> tuple[int, ...]:
+        """All users reply."""
+        return (self.protocol.users,)
+
+    @cached_property
+    def hardest(self) -> int:
+        """The query with the largest error when all inputs are equally common."""
+        guess = np.full(self.protocol.inputs, 1 / self.protocol.inputs)
+        errors = [self.answer_variance(each, self.protocol.users, guess) for each in range(self.protocol.inputs)]
+        return int(np.argmax(errors))
+
+    def answer_variance(self, each: int, replies: int, histogram: Floats) -> float:
+        """The MSE of one answer."""
+        joint = (histogram + np.eye(self.protocol.inputs)[each]) / 2
+        first, second = self.protocol.first.planning, self.protocol.second.planning
+        return float(4 * second.form_variance((2 * replies,), joint) + first.form_variance((replies,), histogram) / 4)
+
+    def mean_squared_error(self, replies: int) -> float:
+        """mMSE, at most: both oracles on their worst histograms."""
+        first, second = self.protocol.first.planning, self.protocol.second.planning
+        return float(4 * second.form_variance((2 * replies,)) + first.form_variance((replies,)) / 4)
+
+    def predicted_rmse(self, histogram: Floats | None = None) -> float:
+        """The RMSE of the one number a Result carries; without a histogram, for the worst one."""
+        if histogram is None:
+            return math.sqrt(self.mean_squared_error(self.protocol.users))
+        return math.sqrt(self.answer_variance(self.hardest, self.protocol.users, histogram))
+
+    def estimate(self, answers: Floats, heard: Heard) -> Estimate:
+        """The hardest answer with its interval, and all answers."""
+        error = self.mean_squared_error(max(2, heard.tally.replies))
+        details = {"answers": tuple(answers.tolist()), "query": self.hardest, "mmse": math.sqrt(error) ** 2}
+        return Estimate.normal(float(answers[self.hardest]), math.sqrt(error), details)
