@@ -5,8 +5,8 @@
     python -m benchmarks.accuracy --check
 
 Without --write the tables are printed; with it each replaces its block in docs/accuracy.md. Runs are those of
-`parley sweep`: the roles' own analyst on tallies drawn by protocols/planning/fast_simulation.py, except where a table says
-otherwise. --resume keeps every finished problem of the `auto` table in a file, so that an interrupted run can go on; a file is
+`parley sweep`: the protocol's own analyst on tallies drawn by the fast simulation, except where a table says otherwise.
+--resume keeps every finished problem of the `auto` table in a file, so that an interrupted run can go on; a file is
 good for one version of the protocols. --check reads the tables of the page and says which promises they keep; exit code
 1 if one is broken.
 """

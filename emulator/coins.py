@@ -3,8 +3,8 @@
 The key of the stream is HMAC-SHA256(coin key, question), where the question is a digest of the protocol, its
 parameters and claim, the nonce of the run, the round and the broadcast (`emulator/wire/question.py`). Two questions
 never share a coin, so a mistake elsewhere costs one more epsilon and never the input. The place in the stream is the
-user's number: a cohort's coins come in one stroke, it does not matter which process hosts a user, and a node that was killed
-draws the same coins again instead of fresh noise.
+user's number: a cohort's coins come in one stroke, it does not matter which process hosts a user, and a node that was
+killed draws the same coins again instead of fresh noise.
 """
 
 import hashlib

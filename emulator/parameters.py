@@ -9,7 +9,7 @@ import math
 import types
 from collections.abc import Mapping
 from dataclasses import Field, fields
-from functools import lru_cache
+from functools import cache
 from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
 
 import numpy as np
@@ -52,13 +52,13 @@ def from_plain(kind: type[Made], parameters: Mapping[str, Any]) -> Made:
     )
 
 
-@lru_cache(maxsize=64)
-def _travelling(kind: type[Any]) -> tuple[Field[Any], ...]:
+@cache
+def _travelling(kind: Any) -> tuple[Field[Any], ...]:
     return tuple(each for each in fields(kind) if each.init and each.metadata.get("travels", True))
 
 
-@lru_cache(maxsize=64)
-def _hints(kind: type[Any]) -> dict[str, Any]:
+@cache
+def _hints(kind: Any) -> dict[str, Any]:
     return get_type_hints(kind)
 
 

@@ -1,8 +1,8 @@
 """A warm process that forks nodes: everything is imported once, a node costs a fork and the pages it writes.
 
 `python -m parley.launch.processes.forkserver FD` is a fresh interpreter with no thread and no zmq context, so forking
-it is safe. It takes requests from the socket FD and reports what becomes of its children, each message as JSON behind its
-length. When the socket closes, or the nursery dies in any way, every child dies with it.
+it is safe. It takes requests from the socket FD and reports what becomes of its children, each message as JSON behind
+its length. When the socket closes, or the nursery dies in any way, every child dies with it.
 """
 
 import json

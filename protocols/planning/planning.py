@@ -35,7 +35,8 @@ class Planning(Generic[Kind]):
     @classmethod
     def design(cls, kind: type[Kind], workload: Workload, *, epsilon: float, users: int) -> Kind:
         """The protocol with everything chosen that a person did not choose, never from private data."""
-        return default_design(kind, workload, epsilon=epsilon, users=users)
+        made: Kind = default_design(kind, workload, epsilon=epsilon, users=users)
+        return made
 
     @property
     def planned_replies(self) -> tuple[int, ...]:

@@ -36,9 +36,9 @@ def test_every_answer_is_unbiased_and_as_accurate_as_predicted() -> None:
     runs = [estimate(protocol, inputs, key_from_seed(seed)).details["answers"] for seed in range(300)]
     errors = np.array(runs) - PREFIXES.exact(inputs)
     assert np.all(np.abs(errors.mean(axis=0)) <= SIGMAS * errors.std(axis=0) / np.sqrt(len(runs)))
-    ratios = errors**2 / protocol.answer_variances(len(inputs), histogram)
+    ratios = errors**2 / protocol.planning.answer_variances(len(inputs), histogram)
     assert np.all(np.abs(ratios.mean(axis=0) - 1) <= SIGMAS * ratios.std(axis=0) / np.sqrt(len(runs)))
-    assert protocol.mean_squared_error(1000, histogram) <= protocol.mean_squared_error(1000)
+    assert protocol.planning.mean_squared_error(1000, histogram) <= protocol.planning.mean_squared_error(1000)
 
 
 def test_the_scalar_is_the_hardest_answer() -> None:

@@ -35,7 +35,7 @@ def test_all_answers_of_every_oracle_are_unbiased(oracle: str) -> None:
     errors = runs - workload.apply(workload.histogram(inputs))
     assert np.all(np.abs(errors.mean(axis=0)) <= SIGMAS * errors.std(axis=0) / np.sqrt(len(runs)))
     histogram = workload.histogram(inputs)
-    predicted = np.array([protocol.answer_variance(each, 200, histogram) for each in range(4)])
+    predicted = np.array([protocol.planning.answer_variance(each, 200, histogram) for each in range(4)])
     ratios = errors**2 / predicted
     assert np.all(np.abs(ratios.mean(axis=0) - 1) <= 0.3 + SIGMAS * ratios.std(axis=0) / np.sqrt(len(runs)))
 

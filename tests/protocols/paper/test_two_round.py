@@ -19,10 +19,10 @@ class TestTwoRound(ProtocolContract):
     protocol = "two-round"
 
     def test_an_absurd_broadcast_is_refused(self) -> None:
-        protocol: Any = self.made
-        huge = {name: np.full(shape, 1e300) for name, (_, shape) in protocol.second.broadcast.items()}
+        second = self.made.rounds[1]
+        huge = {name: np.full(shape, 1e300) for name, (_, shape) in second.broadcast.items()}
         with pytest.raises(RemoteProtocolError):
-            protocol.second.check_broadcast(huge)
+            second.check_broadcast(huge)
 
 
 class TestWithDiagonal(ProtocolContract):
@@ -58,5 +58,5 @@ def test_a_constant_range_says_nothing_and_can_be_audited(matrix: Any) -> None:
     assert np.ptp(losses, axis=1).max() <= 1e-4
     estimate: Any = protocol.conclude((({}, first), (public, step.tally(public, replies))))
     # The mean of the second round is that of the inner products, to within the noise of their tiny range.
-    middle = float(step._values(public)[0])  # type: ignore[attr-defined]
+    middle = float(step.sends(public)["inner"].at(np.arange(1))[0])
     assert estimate.details["form"] == pytest.approx(middle, rel=1e-6)
