@@ -347,11 +347,15 @@ class Analysis:
     def __init__(self, protocol: Protocol) -> None:
         self.protocol = protocol
         self.chosen: frozenset[str] = frozenset()
-        self._generator = protocol.analyst()
         self._asked = 0
+        self._heard: list[tuple[Broadcast, Tally]] = []
+        if protocol.script:
+            self._generator = protocol.analyst()
 
     def open(self) -> Broadcast:
         """The broadcast of the first round."""
+        if not self.protocol.script:
+            return self.protocol.opening()
         return self._question(next(self._generator))
 
     def hear(self, public: Broadcast, tally: Tally) -> Broadcast | Estimate:
@@ -359,6 +363,9 @@ class Analysis:
 
         `public` is what was broadcast: what the analyst said, or, for a choice, what the record says.
         """
+        if not self.protocol.script:
+            self._heard.append((public, tally))
+            return self.protocol.conclude(tuple(self._heard))
         heard = Heard(public, self.protocol.rounds[self._asked - 1].sends(public), tally)
         try:
             return self._question(self._generator.send(heard))

@@ -15,8 +15,8 @@ from parley.emulator.roles.board import ANALYST_NAME
 from parley.emulator.roles.consent import domain_of
 from parley.emulator.transport.memory import AnalystPort
 from parley.emulator.transport.sockets import connect_analyst
-from parley.emulator.wire.codec import decode, encode, open_envelope, pack, unpack
-from parley.emulator.wire.messages import Resume
+from parley.emulator.wire.codec import decode, encode, open_envelope, pack, said_by, unpack
+from parley.emulator.wire.messages import Announce, Result, Resume, Setup
 from parley.emulator.wire.sealing import load_secret
 from parley.emulator.wire.signatures import Signer
 from parley.emulator.wire.trust import read_signer
@@ -85,6 +85,9 @@ class AnalystNode:
     def _hear(self, frame: bytes) -> None:
         message = decode(frame)
         self.expected += 1
+        own = isinstance(message, Setup | Announce | Result)
+        if own and self.signer is not None and not said_by(self.signer.public, frame, message, self.role.nonce):
+            raise RemoteProtocolError(f"the record holds a {message.kind} that this analyst did not sign")
         before = len(self.role.pending)
         self.role.hear(message)
         # A word that came back is no longer pending: what was sent of the rest stays sent.

@@ -51,18 +51,25 @@ class AnalystReplay:
     def hear(self, sender: str, message: Message) -> Difference | None:
         """Take in one recorded message; where it is the analyst's own, it must be what the fresh one says."""
         if sender == ANALYST_NAME:
-            said = self.role.pending[0] if self.role.pending else None
             self.compared += 1
-            difference = compare_messages(message, said)
+            try:
+                difference = compare_messages(message, self.role.expected(message))
+            except ParleyError as error:
+                difference = _unlike(message, error)
             if difference is not None:
                 return difference
         try:
             with np.errstate(all="ignore"), one_thread():
                 self.role.hear(message)
         except (ParleyError, ArithmeticError, ValueError) as error:
-            number = getattr(message, "round", None)
-            return Difference(round=number, user=None, recorded={"kind": message.kind}, replayed={"error": str(error)})
+            return _unlike(message, error)
         return None
+
+
+def _unlike(message: Message, error: Exception) -> Difference:
+    """A recorded message at which a fresh analyst stops."""
+    number = getattr(message, "round", None)
+    return Difference(round=number, user=None, recorded={"kind": message.kind}, replayed={"error": str(error)})
 
 
 def replay_analyst(conversation: Conversation) -> Replay:

@@ -6,6 +6,7 @@ the same roles run in memory and over sockets, and both give the same bytes.
 
 from collections import Counter
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from enum import Enum, auto
 from typing import Any
 
@@ -13,7 +14,7 @@ import numpy as np
 
 from parley.emulator.arithmetic import one_thread
 from parley.emulator.errors import RemoteProtocolError
-from parley.emulator.protocol import Broadcast, Estimate, Protocol, check_arrays
+from parley.emulator.protocol import Analysis, Broadcast, Estimate, Protocol, check_arrays
 from parley.emulator.roles.consent import domain_of
 from parley.emulator.tally import Tally
 from parley.emulator.wire.codec import FORMAT, encode
@@ -93,7 +94,7 @@ class AnalystRole:
         self._chunks = 0
         self._held: set[int] = set()
         self._heard: list[tuple[Broadcast, Tally]] = []
-        self._tally: Tally | None = None
+        self._analysis = Analysis(protocol)
 
     @property
     def rejected(self) -> int:
@@ -131,11 +132,29 @@ class AnalystRole:
             raise RemoteProtocolError(f"analyst in {self.state.name}: a {message.kind} is not expected")
         self.state = following
 
+    def expected(self, message: Message) -> Message | None:
+        """What the analyst says at this place of the record: its own word, with choices as the record has them."""
+        said = self.pending[0] if self.pending else None
+        if not (isinstance(said, Announce) and isinstance(message, Announce)) or not self._analysis.chosen:
+            return said
+        recorded = {name: message.broadcast[name] for name in self._analysis.chosen if name in message.broadcast}
+        public = {**said.broadcast, **recorded}
+        step = self.protocol.rounds[said.round - 1]
+        check_arrays(f"round {said.round}", public, step.broadcast)
+        step.check_broadcast(public)
+        return replace(said, broadcast=public)
+
     def _echo(self, message: Message) -> None:
-        """What comes back must be what was said, to the byte."""
-        if encode(message) != encode(self.pending[0]):
+        """What comes back must be what was said, to the byte; a choice may be another that users accept."""
+        if not self.agrees(message, self.expected(message)):
             raise RemoteProtocolError(f"analyst: the record holds another {message.kind} than the one it said")
         self.pending.pop(0)
+        if isinstance(message, Announce):
+            self._heard[-1] = (message.broadcast, self._heard[-1][1])
+
+    def agrees(self, message: Message, said: Message | None) -> bool:
+        """Whether a recorded word is the one that was said."""
+        return said is not None and encode(message) == encode(said)
 
     def _answer(self, message: Message) -> list[Message]:
         if isinstance(message, Ready):
@@ -156,7 +175,9 @@ class AnalystRole:
                 domain=self.domain,
                 nonce=self.nonce,
             )
-            return [setup, self._open(self.protocol.opening())]
+            with one_thread():
+                opening = self._analysis.open()
+            return [setup, self._open(opening)]
         if isinstance(message, Replies):
             self._gather(message)
         if isinstance(message, Event) and (silent := silent_users(message)):
@@ -223,7 +244,7 @@ class AnalystRole:
             return Abort(run=self.run, outcome="failed", reason=reason)
         # The same replies must give the same bits, here and when the record is replayed.
         with one_thread():
-            conclusion = self.protocol.conclude(tuple(self._heard))
+            conclusion = self._analysis.hear(*self._heard[-1])
         if not isinstance(conclusion, Estimate):
             return self._open(conclusion)
         return Result(

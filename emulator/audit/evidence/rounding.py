@@ -9,7 +9,7 @@ import numpy as np
 
 from parley.emulator.arithmetic import one_thread
 from parley.emulator.audit.evidence.conversation import Conversation
-from parley.emulator.errors import ParleyError, RemoteProtocolError
+from parley.emulator.errors import ParleyError
 from parley.emulator.protocol import Protocol
 from parley.emulator.roles.analyst import AnalystRole
 from parley.emulator.wire.messages import Announce, Message, Result, Setup
@@ -21,12 +21,8 @@ ROUNDING = 1e-9
 class TolerantAnalyst(AnalystRole):
     """An analyst that takes a word for its own if only rounding differs, and goes on from the word on record."""
 
-    def _echo(self, message: Message) -> None:
-        if not near(message, self.pending[0]):
-            raise RemoteProtocolError(f"analyst: the record holds another {message.kind} than the one it said")
-        self.pending.pop(0)
-        if isinstance(message, Announce):
-            self._heard[-1] = (message.broadcast, self._heard[-1][1])
+    def agrees(self, message: Message, said: Message | None) -> bool:
+        return said is not None and near(message, said)
 
 
 def nearly_the_same(conversation: Conversation, setup: Setup, protocol: Protocol) -> bool:
