@@ -119,7 +119,7 @@ class Protocol:
             return {"category.category": np.array(sent, dtype="<u4")}
         columns = {}
         # L = I and R = -I, each through a codebook of 16 candidates with half of epsilon.
-        for side, (name, sign) in enumerate((("left", 1.0), ("right", -1.0))):
+        for side, (name, sign) in enumerate((("y_L", 1.0), ("y_R", -1.0))):
             rows = []
             for i, x in enumerate(inputs):
                 seed, coin = coins(i, 32)[2 * side : 2 * side + 2]

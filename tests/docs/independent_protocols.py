@@ -157,11 +157,12 @@ def labelled(vectors: list[list[float]], weight: float) -> list[list[float]]:
 def reply(name: str, parameters: Setup, number: int, public: Columns, x: int, coins: Coins) -> Columns:
     """What a user with input x sends in a round."""
     if name == "linear-queries-by-reduction":
-        oracle = parameters["oracle"]
         return {
             f"{each}.{column}": value
             for each in ("first", "second")
-            for column, value in reply(oracle, parameters[each], 1, {}, x, coins).items()
+            for column, value in reply(
+                parameters[each]["protocol"], parameters[each]["parameters"], 1, {}, x, coins
+            ).items()
         }
     workload, epsilon = parameters["workload"], parameters["epsilon"]
     k = inputs_of(workload)
@@ -180,7 +181,7 @@ def reply(name: str, parameters: Setup, number: int, public: Columns, x: int, co
         category = 2 * (x // 2 >> depth - 1 - level) + x % 2
         return {"level": level, **subset(2 ** (level + 2), epsilon, category, coins)}
     if name == "two-round-black-box" and number == 1:
-        inner = reply(parameters["oracle"], parameters["queries"], 1, {}, x, coins)
+        inner = reply("linear-queries", parameters["oracle"], 1, {}, x, coins)
         return {**inner, **side(parameters, x, coins)}
     if name == "two-round-black-box":
         bound = largest(workload, shifted=False)
@@ -188,18 +189,18 @@ def reply(name: str, parameters: Setup, number: int, public: Columns, x: int, co
     factors = Factors(parameters)
     if name == "linear-queries":
         radius = max(map(norm, factors.right))
-        return vector("vector", factors.right[x], radius, epsilon, parameters, coins)
+        return vector("y", factors.right[x], radius, epsilon, parameters, coins)
     if name == "one-round":
         part = form_epsilon(parameters) / 2
-        left = vector("left", factors.left[x], factors.radius, part, parameters, coins)
-        right = vector("right", factors.right[x], factors.radius, part, parameters, coins)
+        left = vector("y_L", factors.left[x], factors.radius, part, parameters, coins)
+        right = vector("y_R", factors.right[x], factors.radius, part, parameters, coins)
         return {**left, **right, **side(parameters, x, coins)}
     if name == "two-round":
         part = form_epsilon(parameters) / 2
         if number == 1:
-            left = vector("left", factors.left[x], factors.radius, part, parameters, coins)
+            left = vector("o_L", factors.left[x], factors.radius, part, parameters, coins)
             return {**left, **side(parameters, x, coins)}
-        values = products(factors.right, public["mean"].tolist())
+        values = products(factors.right, public["O_L"].tolist())
         return scalar("inner", values[x], *exact_range(values), part, coins)
     if name == "three-round":
         return three_round(parameters, factors, number, public, x, coins)
@@ -219,15 +220,15 @@ def subset(k: int, epsilon: float, x: int, coins: Coins) -> Columns:
 def three_round(parameters: Setup, factors: Factors, number: int, public: Columns, x: int, coins: Coins) -> Columns:
     part, bound = form_epsilon(parameters) / 4, largest(parameters["workload"], shifted=True)
     if number == 1:
-        right = vector("right", factors.right[x], factors.radius, part, parameters, coins)
+        right = vector("y_R", factors.right[x], factors.radius, part, parameters, coins)
         return {**right, **side(parameters, x, coins)}
     mu = public["mu"].tolist()
     if number == 2:
-        left = vector("left", factors.left[x], factors.radius, part, parameters, coins)
-        return {**left, **scalar("inner", products(factors.left, mu)[x], -bound, bound, part, coins)}
-    mean = public["mean"].tolist()
+        left = vector("y_L", factors.left[x], factors.radius, part, parameters, coins)
+        return {**left, **scalar("a", products(factors.left, mu)[x], -bound, bound, part, coins)}
+    mean = public["Y"].tolist()
     value = products(factors.right, mean)[x] - products([mean], mu)[0]
-    return scalar("outer", value, -4 * bound, 4 * bound, part, coins)
+    return scalar("v", value, -4 * bound, 4 * bound, part, coins)
 
 
 def tuned(parameters: Setup, factors: Factors, public: Columns, x: int, coins: Coins) -> Columns:

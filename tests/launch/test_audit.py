@@ -173,7 +173,7 @@ def test_export_to_json_lines(parley: Parley, finished: Path, tmp_path: Path) ->
     assert {(row["round"], row["user"]) for row in rows} == {
         (number, user) for number in (1, 2, 3) for user in range(USERS)
     }
-    assert set(rows[0]) == {"record", "time_ns", "node", "round", "user", "right.seed", "right.index"}
+    assert set(rows[0]) == {"record", "time_ns", "node", "round", "user", "y_R.seed", "y_R.index"}
     written = parley("export", finished, "--out", tmp_path / "rows.jsonl", "--json")
     assert written.record["rows"] == 3 * USERS
     assert (tmp_path / "rows.jsonl").read_text() == said.out

@@ -89,14 +89,14 @@ def _twice(said: list[Said]) -> Iterator[Said]:
     for sender, message in said:
         yield sender, message
         if isinstance(message, Replies) and message.round == 2 and message.node == "node-0":
-            step = message.columns["inner.step"] + np.int32(3)
-            yield sender, replace(message, columns={**message.columns, "inner.step": step})
+            step = message.columns["a.step"] + np.int32(3)
+            yield sender, replace(message, columns={**message.columns, "a.step": step})
 
 
 def _outside(message: Replies) -> Replies:
-    index = np.array(message.columns["right.index"])
+    index = np.array(message.columns["y_R.index"])
     index[4] = 99
-    return replace(message, columns={**message.columns, "right.index": index})
+    return replace(message, columns={**message.columns, "y_R.index": index})
 
 
 def _loud_broadcast(message: Announce) -> Announce:

@@ -1,6 +1,6 @@
 """A transcript as a conversation: who sat where, what was set up, asked and answered. Read as often as needed."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -59,6 +59,7 @@ def listen(source: Path | TranscriptReader, build: Builder) -> Conversation:
     seats: list[Ready] = []
     announces: list[Announce] = []
     ending: Result | Abort | None = None
+    columns: dict[int, set[str]] = {}
     for record in reader:
         message = record.message
         if isinstance(message, Setup):
@@ -67,9 +68,13 @@ def listen(source: Path | TranscriptReader, build: Builder) -> Conversation:
             announces.append(message)
         elif isinstance(message, Ready):
             seats.append(message)
+        elif isinstance(message, Replies):
+            columns.setdefault(message.round, set(message.columns))
         elif isinstance(message, Result | Abort):
             ending = message
     protocol, problem = rebuild(setup, build)
+    if protocol is not None and reader.version == 1 and not speaks_today(protocol, announces, columns):
+        protocol, problem = None, f"in format 1 {protocol.name} had other words than today"
     return Conversation(
         reader=reader,
         setup=setup,
@@ -91,6 +96,13 @@ def rebuild(setup: Setup | None, build: Builder) -> tuple[Protocol | None, str]:
             return build(setup.protocol, setup.parameters), ""
     except ParleyError as error:
         return None, f"the protocol of the setup cannot be built: {error}"
+
+
+def speaks_today(protocol: Protocol, announces: list[Announce], columns: Mapping[int, set[str]]) -> bool:
+    """Whether an old record names its broadcasts and replies as the protocol does now."""
+    words = {number: (set(step.broadcast), set(step.reply)) for number, step in enumerate(protocol.rounds, 1)}
+    asked = all(set(each.broadcast) == words.get(each.round, (set(), set()))[0] for each in announces)
+    return asked and all(found == words.get(number, (set(), set()))[1] for number, found in columns.items())
 
 
 def fits(protocol: Protocol, announce: Announce) -> str:

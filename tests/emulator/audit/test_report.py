@@ -161,9 +161,9 @@ def test_an_outcome_that_is_not_the_last_word(honest: Path, tmp_path: Path) -> N
 
 def test_an_altered_reply_is_named(honest: Path, tmp_path: Path) -> None:
     def spoil(message: Replies) -> Replies:
-        index = np.array(message.columns["right.index"])
+        index = np.array(message.columns["y_R.index"])
         index[3] = 200
-        return alter(message, **{"right.index": index})
+        return alter(message, **{"y_R.index": index})
 
     report = audited(rewrite(honest, tmp_path / "t", replace_first(Replies, spoil)))
     privacy = report.verdicts["privacy"]
@@ -189,9 +189,9 @@ def test_a_second_answer_with_other_bytes_is_named(honest: Path, tmp_path: Path)
         for sender, message in said:
             yield sender, message
             if isinstance(message, Replies) and message.round == 2 and message.users[0] == 0:
-                step = np.array(message.columns["inner.step"])
+                step = np.array(message.columns["a.step"])
                 step[5] += 1
-                yield sender, alter(message, **{"inner.step": step})
+                yield sender, alter(message, **{"a.step": step})
 
     privacy = audited(rewrite(honest, tmp_path / "t", again)).verdicts["privacy"]
     assert privacy.verdict == "fail"
@@ -241,7 +241,7 @@ def test_the_last_bit_is_not_a_pass_and_not_an_accusation(honest: Path, tmp_path
 
 def test_a_reply_changed_within_the_output_space_changes_the_result(honest: Path, tmp_path: Path) -> None:
     def nudge(message: Replies) -> Replies:
-        return alter(message, **{"outer.step": message.columns["outer.step"] + np.int32(1)})
+        return alter(message, **{"v.step": message.columns["v.step"] + np.int32(1)})
 
     last = sum(isinstance(message, Replies) for _, message in said_in(honest)) - 1
     report = audited(rewrite(honest, tmp_path / "t", replace_first(Replies, nudge, last)))
@@ -281,7 +281,7 @@ def test_an_offence_in_a_frame_of_one_is_named_with_its_record(tmp_path: Path, i
     place = next(number for number, (_, each) in enumerate(said) if isinstance(each, Replies)) + 7
     sender, reply = said[place]
     assert isinstance(reply, Replies)
-    column = "left.seed" if "left.seed" in reply.columns else min(reply.columns)
+    column = "y_L.seed" if "y_L.seed" in reply.columns else min(reply.columns)
     said.insert(place + 1, (sender, alter(reply, **{column: reply.columns[column] ^ 1})))
     privacy = audited(write(tmp_path / "twice.parley", said)).record()["privacy"]
     assert privacy["verdict"] == "fail"
@@ -407,9 +407,9 @@ def test_rounding_is_no_lie_where_replies_were_rejected(honest: Path, tmp_path: 
     """One ulp in a result that names rejected replies: as with any other result, another processor may round so."""
 
     def spoil(message: Replies) -> Replies:
-        index = np.array(message.columns["right.index"])
+        index = np.array(message.columns["y_R.index"])
         index[3] = 200
-        return alter(message, **{"right.index": index})
+        return alter(message, **{"y_R.index": index})
 
     def conclude(said: list[Said]) -> Iterator[Said]:
         role = AnalystRole(design("three-round", Kendall(levels=(3, 3)), epsilon=1.0, users=USERS), "recorded")

@@ -6,7 +6,7 @@ import pytest
 
 from parley.emulator.audit.integrity import check_integrity
 from parley.emulator.audit.result import check_result
-from parley.emulator.errors import RemoteProtocolError, TranscriptError
+from parley.emulator.errors import BadInput, RemoteProtocolError, TranscriptError
 from parley.emulator.record.replay import replay_analyst, replay_users
 from parley.emulator.record.transcript import TranscriptReader, TranscriptWriter
 from parley.emulator.wire.codec import decode, encode
@@ -18,8 +18,9 @@ from tests.vectors.make import BAD, FORMAT_1, golden_inputs
 
 PATHS = sorted(FORMAT_1.glob("transcript_*.parley"))
 GOLDEN = {path.stem.removeprefix("transcript_"): path for path in PATHS if "_bad_" not in path.stem}
-SPOKEN = [name for name in GOLDEN if name in names("shuffler")]
-"""Those whose protocol is still there."""
+SPOKEN = [name for name in GOLDEN if name in names("shuffler") and heard(GOLDEN[name]).protocol is not None]
+"""Those whose protocol still has the same words."""
+SILENT = sorted(set(GOLDEN) - set(SPOKEN))
 
 
 def test_they_are_all_there() -> None:
@@ -75,6 +76,18 @@ def test_users_are_replayed_byte_for_byte(name: str) -> None:
     replay = replay_users(heard(GOLDEN[name]), witness_of(golden_inputs(name)))
     assert replay.identical
     assert replay.compared > 0
+
+
+@pytest.mark.parametrize("name", SILENT)
+def test_what_is_not_spoken_any_more_is_unknown(name: str) -> None:
+    assert check_result(heard(GOLDEN[name])).verdict == "unknown"
+    with pytest.raises(BadInput, match="cannot be replayed"):
+        replay_analyst(heard(GOLDEN[name]))
+
+
+def test_some_are_still_replayed_and_some_are_not() -> None:
+    assert "frequency-grr" in SPOKEN
+    assert "three-round" in SILENT
 
 
 def test_they_are_read_and_not_continued(tmp_path: Path) -> None:

@@ -57,15 +57,15 @@ def honest(tmp_path_factory: pytest.TempPathFactory, protocol: Protocol, inputs:
 
 
 def nudge(replies: Replies) -> Message:
-    step = np.array(replies.columns["inner.step"])
+    step = np.array(replies.columns["a.step"])
     step[2] += 1
-    return replace(replies, columns={**replies.columns, "inner.step": step})
+    return replace(replies, columns={**replies.columns, "a.step": step})
 
 
 def other_index(replies: Replies) -> Message:
-    index = np.array(replies.columns["left.index"])
+    index = np.array(replies.columns["y_L.index"])
     index[1] = (index[1] + 1) % 8
-    return replace(replies, columns={**replies.columns, "left.index": index})
+    return replace(replies, columns={**replies.columns, "y_L.index": index})
 
 
 def first_of_round(number: int, change: object) -> Change:
@@ -119,7 +119,7 @@ def test_another_reply_is_named(honest: Path, tmp_path: Path, inputs: Inputs) ->
     assert not replay.identical
     assert replay.difference is not None
     assert (replay.difference.round, replay.difference.user) == (2, 2)
-    assert replay.difference.recorded["inner.step"] == replay.difference.replayed["inner.step"] + 1
+    assert replay.difference.recorded["a.step"] == replay.difference.replayed["a.step"] + 1
 
 
 def test_a_reply_left_out_is_named(honest: Path, tmp_path: Path, inputs: Inputs) -> None:
@@ -130,7 +130,7 @@ def test_a_reply_left_out_is_named(honest: Path, tmp_path: Path, inputs: Inputs)
     replay = replay_users(heard(rewrite(honest, tmp_path / "t", first_of_round(1, shorter))), witness_of(inputs))
     assert replay.difference is not None
     assert (replay.difference.user, replay.difference.recorded) == (3, None)
-    assert set(replay.difference.replayed) == {"right.seed", "right.index"}
+    assert set(replay.difference.replayed) == {"y_R.seed", "y_R.index"}
 
 
 def test_a_witness_of_other_inputs_or_coins_differs(honest: Path, inputs: Inputs) -> None:
@@ -184,7 +184,7 @@ def test_the_first_reply_that_differs_is_shown(honest: Path, tmp_path: Path) -> 
     assert (diff["different"], diff["identical"]) == (1, False)
     first = diff["first_difference"]
     assert (first["round"], first["user"]) == (2, 2)
-    assert first["b"]["inner.step"] == first["a"]["inner.step"] + 1
+    assert first["b"]["a.step"] == first["a"]["a.step"] + 1
 
 
 def test_replies_of_one_run_alone_are_counted(honest: Path, tmp_path: Path) -> None:

@@ -51,10 +51,10 @@ def test_delivery_order_does_not_matter() -> None:
 def test_replies_outside_the_output_space_are_left_out_and_counted() -> None:
     analyst, replies = first_round()
     bad = {name: column.copy() for name, column in replies[0].columns.items()}
-    bad["right.index"][1] = 255
+    bad["y_R.index"][1] = 255
     analyst.hear(Replies(**{**vars(replies[0]), "columns": bad}))
     assert analyst.rejected == 1
-    analyst.hear(Replies(**{**vars(replies[1]), "columns": {"right.seed": replies[1].columns["right.seed"]}}))
+    analyst.hear(Replies(**{**vars(replies[1]), "columns": {"y_R.seed": replies[1].columns["y_R.seed"]}}))
     assert analyst.rejected == 1 + len(replies[1].users)
 
 

@@ -41,7 +41,7 @@ from tests.emulator.ledger import BOARD, NODE, SIGNED, Ledger
 from tests.emulator.samples import INPUTS, KEY, NONCE, RUN, cohort, consent, every_message, protocol, receipt, setup
 
 ZERO = np.zeros(3)
-ARRAYS = {1: {}, 2: {"mu": ZERO}, 3: {"mu": ZERO, "mean": ZERO}}
+ARRAYS = {1: {}, 2: {"mu": ZERO}, 3: {"mu": ZERO, "Y": ZERO}}
 RESULT = Result(run=RUN, estimate=0.5, predicted_rmse=0.1, low=0.3, high=0.7, replied=10)
 
 
