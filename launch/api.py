@@ -31,7 +31,7 @@ from parley.launch.version import release
 from parley.protocols.planning.plan import Option, plan
 from parley.protocols.registry import design
 from parley.protocols.workloads.choice import make_domain, make_workload
-from parley.protocols.workloads.statistics import Kernel
+from parley.protocols.workloads.kernel import Kernel
 from parley.protocols.workloads.workload import Workload, check_inputs
 
 

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from parley.emulator.protocol import Broadcast, Inputs
-from parley.emulator.randomizer import MOST_OUTCOMES, Array, Coins, Columns, Floats, Randomizer, Shape
+from parley.emulator.randomizer import MOST_OUTCOMES, WORD_BYTES, Array, Coins, Columns, Floats, Randomizer, Shape
 from parley.emulator.round import Round
 from parley.emulator.tally import Tally
 from parley.emulator.wire.messages import Users
@@ -44,6 +44,10 @@ class LegacyRound(Round):
 
     def participates(self, users: Users) -> NDArray[np.bool_]:
         return np.ones(len(users), dtype=np.bool_)
+
+    @property
+    def work(self) -> int:
+        return -(-self.coins // WORD_BYTES)
 
     def check_broadcast(self, public: Broadcast) -> None: ...
 
@@ -91,6 +95,10 @@ class ComposedRound(LegacyRound):
     @cached_property
     def coins(self) -> int:
         return sum(part.randomizer.coins for part in self.parts)
+
+    @property
+    def work(self) -> int:
+        return sum(part.randomizer.work for part in self.parts)
 
     def respond(self, public: Broadcast, inputs: Inputs, coins: Coins) -> Columns:
         """Block by block: a user's reply depends on that user alone, and vectors of a whole chunk may be large."""

@@ -24,6 +24,8 @@ def side_share(workload: Workload) -> float:
 
 def side_queries(workload: Workload, epsilon: float) -> Sends:
     """The queries of a workload by one bit each, with `epsilon` in all."""
+    from parley.protocols.randomizers.scalars.one_bit import OneBit
+
     queries = workload.linear_queries()
     each = epsilon / max(1, len(queries))
     return {

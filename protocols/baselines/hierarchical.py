@@ -175,6 +175,10 @@ class Level(Round):
         return WORD_BYTES + self.protocol.levels[0].oracle.coins
 
     @property
+    def work(self) -> int:
+        return max(level.oracle.work for level in self.protocol.levels)
+
+    @property
     def epsilon(self) -> float:
         return self.protocol.epsilon
 

@@ -18,10 +18,6 @@ from parley.emulator.randomizer import Floats, Integers
 from parley.protocols.factorization.factors import COMPUTED, factorize
 from parley.protocols.factorization.model import Factorization, signed, symmetric
 from parley.protocols.factorization.operator import Dense
-from parley.protocols.factorization.reference.rank import reduce_rank
-from parley.protocols.factorization.reference.sdp import LARGEST as LARGEST_PROGRAM
-from parley.protocols.factorization.reference.sdp import SolverFailed, zeta
-from parley.protocols.factorization.selected import Selected
 from parley.protocols.limits import check_many
 from parley.protocols.workloads.workload import LARGEST_ENTRY, Workload
 
@@ -61,6 +57,10 @@ class Approximation:
 
 def useful_approximations(workload: Workload, *, epsilon: float, users: int) -> Iterator[Approximation]:
     """W itself, and zeta's W~ where it can differ."""
+    # Only who designs a protocol solves a program for it.
+    from parley.protocols.factorization.reference.sdp import LARGEST as LARGEST_PROGRAM
+    from parley.protocols.factorization.reference.sdp import SolverFailed, zeta
+
     yield exact(workload)
     slope = epsilon * math.sqrt(users)
     # A dual certificate G has |G|_1 <= sqrt(k) gamma_2*(G), so a steeper slope makes alpha = 0 optimal.
@@ -76,6 +76,8 @@ def useful_approximations(workload: Workload, *, epsilon: float, users: int) -> 
 
 def reductions(workload: Workload, base: Approximation, alphas: Sequence[float]) -> Iterator[Approximation]:
     """Lemma rank-striction for each alpha, where it shortens the vectors at all."""
+    from parley.protocols.factorization.reference.rank import reduce_rank
+
     if workload.size > LARGEST_REDUCED:
         return
     for alpha in alphas:
@@ -158,6 +160,8 @@ def single(approximation: Approximation) -> Approximation:
 
 def signed_parameters(approximation: Approximation) -> dict[str, NDArray[Any]]:
     """What Setup must carry of A and D: nothing or the rows kept where everybody can derive them."""
+    from parley.protocols.factorization.selected import Selected
+
     if approximation.target is None:
         return {}
     whole = signed(approximation.factors)
@@ -168,6 +172,8 @@ def signed_parameters(approximation: Approximation) -> dict[str, NDArray[Any]]:
 
 def read_signed(workload: Workload, parameters: Mapping[str, Any]) -> Approximation:
     """The A and D a Setup describes. Norms and the error are measured, never believed."""
+    from parley.protocols.factorization.selected import Selected
+
     if workload.kind in COMPUTED or "factor" in parameters:
         return _given(workload, parameters)
     if "signs" in parameters:

@@ -50,6 +50,10 @@ class SealedRound(Round):
     def coins(self) -> int:
         return self.inner.coins + KEY_BYTES
 
+    @property
+    def work(self) -> int:
+        return self.inner.work
+
     def participates(self, users: Users) -> NDArray[np.bool_]:
         return self.inner.participates(users)
 

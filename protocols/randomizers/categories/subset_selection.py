@@ -84,6 +84,11 @@ class SubsetSelection(FrequencyOracle):
         return 2 * WORD_BYTES
 
     @property
+    def work(self) -> int:
+        """Every category has a word."""
+        return self.categories
+
+    @property
     def reply(self) -> Shape:
         """The seed of the order and where the arc begins."""
         return {"seed": (np.dtype(np.uint64), ()), "shift": (np.dtype(np.uint32), ())}

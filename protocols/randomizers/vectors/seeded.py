@@ -28,6 +28,11 @@ class Seeded(Directional):
         return self.candidates // 2
 
     @property
+    def work(self) -> int:
+        """Every candidate is expanded."""
+        return self.half * self.ambient
+
+    @property
     def reply(self) -> Shape:
         """The seed and the index of a candidate."""
         index: np.dtype[np.generic] = np.dtype(np.uint8 if self.candidates <= 256 else np.uint16)
