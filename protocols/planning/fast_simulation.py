@@ -42,6 +42,8 @@ from parley.protocols.tuned.split_users import Tuned
 from parley.protocols.tuned.vector_round import Vectors
 
 BATCH = 4096
+# So many users show which share of all is in a group.
+SAMPLE = 10_000
 
 
 def play(protocol: Protocol, counts: Integers, generator: np.random.Generator) -> Estimate:
@@ -80,6 +82,8 @@ def play_all(protocol: Protocol, counts: Integers, generators: Sequence[np.rando
 
 def speakers(protocol: Protocol, counts: Integers, generator: np.random.Generator) -> list[Integers]:
     """How many users with each input speak in each round."""
+    if protocol.script and protocol.groups > 1:
+        return _speakers_by_group(protocol, counts, generator)
     if not isinstance(protocol, Tuned) or protocol.split == "budget":
         return [counts for _ in protocol.rounds]
     sizes = generator.multinomial(int(counts.sum()), np.asarray(protocol.shares) / sum(protocol.shares))
@@ -90,10 +94,25 @@ def speakers(protocol: Protocol, counts: Integers, generator: np.random.Generato
     return [*groups, left]
 
 
+def _speakers_by_group(protocol: Protocol, counts: Integers, generator: np.random.Generator) -> list[Integers]:
+    """Which group a user is in is a public function of its number, and says nothing about its input."""
+    shares = np.bincount(protocol.group_of(np.arange(SAMPLE)), minlength=protocol.groups) / SAMPLE
+    sizes = generator.multinomial(int(counts.sum()), shares)
+    left, groups = counts, []
+    for size in sizes:
+        groups.append(generator.multivariate_hypergeometric(left, int(size), method="marginals"))
+        left = left - groups[-1]
+    silent = np.zeros_like(counts)
+    return [
+        sum((held for group, held in enumerate(groups) if protocol.participates(each.number, group)), start=silent)
+        for each in protocol.rounds
+    ]
+
+
 @singledispatch
 def tally(step: Round, public: Broadcast, counts: Integers, generator: np.random.Generator) -> Tally:
     """The round's tally for these users; unless something better is known, from a reply of each of them."""
-    if hasattr(step, "question"):
+    if hasattr(step, "question") and not any(send.tallies for send in step.sends(public).values()):
         return _of_sends(step, public, counts, generator)
     inputs = generator.permutation(np.repeat(np.arange(len(counts)), counts))
     total: Tally | None = None

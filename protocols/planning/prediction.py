@@ -17,7 +17,6 @@ from parley.protocols.legacy_pairwise import BALANCED
 from parley.protocols.projection.l1_projection import projection_error
 from parley.protocols.tuned.crossfit import Fit, fit
 from parley.protocols.tuned.scalar_round import exact_range
-from parley.protocols.workloads.workload import Workload
 
 if TYPE_CHECKING:
     from parley.protocols.tuned.encoding import Encoding
@@ -45,16 +44,6 @@ class Prediction:
     @property
     def total(self) -> float:
         return self.scalars + self.doubt
-
-
-def public_guesses(workload: Workload) -> list[Floats]:
-    """Histograms to plan with when nobody has a better guess: gently rising shares, and a bump in the middle.
-
-    Equal shares would be a bad guess: there the diversity index has no slope, and one-round protocols shine.
-    """
-    places = (np.arange(workload.size) + 0.5) / workload.size
-    shapes = [1 + 2 * places, np.exp(-((places - 0.5) ** 2) * 18)]
-    return [shape / shape.sum() for shape in shapes]
 
 
 def simulated(protocol: "Tuned", histogram: Floats, replies: Sequence[int], runs: int = RUNS) -> Prediction:

@@ -28,6 +28,7 @@ from parley.protocols.legacy_rounds import LegacyRound as Round
 from parley.protocols.limits import affordable, check_setup
 from parley.protocols.parameters import count
 from parley.protocols.planning import prediction
+from parley.protocols.planning.guesses import public_guesses
 from parley.protocols.tuned.crossfit import fit
 from parley.protocols.tuned.encoding import ByCategory, ByVector, Encoding
 from parley.protocols.tuned.groups import LARGEST_SALT, check_shares
@@ -103,7 +104,7 @@ class Tuned(Pairwise):
             folds=FOLDS,
             shares=cls.spread(0.5),
         ).with_codebook()
-        guesses = [histogram] if histogram is not None else prediction.public_guesses(workload)
+        guesses = [histogram] if histogram is not None else public_guesses(workload)
         kinds = ENCODINGS if workload.size <= LARGEST_CATEGORIES else (ByVector.kind,)
         return min((_best_share(replace(draft, encoding=kind), guesses) for kind in kinds), key=lambda found: found[0])[
             1
@@ -226,7 +227,7 @@ class Tuned(Pairwise):
 
     @cached_property
     def _usual_doubt(self) -> float:
-        guess = prediction.public_guesses(self.workload)[0]
+        guess = public_guesses(self.workload)[0]
         return prediction.simulated(self, guess, self.planned_replies).doubt
 
     def form_variance(self, replies: tuple[int, ...], histogram: Floats | None = None) -> float:

@@ -57,9 +57,8 @@ def make_domain(
     """How the named columns become inputs, from `column=lo:hi` and `column=value,value,...`."""
     needed = len(question.shape)
     if len(columns) != needed:
-        what = "this protocol" if isinstance(question, Levels) else question.name
         many = {1: "one column", 2: "two columns"}.get(needed, f"{needed} columns")
-        raise BadInput(f"{what} needs {many}, got {len(columns)}: {', '.join(columns) or 'none'}")
+        raise BadInput(f"{question.name} needs {many}, got {len(columns)}: {', '.join(columns) or 'none'}")
     declared = _declared(columns, ranges, categories)
     if isinstance(question, AreaUnderCurve):
         declared.setdefault(columns[1], Categories(columns[1], LABELS))

@@ -30,7 +30,7 @@ def draw(name: str, workload: Workload | Levels, users: int, generator: np.rando
         raise BadInput(f"at least 2 users are needed, got {users}")
     recipes = _recipes(workload)
     if name not in recipes:
-        raise BadInput(f"unknown synthetic data {name!r}{nearest(name, list(recipes))}")
+        raise BadInput(f"unknown synthetic data {name!r} for {workload.name}{nearest(name, list(recipes))}")
     return recipes[name](workload.shape, users, generator).astype(np.int64)
 
 

@@ -53,6 +53,7 @@ class Structure:
 class Levels:
     """Inputs and no statistic of pairs: what protocols are asked about that estimate something else."""
 
+    name: ClassVar[str] = "inputs"
     shape: tuple[int, ...]
 
     def __post_init__(self) -> None:
