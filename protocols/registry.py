@@ -135,11 +135,12 @@ def inputs_of(name: str, parameters: Mapping[str, Any]) -> int:
     """k, the number of inputs of the protocol a Setup describes, or BadInput; nothing heavy is computed.
 
     It equals `build(name, parameters).inputs`, and a description that cannot be built may have a k all the same. A
-    protocol class says how by a class method `inputs_of`; one from outside that does not is built.
+    protocol class says how by a class method `inputs_of`, or has a field `inputs`; one that has neither is built.
     """
     kind = lookup(name)
     if not hasattr(kind, "inputs_of"):
-        return build(name, parameters).inputs
+        given = parameters.get("inputs")
+        return given if type(given) is int else build(name, parameters).inputs
     with _reading(name):
         return int(kind.inputs_of(parameters))
 

@@ -20,6 +20,7 @@ from parley.protocols.pairwise import Pairwise
 from parley.protocols.planned import Planned
 from parley.protocols.planning.guesses import public_guesses
 from parley.protocols.planning.lower_bounds import non_interactive_bound
+from parley.protocols.planning.simulated import shares_of_replies
 from parley.protocols.planning.table import predicted_rmse
 from parley.protocols.tuned.split_users import Tuned
 from parley.protocols.tuned.three_round_tuned import ThreeRoundTuned
@@ -32,8 +33,6 @@ NOT_ASKED = (*VERBATIM, ThreeRoundTuned.name)
 # A further round or more bytes are worth it only if they lower the error by so much.
 WORTH = 1.02
 AUTO = "auto"
-# So many users show which share of all speaks in a round.
-SAMPLE = 10_000
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -185,8 +184,7 @@ def _bytes_up(protocol: Protocol, users: int) -> float:
         planner: Any = protocol.planning if protocol.script else protocol
         shares = [float(replies / users) for replies in planner.planned_replies]
     else:
-        some = np.arange(min(users, SAMPLE))
-        shares = [float(np.mean(step.participates(some))) for step in protocol.rounds]
+        shares = shares_of_replies(protocol)
     return sum(_size(step.reply) * share for step, share in zip(protocol.rounds, shares, strict=True))
 
 

@@ -7,7 +7,7 @@ import numpy as np
 from parley.emulator.protocol import Protocol
 from parley.emulator.randomizer import Floats, Integers
 from parley.protocols.planned import truth_of
-from parley.protocols.planning.fast_simulation import play_all
+from parley.protocols.planning.fast_simulation import SAMPLE, play_all
 from parley.protocols.planning.guesses import public_guesses
 from parley.protocols.planning.planning import Planning
 from parley.protocols.workloads.workload import Levels
@@ -20,6 +20,11 @@ MOST_INPUTS = 10**6
 
 class SimulatedPlanning(Planning[Any]):
     """What is needed for a statistic of pairs when a protocol brings nothing but its analyst."""
+
+    @property
+    def planned_replies(self) -> tuple[int, ...]:
+        """The users of the groups that speak in a round."""
+        return tuple(round(self.protocol.users * share) for share in shares_of_replies(self.protocol))
 
     def predicted_rmse(self, histogram: Floats | None = None) -> float:
         """That of a few runs; without a histogram, at the public guess with the greatest error."""
@@ -35,6 +40,12 @@ def simulated_rmse(protocol: Protocol, users: int, histogram: Floats | None = No
     truth = truth_of(protocol, np.repeat(np.arange(protocol.inputs), _counts(histogram, min(users, MOST_INPUTS))))
     errors = [each.predicted_rmse if truth is None else each.value - truth for each in found]
     return float(np.sqrt(np.mean(np.square(errors))))
+
+
+def shares_of_replies(protocol: Protocol) -> list[float]:
+    """Which share of the users speaks in each round."""
+    some = np.arange(SAMPLE)
+    return [float(np.mean(step.participates(some))) for step in protocol.rounds]
 
 
 def _counts(histogram: Floats, users: int) -> Integers:
