@@ -11,6 +11,7 @@ from parley.emulator.audit.evidence.conversation import KEPT_BYTES, Conversation
 from parley.emulator.audit.report import audit
 from parley.emulator.audit.verdict import Verdict
 from parley.emulator.errors import TranscriptError
+from parley.emulator.protocol import Protocol
 from parley.emulator.record.transcript import TranscriptReader
 from parley.emulator.record.witness import Witness
 from parley.emulator.wire.messages import Result
@@ -19,6 +20,7 @@ from parley.launch.report.budget import error_budget
 from parley.launch.report.story import Story
 from parley.launch.report.words import cut
 from parley.launch.version import release
+from parley.protocols.outline import outline
 from parley.protocols.planned import truth_of
 from parley.protocols.registry import build
 
@@ -78,17 +80,20 @@ def _make_model(
     # Which users are looked at must not change the page from one making to the next.
     verdicts = audit(reader, build, keys=keys, sample=sample, generator=np.random.default_rng(SEED)).verdicts
     if reading.outcome == "altered":
-        return {**model, "verdicts": _verdicts(verdicts, ("integrity",)), "loss": None, "budget": None}
+        unknown = {"loss": None, "budget": None, "script": []}
+        return {**model, "verdicts": _verdicts(verdicts, ("integrity",)), **unknown}
     conversation = listen(reader, build)
     model["verdicts"] = _verdicts(verdicts, SHOWN if keys is None else (*SHOWN, "authorship"))
     model["loss"] = _loss(verdicts["privacy"])
     model["budget"] = error_budget(conversation, witness)
+    model["script"] = _script(conversation.protocol)
     return _with_truth(model, conversation, witness)
 
 
 def live_model(run: str, story: Story, latest: int) -> dict[str, Any]:
     """The model of a run that still goes on: nothing is known yet of its privacy or its truth."""
-    return {**_head(run, "running", ""), **story.record(latest), "verdicts": {}, "loss": None, "budget": None}
+    unknown = {"verdicts": {}, "loss": None, "budget": None}
+    return {**_head(run, "running", ""), **story.record(latest), **unknown, "script": _script(story.protocol)}
 
 
 def _head(run: str, outcome: str, reason: str) -> dict[str, Any]:
@@ -100,6 +105,14 @@ def _head(run: str, outcome: str, reason: str) -> dict[str, Any]:
         "reason": reason,
         "emulation": False,
     }
+
+
+def _script(protocol: Protocol | None) -> list[dict[str, Any]]:
+    """The protocol round by round, as `parley protocols NAME` shows it."""
+    if protocol is None or not protocol.script:
+        return []
+    wanted = ("number", "name", "says", "broadcast", "answers", "epsilon", "sends")
+    return [{name: each[name] for name in wanted} for each in outline(protocol)["rounds"]]
 
 
 def _verdicts(verdicts: Mapping[str, Verdict], names: tuple[str, ...]) -> dict[str, dict[str, str]]:

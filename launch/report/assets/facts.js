@@ -44,13 +44,27 @@ function renderFacts(model) {
   rows.push(fact("Time", duration(facts.seconds)));
   if (facts.began) rows.push(fact("Began", new Date(facts.began * 1000).toISOString().replace("T", " ").slice(0, 19) + " UTC"));
   const parameters = Object.entries(facts.parameters);
-  const more = parameters.length
-    ? make("details", {}, make("summary", {}, "Parameters of the protocol"),
-        make("dl", { class: "facts" }, parameters.map(([name, value]) => fact(name, value))))
-    : null;
-  const opened = bodyOf("facts").querySelector("details")?.open;
-  if (more && opened) more.open = true;
-  bodyOf("facts").replaceChildren(make("dl", { class: "facts" }, rows.flat()), ...(more ? [more] : []));
+  const more = [];
+  if (model.script.length) more.push(folded("script", "The protocol, round by round", make("ol", { class: "script" }, model.script.map(scripted))));
+  if (parameters.length) {
+    more.push(folded("parameters", "Parameters of the protocol", make("dl", { class: "facts" }, parameters.map(([name, value]) => fact(name, value)))));
+  }
+  bodyOf("facts").replaceChildren(make("dl", { class: "facts" }, rows.flat()), ...more);
+}
+
+// Stays open when the page is drawn anew.
+function folded(name, title, content) {
+  const open = byId(`folded-${name}`)?.open;
+  return make("details", { id: `folded-${name}`, open: open || null }, make("summary", {}, title), content);
+}
+
+function scripted(round) {
+  const shapes = (columns) => Object.entries(columns).map(([name, kind]) => `${name} ${kind}`).join(", ");
+  const broadcast = shapes(round.broadcast);
+  return make("li", {},
+    make("b", {}, round.name), ` \u2014 ${round.says}`,
+    make("p", { class: "hint" }, `${broadcast ? `Broadcast: ${broadcast}. ` : ""}\u03b5 = ${figure(round.epsilon)} from ${round.answers}.`),
+    make("ul", {}, round.sends.map((send) => make("li", {}, make("code", {}, send.name), ` by ${send.randomizer}, \u03b5 = ${figure(send.epsilon)}: ${shapes(send.columns)}`))));
 }
 
 function renderProgress(model) {
