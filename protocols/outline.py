@@ -120,6 +120,7 @@ def source_of(function: Callable[..., Any], *, body: bool = False) -> str:
         or (isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str))
     ]
     hidden = {number for node in dropped for number in range(node.lineno, (node.end_lineno or node.lineno) + 1)}
+    hidden |= {number for number, line in enumerate(lines, 1) if not line.strip() and number - 1 in hidden}
     first = tree.body[0].lineno if body else 1
     kept = [
         re.sub(r"  # (type: ignore|noqa|fmt:).*", "", line)
