@@ -182,7 +182,7 @@ def test_an_end_of_another_run_does_not_end_a_node_that_waits(state: Path) -> No
         board.say(Abort(run="another", outcome="failed", reason="over"), BOARD, b"")
         board.say(SETUP)
         board.say(FIRST)
-        board.until(lambda: bool(board.of(Replies)))
+        board.until(lambda: bool(board.of(Replies)) or node.process.poll() is not None)
         assert node.process.poll() is None
 
 
@@ -196,7 +196,10 @@ def test_a_domain_beyond_all_bounds_is_refused_before_anything_is_built(tmp_path
     assert huge != size
     with Impostor() as board, victim(board, state, 1, users=HOSTED) as node:
         board.gather(NODE)
-        board.ask(Refusal, wrong)
+        board.say(wrong)
+        board.say(announces_of("frequency-grr")[0])
+        board.until(lambda: bool(board.of(Refusal) or board.of(Replies)), lambda: board.say(wrong))
+        assert not board.of(Replies)
         assert "the domain of 1048576 inputs is not the agreed of 4096 inputs" in board.of(Refusal)[0].reason
         board.say(setup)
         board.ask(Replies, announces_of("frequency-grr")[0])

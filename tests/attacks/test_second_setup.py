@@ -146,7 +146,12 @@ def test_a_real_node_that_was_killed_refuses_another_setup_and_answers_its_own(t
         before = dict(board.replies(1))
         with victim(board, state, 2, users=HOSTED) as second:
             board.until(lambda: len({each.pid for each in board.of(Ready)}) == 2)
-            board.ask(Refusal, replace(setup, nonce=bytes(16)))
+            board.listen(0.5)
+            count, other = len(board.of(Replies)), replace(setup, nonce=bytes(16))
+            board.say(other)
+            board.say(question, nonce=other.nonce)
+            board.until(lambda: bool(board.of(Refusal)) or len(board.of(Replies)) > count, lambda: board.say(other))
+            assert len(board.of(Replies)) == count
             for other in (replace(setup, nonce=bytes(16)), setup_of(spoken(GRR, epsilon=0.0625))):
                 board.say(other)
                 board.say(question, nonce=other.nonce)
@@ -181,7 +186,8 @@ def test_a_finished_run_is_not_begun_again(tmp_path: Path) -> None:
         board.listen(0.5)
         count = len(board.heard)
         with victim(board, state, 2, users=HOSTED) as second:
+            board.until(lambda: second.process.poll() is not None or len(board.heard) > count)
+            board.listen(0.5)
+            assert len(board.heard) == count
             assert second.wait() == 0
-        board.listen(0.5)
-        assert len(board.heard) == count
         assert "is over; nothing is said" in second.log

@@ -32,8 +32,13 @@ def test_a_setup_about_fewer_inputs_tells_nobody_apart(domain: bool, tmp_path: P
             nodes[name] = stack.enter_context(victim(board, state, each))
         board.gather(*names)
         board.say(two_levels(domain))
-        board.until(lambda: all(board.of(Refusal, name) for name in names))
         board.say(announces_of("frequency-grr")[0])
+
+        def visible(name: str) -> tuple[int, int, int | None]:
+            return len(board.of(Refusal, name)), len(board.of(Replies, name)), nodes[name].process.poll()
+
+        board.until(lambda: all(visible(name) != (0, 0, None) for name in names))
+        assert {visible(name) for name in names} == {(1, 0, None)}
         board.say(setup_of(HONEST))
         board.say(announces_of("frequency-grr")[0])
         board.until(lambda: all(board.of(Replies, name) for name in names))
