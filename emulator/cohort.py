@@ -503,6 +503,9 @@ class CohortRole:
         over = ending.run in self.memory.finished
         if over or self.run not in ("", ending.run) or not self.consent.covers(ending.run):
             return
+        if isinstance(ending, Abort) and self.memory.seated is not None and ending.nonce != self.nonce:
+            # It was signed for another run of this name, or for this one before it had begun.
+            return
         self.ending = ending
         if isinstance(ending, Result) and self.consent.wants_receipts and self._proven < self.round:
             self.state = Cohort.LEAVING

@@ -198,13 +198,15 @@ class Result(Message):
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Abort(Message):
-    """The run ends without a result."""
+    """The run ends without a result. The nonce is the run's, and empty where none has been drawn yet."""
 
     kind: ClassVar[str] = "abort"
     names: ClassVar[tuple[str, ...]] = ("run",)
+    since_format_2: ClassVar[tuple[str, ...]] = ("nonce",)
     run: str
     outcome: Outcome
     reason: str
+    nonce: bytes = b""
 
     def __post_init__(self) -> None:
         super().__post_init__()

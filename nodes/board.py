@@ -104,7 +104,7 @@ class BoardNode:
         await self.put(self.role.settle([], time.monotonic()))
         while not self.role.over:
             if self._stopped:
-                abort = Abort(run=self.role.terms.run, outcome="aborted", reason=self._stopped)
+                abort = self.role.abort("aborted", self._stopped)
                 await self.put(self.role.hear(BOARD_NAME, abort, time.monotonic()))
                 break
             for received in await self.port.receive(timeout=self.role.terms.patience / 2):

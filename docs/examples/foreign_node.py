@@ -80,12 +80,10 @@ class Node:
     def hear(self, frame):
         """One frame, from whoever it may come."""
         kind, heard, body, signature = wire.decode(frame)
-        nonces = {"setup": [heard.get("nonce")], "abort": [self.nonce, b""]}.get(kind, [self.nonce])
+        nonce = heard["nonce"] if kind in ("setup", "abort") else self.nonce
         authors = {"setup": ["analyst"], "announce": ["analyst"], "result": ["analyst"], "abort": ["board", "analyst"]}
         if kind in authors and not any(
-            wire.is_signed_by(self.consent[who], kind, nonce, body, signature)
-            for who in authors[kind]
-            for nonce in nonces
+            wire.is_signed_by(self.consent[who], kind, nonce, body, signature) for who in authors[kind]
         ):
             raise Refused(f"a {kind} that is not signed by whom it must come from")
         if kind == "setup" and not self.state.seated:
@@ -105,6 +103,8 @@ class Node:
             elif kind in ("result", "abort") and self.run in ("", heard["run"]) and not self.over:
                 if kind == "result" and self.state.seated and not self.protocol:
                     return  # started again: the board repeats the setup first
+                if kind == "abort" and self.state.seated and heard["nonce"] != self.state.seated["nonce"]:
+                    return  # of another run of this name
                 self.over, self.result = True, kind == "result" and self.protocol is not None
                 self.leaving = self.result and self.proven < max(self.state.answered, default=0)
                 self.inquire() if self.leaving else self._leave()

@@ -28,7 +28,7 @@ KINDS = {
     "refusal": "run:str round:int node:str reason:str",
     "close": "run:str round:int replies:int missing:int absent:list size:int root:bytes",
     "result": "run:str estimate:float predicted_rmse:float low:float high:float replied:int details:dict",
-    "abort": "run:str outcome:str reason:str",
+    "abort": "run:str outcome:str reason:str nonce:bytes",
     "reminder": "run:str round:int missing:dict",
     "resume": "sequence:int count:int",
     "event": "event:str node:str round:int detail:str",

@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 
 from emulator.codec import envelope
-from emulator.messages import Abort, Ready, Refusal
+from emulator.messages import Ready, Refusal
 from emulator.transport import BROADCAST
 from tests.attacks.impostor import Impostor, Victim, victim
-from tests.attacks.parties import BOARD, HOSTED, INPUTS, NODE, NONCE, RUN, consent_for, make_state, spoken, summed
+from tests.attacks.parties import BOARD, HOSTED, INPUTS, NODE, NONCE, abort, consent_for, make_state, spoken, summed
 from tests.attacks.scripts import ATTACKS
 from tests.attacks.stage import Stage, outside_of
 
@@ -70,7 +70,7 @@ class Theatre:
     def seen(self) -> tuple[object, ...]:
         """All that is visible but the content of replies."""
         for nonce in (b"", NONCE):
-            self.board.say(Abort(run=RUN, outcome="aborted", reason="enough"), BOARD, nonce)
+            self.board.say(abort(nonce=nonce), BOARD)
         code = self.node.wait()
         self.board.listen(0.2)
         frames = [

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from emulator.coins import coins
-from emulator.messages import Abort, Ready, Refusal, Replies, Setup
+from emulator.messages import Ready, Refusal, Replies, Setup
 from emulator.protocol import Protocol
 from tests.attacks.impostor import Impostor, victim
 from tests.attacks.parties import (
@@ -23,6 +23,7 @@ from tests.attacks.parties import (
     NODE,
     RUN,
     Ledger,
+    abort,
     announces_of,
     consent_for,
     make_state,
@@ -154,7 +155,7 @@ def test_a_real_node_that_was_killed_refuses_another_setup_and_answers_its_own(t
             count = len(board.of(Replies))
             board.say(setup)
             board.ask(Replies, question)
-            board.say(Abort(run=RUN, outcome="aborted", reason="enough"), BOARD)
+            board.say(abort(), BOARD)
             assert second.wait() == 3
         assert len(board.of(Replies)) > count
         frames = {frame for frame, each in board.heard if isinstance(each, Replies)}

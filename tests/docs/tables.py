@@ -80,7 +80,7 @@ def message_table() -> str:
     for tag, kind in enumerate(MESSAGES):
         message, signer = signed[kind.kind]
         nonce = "not signed" if signer is None else "the run's" if bound_nonce(message) == NONCE else "none"
-        nonce = "its own" if kind.kind == "setup" else nonce
+        nonce = "its own" if kind.kind in ("setup", "abort") else nonce
         topic = UNPUBLISHED.get(kind.kind) or topic_of(message).decode()
         recorded = "no" if kind.kind in NEVER_RECORDED else "yes"
         hints, starred = get_type_hints(kind), kind.since_format_2

@@ -326,3 +326,18 @@ def test_a_reply_to_another_question_is_dropped() -> None:
     with pytest.raises(RemoteProtocolError, match="another question"):
         role.hear("a", replace(replies("a", 0, 6), question=b""), 1.0)
     assert kinds(role.hear("a", replies("a", 0, 6), 1.0)) == ["replies"]
+
+
+def test_an_abort_carries_the_nonce_once_it_is_drawn() -> None:
+    """Without it an abort would end any later run of the same name."""
+    nonce, before = bytes(range(16)), BoardRole(TERMS, lambda: bytes(range(16)))
+    assert before.abort("aborted", "enough").nonce == b""
+    role = BoardRole(TERMS, lambda: nonce)
+    for name, first, users in (("a", 0, 6), ("b", 6, 4)):
+        role.hear(name, ready(name, first, users), 0.0)
+    assert role.abort("aborted", "enough").nonce == nonce
+    for other in (b"", bytes(16)):
+        with pytest.raises(RemoteProtocolError, match="bound to another nonce"):
+            role.hear("analyst", Abort(run=RUN, outcome="failed", reason="so", nonce=other), 1.0)
+    said = role.hear("analyst", Abort(run=RUN, outcome="failed", reason="so", nonce=nonce), 1.0)
+    assert kinds(said) == ["abort"]

@@ -238,8 +238,22 @@ def test_an_end_of_another_run_ends_nothing() -> None:
     for other in (dataclasses.replace(RESULT, run="other"), Abort(run="other", outcome="failed", reason="so")):
         assert list(role.hear(other)) == []
         assert role.state is Cohort.SEATED
-    assert list(role.hear(Abort(run=RUN, outcome="failed", reason="so"))) == [Finished(run=RUN)]
+    assert list(role.hear(Abort(run=RUN, outcome="failed", reason="so", nonce=NONCE))) == [Finished(run=RUN)]
     assert role.state is Cohort.DONE
+
+
+def test_an_abort_that_names_another_nonce_ends_only_who_knows_none() -> None:
+    """An old abort of a run of the same name is signed as well as any."""
+    old = [Abort(run=RUN, outcome="failed", reason="so", nonce=nonce) for nonce in (bytes(16), b"")]
+    for role in (seated(), cohort(memory=seated().memory)):
+        before = role.state
+        for each in old:
+            assert list(role.hear(each)) == []
+            assert (role.state, role.ending) == (before, None)
+    for each in old:
+        role = cohort()
+        assert list(role.hear(each)) == []
+        assert (role.state, role.ending) == (Cohort.DONE, each)
 
 
 def test_inputs_never_show_in_what_a_role_prints() -> None:
@@ -255,7 +269,7 @@ SCRIPTS: dict[str, list[Message]] = {
     "more values": [setup(domain=domain_of(4)), announce(1)],
     "lies": [setup(epsilon=0.5), announce(1), setup(), announce(2), announce(1, mu=ZERO), announce(1)],
     "broadcasts": [setup(), announce(1), announce(2, mu=np.full(3, 1e300)), announce(2, mu=ZERO + 0.5), announce(2)],
-    "abort": [setup(), announce(1), Abort(run=RUN, outcome="failed", reason="so"), announce(2)],
+    "abort": [setup(), announce(1), Abort(run=RUN, outcome="failed", reason="so", nonce=NONCE), announce(2)],
 }
 
 

@@ -60,7 +60,7 @@ GOOD: dict[type[Message], dict[str, Any]] = {
         "high": 0.7,
         "replied": 2,
     },
-    messages.Abort: {"run": "r1", "outcome": "failed", "reason": "below the quorum"},
+    messages.Abort: {"run": "r1", "outcome": "failed", "reason": "below the quorum", "nonce": bytes(16)},
     messages.Reminder: {"run": "r1", "round": 1, "missing": {"user-1": (0, 2)}},
     messages.Resume: {"sequence": 0, "count": 0},
     messages.Event: {"event": "drop", "node": "user-1", "round": 1, "detail": "loss"},

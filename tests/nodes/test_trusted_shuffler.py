@@ -76,8 +76,7 @@ async def converse(folder: Path, protocol: Protocol, pledges: Iterable[bytes]) -
         encode(asked, ANALYST, NONCE),
         encode(Announce(run=RUN, round=1, broadcast=protocol.opening(), speakers=USERS), ANALYST, NONCE),
         # The feed keeps its order: who has heard this has heard everything before it.
-        encode(Abort(run=RUN, outcome="failed", reason="enough"), BOARD, NONCE),
-        encode(Abort(run=RUN, outcome="failed", reason="enough"), BOARD),
+        encode(Abort(run=RUN, outcome="failed", reason="enough", nonce=NONCE), BOARD),
     ]
     try:
         with State(folder, durable=False) as state:

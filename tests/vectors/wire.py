@@ -159,7 +159,7 @@ def messages() -> list[tuple[Message, Signer | None]]:
         (Refusal(run=RUN, round=0, node=NODE, reason="epsilon 2.0 is above this user's cap 1.0"), ALICE),
         (close, BOARD),
         (Result(run=RUN, estimate=0.5, predicted_rmse=0.125, low=0.25, high=0.75, replied=23, details={}), ANALYST),
-        (Abort(run=RUN, outcome="failed", reason="the analyst said nothing for 600 s"), BOARD),
+        (Abort(run=RUN, outcome="failed", reason="the analyst said nothing for 600 s", nonce=NONCE), BOARD),
         (Reminder(run=RUN, round=1, missing={"bob": (), NODE: (0,)}), BOARD),
         (Resume(sequence=12, count=0), None),
         (Event(event="drop", node="bob", round=1, detail="a frame that is not a tagged array"), BOARD),
@@ -170,7 +170,7 @@ def messages() -> list[tuple[Message, Signer | None]]:
 
 
 def bound_nonce(message: Message) -> bytes:
-    return b"" if isinstance(message, Ready | Roster | Pledge | Abort) else NONCE
+    return b"" if isinstance(message, Ready | Roster | Pledge) else NONCE
 
 
 def frame_vectors() -> list[dict[str, Any]]:
