@@ -24,6 +24,7 @@ from emulator.messages import (
     Replies,
     Result,
     Roster,
+    Seating,
     Setup,
 )
 from emulator.question import question_of, terms_of
@@ -163,7 +164,7 @@ class BoardRole:
             self._said[_slot(message)] = encode(message)
         if isinstance(message, Ready):
             self.seats[message.node] = Seat(
-                node=message.node, first=message.first, users=message.users, pid=message.pid
+                node=message.node, first=message.first, users=message.users, pid=message.pid, key=message.key
             )
             insort(self._hosted, (message.first, message.first + message.users, message.node))
             self._unfinished.add(message.node)
@@ -216,6 +217,13 @@ class BoardRole:
         """The board's own end of the run, bound to the nonce if there is one."""
         return Abort(run=self.terms.run, outcome=outcome, reason=reason, nonce=self.nonce)
 
+    def seating(self, node: str) -> Seating | None:
+        """Which key holds a node's seat; None before the roster is closed, and for who has no seat."""
+        seat = self.seats.get(node)
+        if seat is None or not self.nonce:
+            return None
+        return Seating(run=self.terms.run, node=node, key=seat.key, nonce=self.nonce)
+
     def missing(self) -> dict[str, tuple[int, ...]]:
         """Who still owes which chunks; an empty tuple stands for all of them."""
         return {
@@ -232,6 +240,8 @@ class BoardRole:
         known = self.seats.get(ready.node)
         if known and (known.first, known.users) != (ready.first, ready.users):
             raise RemoteProtocolError(f"board: node {ready.node} came back with other users")
+        if known and known.key != ready.key:
+            raise RemoteProtocolError(f"board: node {ready.node} came back, but not with the key that holds its seat")
         if known and known.pid == ready.pid:
             return []
         if known:

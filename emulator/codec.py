@@ -32,6 +32,7 @@ from emulator.messages import (
     Pledge,
     Ready,
     Roster,
+    Seating,
     Setup,
     Users,
 )
@@ -87,7 +88,7 @@ def _bound(message: Message, nonce: bytes) -> bytes:
 
     An abort carries its nonce because it must end those too who have heard no setup, or refused it, and know none.
     """
-    if isinstance(message, Setup | Abort):
+    if isinstance(message, Setup | Abort | Seating):
         return message.nonce
     return b"" if isinstance(message, Ready | Roster | Pledge) else nonce
 

@@ -12,7 +12,7 @@ from emulator.codec import encode
 from emulator.coins import key_from_seed
 from emulator.consent import Consent, domain_of
 from emulator.merkle import Tree
-from emulator.messages import Abort, Announce, Close, Message, Pledge, Receipt, Result, Roster, Setup
+from emulator.messages import Abort, Announce, Close, Message, Pledge, Receipt, Result, Roster, Seating, Setup
 from emulator.protocol import Protocol
 from emulator.question import setup_digest
 from emulator.records import Record
@@ -104,6 +104,11 @@ def result(run: str = RUN) -> Result:
 
 def abort(run: str = RUN, nonce: bytes = NONCE) -> Abort:
     return Abort(run=run, outcome="aborted", reason="enough", nonce=nonce)
+
+
+def seating(node: str = NODE, key: bytes = OWN.public, nonce: bytes = NONCE, run: str = RUN) -> Seating:
+    """The board's word about whose a seat is."""
+    return Seating(run=run, node=node, key=key, nonce=nonce)
 
 
 def pledge(setup: Setup) -> bytes:

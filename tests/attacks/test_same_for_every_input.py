@@ -15,7 +15,7 @@ import nodes.user
 from emulator.wallet_entries import Terms
 from nodes.wallet import StoredWallet
 from protocols.registry import names
-from tests.attacks.parties import BOARD, HOSTED, INPUTS, NONCE, RUN, abort, consent_for, result, spoken
+from tests.attacks.parties import BOARD, HOSTED, INPUTS, NONCE, RUN, abort, consent_for, result, seating, spoken
 from tests.attacks.scripts import ATTACKS
 from tests.attacks.stage import CHUNK, Batches, Stage, Visible, play
 
@@ -91,7 +91,7 @@ def test_who_waits_for_any_run_of_a_pattern_is_ended_by_none_that_is_over_or_ano
 
     def fresh(stage: Stage) -> Batches:
         stage.setup = replace(stage.setup, run="attacked-again", nonce=bytes(16))
-        yield [stage.said(stage.setup)]
+        yield [stage.said(seating(run="attacked-again", nonce=bytes(16)), BOARD), stage.said(stage.setup)]
         question = replace(stage.announces[0], run="attacked-again")
         yield [stage.said(question, nonce=bytes(16))]
 

@@ -28,6 +28,7 @@ from tests.attacks.parties import (
     consent_for,
     make_state,
     result,
+    seating,
     setup_of,
     spoken,
 )
@@ -73,7 +74,7 @@ def test_after_a_restart_the_state_remembers_the_setup(what: str, answered: bool
 
 def asked(setup: Setup) -> Script:
     def script(stage: Stage) -> Batches:
-        yield [stage.said(setup)]
+        yield [stage.said(seating(nonce=setup.nonce), BOARD), stage.said(setup)]
         yield [stage.said(stage.announces[0], nonce=setup.nonce)]
 
     return script

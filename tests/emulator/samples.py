@@ -23,6 +23,7 @@ from emulator.messages import (
     Result,
     Resume,
     Roster,
+    Seating,
     Setup,
 )
 from emulator.protocol import Protocol
@@ -92,6 +93,7 @@ def every_message() -> list[Message]:
         receipt(round=7),
         Inquiry(run=RUN, round=1, node="n"),
         Pledge(run=RUN, setup=setup_digest(setup())),
+        Seating(run=RUN, node="n", key=bytes(32), nonce=NONCE),
     ]
 
 

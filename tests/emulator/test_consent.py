@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from emulator.codec import encode, pack, unpack
 from emulator.consent import Column, Consent, consent_to, domain_of
 from emulator.errors import BadInput, RemoteProtocolError
-from emulator.messages import Abort, Announce, Close, Message, Pledge, Reminder, Result, Setup
+from emulator.messages import Abort, Announce, Close, Message, Pledge, Reminder, Result, Seating, Setup
 from emulator.protocol import Claim
 from emulator.signing import Signer, derived
 from tests.emulator.samples import KEY, NONCE, RUN, consent, every_message, protocol, setup
@@ -183,6 +183,7 @@ SAYS: dict[type[Message], tuple[str, ...]] = {
     Result: ("analyst",),
     Abort: ("analyst", "board"),
     Pledge: ("shuffler",),
+    Seating: ("board", "shuffler"),
 }
 
 

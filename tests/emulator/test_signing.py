@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from emulator.codec import decode, encode, is_signed, is_whole, said_by
 from emulator.errors import BadInput, RemoteProtocolError
-from emulator.messages import Abort, Message, Pledge, Ready, Roster, Setup
+from emulator.messages import Abort, Message, Pledge, Ready, Roster, Seating, Setup
 from emulator.signing import SIGNATURE_BYTES, Signer, covered, derived, verify
 from tests.emulator.samples import NONCE, every_message
 
@@ -72,13 +72,13 @@ def test_a_signed_frame_holds_the_message_and_who_said_it(message: Message) -> N
     assert said_by(SIGNER.public, signed, message, NONCE)
     assert not said_by(OTHER.public, signed, message, NONCE)
     assert not said_by(SIGNER.public, plain, message, NONCE)
-    # Setup and abort carry their nonce themselves; the rest comes before there is one.
-    free = isinstance(message, (Setup, Abort, *WITHOUT_NONCE))
+    # Setup, abort and seating carry their nonce themselves; the rest comes before there is one.
+    free = isinstance(message, (Setup, Abort, Seating, *WITHOUT_NONCE))
     assert said_by(SIGNER.public, signed, message, bytes(16)) == free
 
 
-@pytest.mark.parametrize("kind", [Setup, Abort])
-def test_what_carries_a_nonce_is_bound_to_it(kind: type[Setup | Abort]) -> None:
+@pytest.mark.parametrize("kind", [Setup, Abort, Seating])
+def test_what_carries_a_nonce_is_bound_to_it(kind: type[Setup | Abort | Seating]) -> None:
     given = next(each for each in every_message() if isinstance(each, kind))
     one, other = replace(given, nonce=bytes(16)), replace(given, nonce=NONCE)
     frame = encode(one, SIGNER, NONCE)

@@ -34,6 +34,7 @@ from emulator.messages import (
     Result,
     Resume,
     Roster,
+    Seating,
     Setup,
 )
 from emulator.question import question_of, setup_digest, terms_of
@@ -134,7 +135,7 @@ def refused_frames() -> dict[str, str]:
     endless = pack(result).replace(pack(0.125), b"\xcb\x7f\xf0" + bytes(6))
     bodies = {
         "a float that is not finite": endless,
-        "an unknown tag": pack([15, RUN]),
+        "an unknown tag": pack([16, RUN]),
         "a field too few": pack(result[:-1]),
         "an integer where a float belongs": pack([*result[:2], 1, *result[3:]]),
         "a value that is not an array": pack({"run": RUN}),
@@ -166,6 +167,7 @@ def messages() -> list[tuple[Message, Signer | None]]:
         (receipt_case()[0], None),
         (Inquiry(run=RUN, round=1, node=NODE), ALICE),
         (Pledge(run=RUN, setup=setup_digest(SETUP)), SHUFFLER),
+        (Seating(run=RUN, node=NODE, key=ALICE.public, nonce=NONCE), BOARD),
     ]
 
 
