@@ -8,7 +8,7 @@ from pathlib import Path
 from emulator.board import BOARD_NAME, LAUNCHER_NAME
 from emulator.codec import encode
 from emulator.errors import BadInput, LocalProtocolError, ParleyError, TranscriptError
-from emulator.messages import Abort, Announce, Close, Event, Message, Outcome, Ready, Replies, Result
+from emulator.messages import Abort, Announce, Close, Event, Message, Outcome, Ready, Replies, Result, Roster
 from emulator.transcript import TranscriptReader, TranscriptWriter
 from launch.printable import printable
 from launch.progress import Standing
@@ -89,9 +89,10 @@ def close_broken(transcript: Path, run: str, error: BaseException) -> None:
     reason = (str(error) if isinstance(error, ParleyError) else "the launcher was told to stop")[:500]
     # A transcript that is closed already, damaged or still held by somebody is left as it is.
     with suppress(ParleyError), _resume(transcript) as writer:
-        last = None
+        last, nonce = None, b""
         for record in TranscriptReader(transcript):
             last = record.message
+            nonce = last.nonce if isinstance(last, Roster) else nonce
         if isinstance(last, Result):
             writer.close("completed")
             return
@@ -99,7 +100,7 @@ def close_broken(transcript: Path, run: str, error: BaseException) -> None:
             # The board said how the run ended and died before it could close the record.
             writer.close(last.outcome, last.reason)
             return
-        abort = Abort(run=run, outcome=outcome, reason=reason)
+        abort = Abort(run=run, outcome=outcome, reason=reason, nonce=nonce)
         writer.append(BOARD_NAME, encode(abort), time.time_ns())
         writer.close(outcome, reason)
 

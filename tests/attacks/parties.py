@@ -12,7 +12,7 @@ from emulator.codec import encode
 from emulator.coins import key_from_seed
 from emulator.consent import Consent, domain_of
 from emulator.merkle import Tree
-from emulator.messages import Announce, Close, Message, Pledge, Receipt, Result, Roster, Setup
+from emulator.messages import Abort, Announce, Close, Message, Pledge, Receipt, Result, Roster, Seating, Setup
 from emulator.protocol import Protocol
 from emulator.question import setup_digest
 from emulator.records import Record
@@ -100,6 +100,15 @@ def make_state(folder: Path, consent: Consent, *, node: str = NODE, first: int =
 
 def result(run: str = RUN) -> Result:
     return Result(run=run, estimate=0.0, predicted_rmse=0.0, low=0.0, high=0.0, replied=0)
+
+
+def abort(run: str = RUN, nonce: bytes = NONCE) -> Abort:
+    return Abort(run=run, outcome="aborted", reason="enough", nonce=nonce)
+
+
+def seating(node: str = NODE, key: bytes = OWN.public, nonce: bytes = NONCE, run: str = RUN) -> Seating:
+    """The board's word about whose a seat is."""
+    return Seating(run=run, node=node, key=key, nonce=nonce)
 
 
 def pledge(setup: Setup) -> bytes:

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from emulator.codec import encode, envelope, said_by
-from emulator.messages import Abort, Announce, Replies
+from emulator.messages import Announce, Replies
 from emulator.question import question_of, terms_of
 from emulator.transport import topic_for
 from tests.attacks.impostor import Impostor, victim
@@ -19,8 +19,8 @@ from tests.attacks.parties import (
     BOARD,
     NONCE,
     OWN,
-    RUN,
     Ledger,
+    abort,
     announces_of,
     consent_for,
     make_state,
@@ -60,7 +60,7 @@ def test_a_reply_to_another_question_bears_its_digest(tmp_path: Path) -> None:
             # What is on record now reaches the deceived node too: it has answered this round, and refuses.
             board.say(public)
             board.until(lambda: any(each.kind == "refusal" for _, each in board.heard))
-            board.say(Abort(run=RUN, outcome="aborted", reason="enough"), BOARD)
+            board.say(abort(), BOARD)
             assert {honest.wait(), deceived.wait()} == {3}
     on_record = question_of(terms_of(setup), public)
     for name, question in (("honest", on_record), ("deceived", question_of(terms_of(setup), other))):

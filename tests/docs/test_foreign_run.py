@@ -9,7 +9,7 @@ import zmq
 from emulator.audit.report import audit
 from emulator.codec import encode, said_by
 from emulator.cohort import CohortRole
-from emulator.messages import Announce, Close, Event, Ready, Refusal, Replies, Setup
+from emulator.messages import Announce, Close, Event, Ready, Refusal, Replies, Seating, Setup
 from emulator.trust import read_trust
 from nodes.state import State
 from protocols.alphabets import choices
@@ -62,6 +62,9 @@ def check_bytes(table: Table) -> None:
         signer=identity.signer,
     )
     for record in table.records():
+        if isinstance(record.message, Setup):
+            seat = Seating(run=record.message.run, node=FOREIGN, key=role.public, nonce=record.message.nonce)
+            list(role.hear(seat))
         if isinstance(record.message, Setup | Announce):
             frames += [role.frame(said) for said in role.hear(record.message) if isinstance(said, Replies)]
     assert frames == [record.frame for record in table.heard(Replies) if record.sender == FOREIGN]

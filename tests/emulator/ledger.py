@@ -4,7 +4,7 @@ import hashlib
 
 from emulator.codec import encode
 from emulator.merkle import Tree
-from emulator.messages import Close, Message, Receipt
+from emulator.messages import Close, Message, Receipt, Seating
 from emulator.records import leaf_of
 from emulator.signing import Signer, derived
 from nodes.receipts import Receipts
@@ -13,6 +13,11 @@ from tests.emulator.samples import KEY, NONCE, RUN, setup
 BOARD, ANALYST, NODE = (derived(KEY, name) for name in ("board", "analyst", "n"))
 SIGNED = {"board": BOARD.public, "analyst": ANALYST.public}
 """What a consent says about keys."""
+
+
+def seating(key: bytes = NODE.public, **changes: object) -> Seating:
+    """Which key holds the seat of node n."""
+    return Seating(**{"run": RUN, "node": "n", "key": key, "nonce": NONCE, **changes})  # type: ignore[arg-type]
 
 
 class Ledger:
