@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from parley.emulator.roles.cohort import Seated
-from parley.emulator.wire.messages import Abort, Ready, Refusal, Replies
+from parley.emulator.wire.messages import Ready, Refusal, Replies
 from parley.emulator.wire.question import setup_digest
 from parley.nodes.common import BAD_INPUT, UNFINISHED
 from parley.nodes.state.user_state import State
@@ -25,6 +25,7 @@ from tests.attacks.parties import (
     NODE,
     RUN,
     Ledger,
+    abort,
     announces_of,
     consent_for,
     make_state,
@@ -155,7 +156,7 @@ def test_a_state_serves_one_process(state: Path) -> None:
             check_one_sentence(board, second, BAD_INPUT, "in use by another process")
         board.say(setup_of(PROTOCOL))
         board.ask(Replies, announces_of(GRR)[0])
-        board.say(Abort(run=RUN, outcome="aborted", reason="enough"), BOARD)
+        board.say(abort(), BOARD)
         assert first.wait() == 3
         assert {each.pid for each in board.of(Ready)} == {first.process.pid}
 
