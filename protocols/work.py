@@ -11,10 +11,8 @@ from parley.emulator.errors import BadInput
 from parley.emulator.protocol import Protocol
 from parley.emulator.randomizer import Randomizer
 from parley.emulator.round import Round
-from parley.protocols.baselines.hierarchical import Level
 from parley.protocols.legacy_rounds import ComposedRound
 from parley.protocols.limits import MOST_REPLY
-from parley.protocols.randomizers.categories.subset_selection import SubsetSelection
 from parley.protocols.randomizers.exact import WORD_BYTES
 from parley.protocols.randomizers.vectors.seeded import Seeded
 from parley.protocols.shuffle.sealed import SealedRound
@@ -60,24 +58,13 @@ def _(step: SealedRound) -> int:
     return work(step.inner)
 
 
-@work.register
-def _(step: Level) -> int:
-    return max(effort(level.oracle) for level in step.protocol.levels)
-
-
 @singledispatch
 def effort(randomizer: Randomizer) -> int:
     """Numbers behind one reply of a randomizer."""
-    return -(-randomizer.coins // WORD_BYTES)
+    return randomizer.work
 
 
 @effort.register
 def _(randomizer: Seeded) -> int:
     """Every candidate is expanded."""
     return randomizer.half * randomizer.ambient
-
-
-@effort.register
-def _(randomizer: SubsetSelection) -> int:
-    """Every category has a word."""
-    return randomizer.categories

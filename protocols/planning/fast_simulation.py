@@ -25,10 +25,10 @@ from parley.emulator.protocol import Broadcast, Estimate, Protocol
 from parley.emulator.randomizer import Array, Floats, Integers, Randomizer
 from parley.emulator.round import Round
 from parley.emulator.tally import Tally
-from parley.protocols.baselines.frequency import subset_support
-from parley.protocols.baselines.hierarchical import Level
+from parley.protocols.baselines.oracle_moments import OracleMoments
 from parley.protocols.legacy_rounds import ComposedRound
 from parley.protocols.planning.noise import noise_of
+from parley.protocols.randomizers.categories.levelled import LevelledSelection
 from parley.protocols.randomizers.categories.oracle import FrequencyOracle
 from parley.protocols.randomizers.categories.oue import OptimisedUnaryEncoding
 from parley.protocols.randomizers.categories.randomized_response import RandomizedResponse
@@ -144,17 +144,6 @@ def _(step: One, public: Broadcast, counts: Integers, generator: np.random.Gener
 
 
 @tally.register
-def _(step: Level, public: Broadcast, counts: Integers, generator: np.random.Generator) -> Tally:
-    """Levels share out the users of each input; every level has its own oracle."""
-    protocol = step.protocol
-    drawn = generator.multinomial(counts, np.full(protocol.depth, 1 / protocol.depth)).T
-    sums: dict[str, Integers] = {"replies": drawn.sum(axis=1).astype(np.int64)}
-    for number, (level, category, held) in enumerate(zip(protocol.levels, protocol.categories, drawn, strict=True), 1):
-        sums[f"level-{number}"] = total(level.oracle, category, held, generator)
-    return Tally(int(counts.sum()), sums)
-
-
-@tally.register
 def _(step: Split, public: Broadcast, counts: Integers, generator: np.random.Generator) -> Tally:
     """The sum of all shares is that of the vectors and of the users' noise: Skellam, as each user's."""
     protocol, users = step.protocol, int(counts.sum())
@@ -225,11 +214,20 @@ def _(randomizer: SubsetSelection, values: Array, counts: Integers, generator: n
     counts = _by_category(randomizer, values, counts)
     users = int(counts.sum())
     share = counts / max(1, users)
-    diagonal, mixing = subset_support(randomizer).covariance(share)
+    diagonal, mixing = OracleMoments(randomizer).covariance(share)
     basis = np.stack([np.ones(len(counts)), share], axis=1)
     covariance = (np.diag(diagonal) + basis @ mixing @ basis.T) * users / randomizer.unit**2
     mean = randomizer.other * users + (randomizer.own - randomizer.other) * counts
     return _whole(mean + _normal(covariance, generator))
+
+
+@total.register
+def _(randomizer: LevelledSelection, values: Array, counts: Integers, generator: np.random.Generator) -> Integers:
+    """Levels share out the users of each input; every level has its own oracle."""
+    drawn = generator.multinomial(counts, np.full(randomizer.depth, 1 / randomizer.depth)).T
+    levels = zip(randomizer.oracles, np.asarray(values).T, drawn, strict=True)
+    sums = [total(oracle, category, held, generator) for oracle, category, held in levels]
+    return np.concatenate([*sums, drawn.sum(axis=1)]).astype(np.int64)
 
 
 def _by_category(oracle: FrequencyOracle, values: Array, counts: Integers) -> Integers:

@@ -4,6 +4,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from parley.emulator.protocol import Protocol
+from parley.protocols.baselines.frequency import Frequency
+from parley.protocols.baselines.hierarchical import Hierarchical
+from parley.protocols.baselines.quantise import Quantise
 from parley.protocols.paper.linear_queries import MatrixMechanism
 from parley.protocols.paper.linear_queries_by_reduction import Reduction
 from parley.protocols.paper.one_round import OneRound
@@ -11,6 +14,7 @@ from parley.protocols.paper.three_round import ThreeRound
 from parley.protocols.paper.two_round import TwoRound
 from parley.protocols.paper.two_round_black_box import TwoRoundBlackBox
 from parley.protocols.planned import Planned
+from parley.protocols.planning.baselines import FrequencyPlanning, HierarchicalPlanning, QuantisePlanning
 from parley.protocols.planning.linear_queries import MatrixMechanismPlanning, ReductionPlanning
 from parley.protocols.planning.paper import BlackBoxPlanning, OneRoundPlanning, ThreeRoundPlanning, TwoRoundPlanning
 from parley.protocols.planning.planning import Planning, default_design
@@ -23,6 +27,9 @@ TABLE: Mapping[type[Protocol], type[Any]] = {
     MatrixMechanism: MatrixMechanismPlanning,
     Reduction: ReductionPlanning,
     ThreeRound: ThreeRoundPlanning,
+    Frequency: FrequencyPlanning,
+    Quantise: QuantisePlanning,
+    Hierarchical: HierarchicalPlanning,
 }
 
 

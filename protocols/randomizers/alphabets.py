@@ -8,13 +8,11 @@ from functools import singledispatch
 
 import numpy as np
 
-from parley.emulator.audit.fidelity import Alphabet, Choice
+from parley.emulator.audit.fidelity import Choice
 from parley.emulator.protocol import Broadcast
-from parley.emulator.randomizer import Randomizer
+from parley.emulator.randomizer import Alphabet, Randomizer
 from parley.emulator.round import Round
 from parley.protocols.legacy_rounds import ComposedRound
-from parley.protocols.randomizers.categories.randomized_response import RandomizedResponse
-from parley.protocols.randomizers.categories.subset_selection import SubsetSelection
 from parley.protocols.randomizers.scalars.grid_laplace import GridLaplace
 from parley.protocols.randomizers.scalars.one_bit import OneBit
 from parley.protocols.randomizers.vectors.seeded import Seeded
@@ -23,7 +21,7 @@ from parley.protocols.randomizers.vectors.seeded import Seeded
 @singledispatch
 def alphabet(randomizer: Randomizer) -> Alphabet | None:
     """The chosen column with its smallest and largest value; None where a reply is no choice from a list."""
-    return None
+    return randomizer.alphabet
 
 
 @alphabet.register
@@ -34,16 +32,6 @@ def _(randomizer: OneBit) -> Alphabet:
 @alphabet.register
 def _(randomizer: Seeded) -> Alphabet:
     return Alphabet(column="index", first=0, last=randomizer.candidates - 1)
-
-
-@alphabet.register
-def _(randomizer: RandomizedResponse) -> Alphabet:
-    return Alphabet(column="category", first=0, last=randomizer.categories - 1)
-
-
-@alphabet.register
-def _(randomizer: SubsetSelection) -> Alphabet:
-    return Alphabet(column="shift", first=0, last=randomizer.categories - 1)
 
 
 @alphabet.register

@@ -16,7 +16,7 @@ import numpy as np
 
 from parley.emulator.protocol import Inputs
 from parley.emulator.randomizer import Floats, Integers, Randomizer
-from parley.protocols.baselines.frequency import subset_support
+from parley.protocols.baselines.oracle_moments import OracleMoments
 from parley.protocols.planning.noise import noise_of
 from parley.protocols.projection.simplex_projection import curvature, nearest_probabilities, simplex_weights
 from parley.protocols.randomizers.categories.subset_selection import SubsetSelection
@@ -160,10 +160,10 @@ class ByCategory(Encoding):
     def along(self, direction: Floats, histogram: Floats, sampled: float) -> float:
         products = self.target.operator.transpose_apply(direction)
         varied = float(histogram @ products**2) - float(histogram @ products) ** 2
-        return subset_support(self.randomizer).along(products, histogram) + sampled * varied
+        return OracleMoments(self.randomizer).along(products, histogram) + sampled * varied
 
     def simulator(self, histogram: Floats, size: float, sampled: float) -> Draw:
-        diagonal, mixing = subset_support(self.randomizer).covariance(histogram)
+        diagonal, mixing = OracleMoments(self.randomizer).covariance(histogram)
         basis = np.stack([np.ones(len(histogram)), histogram], axis=1)
         mixing = mixing - sampled * np.diag([0.0, 1.0])
         root, turn, stretch = _root(diagonal + sampled * histogram, basis, mixing)

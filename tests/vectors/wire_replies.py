@@ -20,6 +20,7 @@ from parley.emulator.simulate import conversation
 from parley.emulator.wire.codec import encode
 from parley.emulator.wire.messages import Announce, Setup
 from parley.emulator.wire.question import question_of, terms_of
+from parley.protocols.randomizers.categories.levelled import LevelledSelection
 from parley.protocols.randomizers.categories.oue import OptimisedUnaryEncoding
 from parley.protocols.randomizers.categories.randomized_response import RandomizedResponse
 from parley.protocols.randomizers.categories.subset_selection import SubsetSelection
@@ -102,6 +103,11 @@ def randomizer_cases() -> list[Case]:
             SubsetSelection(categories=9, epsilon=1.0),
             {"categories": 9, "epsilon": 1.0, "size": SubsetSelection(categories=9, epsilon=1.0).width},
             np.array([0, 8, 5]),
+        ),
+        (
+            LevelledSelection(categories=(4, 8, 16), epsilon=1.0),
+            {"categories": [4, 8, 16], "epsilon": 1.0},
+            np.array([[0, 0, 0], [3, 7, 15], [1, 2, 5]]),
         ),
         (OneBit(low=-1.0, high=3.0, epsilon=0.5), {"low": -1.0, "high": 3.0, "epsilon": 0.5}, np.array([-2.0, 0.3])),
         (
