@@ -17,7 +17,6 @@ from parley.protocols.limits import MOST_REPLY
 from parley.protocols.randomizers.categories.subset_selection import SubsetSelection
 from parley.protocols.randomizers.exact import WORD_BYTES
 from parley.protocols.randomizers.vectors.seeded import Seeded
-from parley.protocols.shuffle.sealed import SealedRound
 
 
 def check_work(protocol: Protocol) -> None:
@@ -53,11 +52,6 @@ def work(step: Round) -> int:
 @work.register
 def _(step: ComposedRound) -> int:
     return sum(effort(part.randomizer) for part in step.parts)
-
-
-@work.register
-def _(step: SealedRound) -> int:
-    return work(step.inner)
 
 
 @work.register

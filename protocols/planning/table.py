@@ -14,6 +14,12 @@ from parley.protocols.planned import Planned
 from parley.protocols.planning.linear_queries import MatrixMechanismPlanning, ReductionPlanning
 from parley.protocols.planning.paper import BlackBoxPlanning, OneRoundPlanning, ThreeRoundPlanning, TwoRoundPlanning
 from parley.protocols.planning.planning import Planning, default_design
+from parley.protocols.planning.shuffle import ShuffledPlanning, SplitAndMixPlanning
+from parley.protocols.planning.tuned import OneRoundTunedPlanning, SplitUsersPlanning
+from parley.protocols.shuffle.shuffled import Shuffled
+from parley.protocols.shuffle.split_and_mix import SplitAndMix
+from parley.protocols.tuned.one_round_tuned import OneRoundTuned
+from parley.protocols.tuned.split_users import SplitUsers
 from parley.protocols.workloads.workload import Workload
 
 TABLE: Mapping[type[Protocol], type[Any]] = {
@@ -23,6 +29,10 @@ TABLE: Mapping[type[Protocol], type[Any]] = {
     MatrixMechanism: MatrixMechanismPlanning,
     Reduction: ReductionPlanning,
     ThreeRound: ThreeRoundPlanning,
+    OneRoundTuned: OneRoundTunedPlanning,
+    SplitUsers: SplitUsersPlanning,
+    Shuffled: ShuffledPlanning,
+    SplitAndMix: SplitAndMixPlanning,
 }
 
 
