@@ -105,7 +105,7 @@ class Send:
     """One randomised function of the input: a randomizer, and the value it hides for every input x.
 
     `value` has one entry or row for each input, or is an operator whose columns are the values. `tallies` are further
-    integers that the analyst wants besides the sum of the replies.
+    integers that the analyst wants besides the sum of the replies; one called "" takes the place of that sum.
     """
 
     randomizer: Randomizer

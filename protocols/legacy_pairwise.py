@@ -75,6 +75,11 @@ class Pairwise(pairwise.Pairwise):
     def inputs(self) -> int:
         return self.workload.size
 
+    @property
+    def planning(self) -> Self:
+        """A protocol of this kind does its own planning."""
+        return self
+
     def opening(self) -> Broadcast:
         return {}
 

@@ -15,7 +15,6 @@ from parley.protocols.legacy_rounds import ComposedRound
 from parley.protocols.limits import MOST_REPLY
 from parley.protocols.randomizers.exact import WORD_BYTES
 from parley.protocols.randomizers.vectors.seeded import Seeded
-from parley.protocols.shuffle.sealed import SealedRound
 
 
 def check_work(protocol: Protocol) -> None:
@@ -51,11 +50,6 @@ def work(step: Round) -> int:
 @work.register
 def _(step: ComposedRound) -> int:
     return sum(effort(part.randomizer) for part in step.parts)
-
-
-@work.register
-def _(step: SealedRound) -> int:
-    return work(step.inner)
 
 
 @singledispatch

@@ -16,10 +16,10 @@ from parley.emulator.protocol import Protocol, Trust
 from parley.emulator.randomizer import Floats, Shape
 from parley.protocols import registry
 from parley.protocols.factorization.factors import factorize, infinity_norm
-from parley.protocols.legacy_pairwise import Pairwise
+from parley.protocols.pairwise import Pairwise
 from parley.protocols.planning.lower_bounds import non_interactive_bound
-from parley.protocols.planning.prediction import public_guesses
-from parley.protocols.tuned.split_users import Tuned
+from parley.protocols.planning.planning import public_guesses
+from parley.protocols.tuned.split_users import SplitUsers
 from parley.protocols.tuned.three_round_tuned import ThreeRoundTuned
 from parley.protocols.workloads.workload import Workload
 
@@ -144,8 +144,8 @@ def _option(
     delta: float | None,
 ) -> Option:
     kind: Any = registry.lookup(name)
-    if histogram is not None and issubclass(kind, Tuned):
-        protocol = kind.tailored(workload, epsilon=epsilon, users=users, histogram=guesses[0])
+    if histogram is not None and issubclass(kind, SplitUsers):
+        protocol = kind.design(workload, epsilon=epsilon, users=users, histogram=guesses[0])
     else:
         protocol = registry.design(name, workload, epsilon=epsilon, users=users, delta=delta)
     return Option(
@@ -161,8 +161,9 @@ def _option(
 
 def _bytes_up(protocol: Pairwise) -> float:
     """What a user sends, in the mean over users: where users are split, each speaks in one round only."""
-    spoken = zip(protocol.rounds, protocol.planned_replies, strict=True)
-    return sum(_size(step.reply) * replies for step, replies in spoken) / protocol.users
+    planned: tuple[int, ...] = protocol.planning.planned_replies
+    sizes = [_size(step.reply) for step in protocol.rounds]
+    return sum(size * replies for size, replies in zip(sizes, planned, strict=True)) / protocol.users
 
 
 def _size(shape: Shape) -> int:

@@ -18,6 +18,12 @@ from parley.protocols.planning.baselines import FrequencyPlanning, HierarchicalP
 from parley.protocols.planning.linear_queries import MatrixMechanismPlanning, ReductionPlanning
 from parley.protocols.planning.paper import BlackBoxPlanning, OneRoundPlanning, ThreeRoundPlanning, TwoRoundPlanning
 from parley.protocols.planning.planning import Planning, default_design
+from parley.protocols.planning.shuffle import ShuffledPlanning, SplitAndMixPlanning
+from parley.protocols.planning.tuned import OneRoundTunedPlanning, SplitUsersPlanning
+from parley.protocols.shuffle.shuffled import Shuffled
+from parley.protocols.shuffle.split_and_mix import SplitAndMix
+from parley.protocols.tuned.one_round_tuned import OneRoundTuned
+from parley.protocols.tuned.split_users import SplitUsers
 from parley.protocols.workloads.workload import Workload
 
 TABLE: Mapping[type[Protocol], type[Any]] = {
@@ -30,6 +36,10 @@ TABLE: Mapping[type[Protocol], type[Any]] = {
     Frequency: FrequencyPlanning,
     Quantise: QuantisePlanning,
     Hierarchical: HierarchicalPlanning,
+    OneRoundTuned: OneRoundTunedPlanning,
+    SplitUsers: SplitUsersPlanning,
+    Shuffled: ShuffledPlanning,
+    SplitAndMix: SplitAndMixPlanning,
 }
 
 

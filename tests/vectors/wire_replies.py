@@ -28,6 +28,7 @@ from parley.protocols.randomizers.exact import exponential_lower, exponential_up
 from parley.protocols.randomizers.scalars.grid_laplace import GridLaplace
 from parley.protocols.randomizers.scalars.one_bit import OneBit
 from parley.protocols.randomizers.shuffled.shares import Shares
+from parley.protocols.randomizers.shuffled.skellam import Skellam
 from parley.protocols.randomizers.two_level import TwoLevel
 from parley.protocols.randomizers.vectors.codebook import Codebook
 from parley.protocols.randomizers.vectors.expansion import all_directions, expand_words, table
@@ -170,8 +171,8 @@ def randomizer_vectors() -> list[dict[str, Any]]:
 
 
 def share_vectors() -> list[dict[str, Any]]:
-    """Shares are not a randomizer on their own: they hide a number among those of others."""
-    encoder = Shares(dimension=2, shares=3, bits=20, variance=2.5)
+    """Shares hide a number among those of others."""
+    encoder = Shares(dimension=2, shares=3, bits=20, noise=Skellam(2.5))
     numbers = np.array([[7, -9], [0, 1000]])
     return [
         reply_vector(
@@ -179,7 +180,7 @@ def share_vectors() -> list[dict[str, Any]]:
             {"shares": 3, "bits": 20, "variance": 2.5},
             numbers[place % 2].tolist(),
             row,
-            {"shares": encoder.sample(numbers[place % 2][None], row[None])[0]},
+            {"shares": encoder.sample(numbers[place % 2][None], row[None])[""][0]},
         )
         for place, row in enumerate(rows_of("Shares", encoder.coins))
     ]
