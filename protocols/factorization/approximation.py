@@ -17,10 +17,6 @@ from parley.emulator.randomizer import Floats, Integers
 from parley.protocols.factorization.factors import COMPUTED, factorize
 from parley.protocols.factorization.model import Factorization, signed, symmetric
 from parley.protocols.factorization.operator import Dense
-from parley.protocols.factorization.reference.rank import reduce_rank
-from parley.protocols.factorization.reference.sdp import LARGEST as LARGEST_PROGRAM
-from parley.protocols.factorization.reference.sdp import SolverFailed, zeta
-from parley.protocols.factorization.selected import Selected
 from parley.protocols.workloads.workload import LARGEST_ENTRY, Workload
 
 # Approximations travel as dense factors and are compared with a dense W.
@@ -59,6 +55,10 @@ class Approximation:
 
 def useful_approximations(workload: Workload, *, epsilon: float, users: int) -> Iterator[Approximation]:
     """W itself, and zeta's W~ where it can differ."""
+    # Only who designs a protocol solves a program for it.
+    from parley.protocols.factorization.reference.sdp import LARGEST as LARGEST_PROGRAM
+    from parley.protocols.factorization.reference.sdp import SolverFailed, zeta
+
     yield exact(workload)
     slope = epsilon * math.sqrt(users)
     # A dual certificate G has |G|_1 <= sqrt(k) gamma_2*(G), so a steeper slope makes alpha = 0 optimal.
@@ -74,6 +74,8 @@ def useful_approximations(workload: Workload, *, epsilon: float, users: int) -> 
 
 def reductions(workload: Workload, base: Approximation, alphas: Sequence[float]) -> Iterator[Approximation]:
     """Lemma rank-striction for each alpha, where it shortens the vectors at all."""
+    from parley.protocols.factorization.reference.rank import reduce_rank
+
     if workload.size > LARGEST_REDUCED:
         return
     for alpha in alphas:
@@ -139,6 +141,8 @@ def single(approximation: Approximation) -> Approximation:
 
 def one_factor_fields(approximation: Approximation) -> dict[str, Any]:
     """What must travel of A and D: nothing, or the rows kept, where everybody can derive them."""
+    from parley.protocols.factorization.selected import Selected
+
     if approximation.target is None:
         return {}
     whole = signed(approximation.factors)
@@ -149,6 +153,8 @@ def one_factor_fields(approximation: Approximation) -> dict[str, Any]:
 
 def one_factor(workload: Workload, factor: Floats | None, signs: Floats | None, rows: Integers | None) -> Approximation:
     """A and D as they were given, or W's own or some rows of it. Norms and the error are measured, never believed."""
+    from parley.protocols.factorization.selected import Selected
+
     if workload.kind in COMPUTED or factor is not None:
         if rows is not None:
             raise BadInput("a factor given entry by entry has no rows to choose from")

@@ -8,7 +8,6 @@ import numpy as np
 
 from parley.emulator.randomizer import Floats
 from parley.protocols.factorization import closed_forms
-from parley.protocols.factorization.fixed_point import fixed_point
 from parley.protocols.factorization.model import Factorization
 from parley.protocols.workloads.workload import Structure, Workload
 
@@ -32,6 +31,9 @@ def factorize(workload: Workload, tolerance: float = 1e-3) -> Factorization:
         return closed_forms.gini_mean_difference(structure.levels[0])[1]
     if structure.kind == "identity":
         return closed_forms.gini_diversity(structure.levels[0])[1]
+    # Where there is no closed form, the factors travel: a user's node does not look for them.
+    from parley.protocols.factorization.fixed_point import fixed_point
+
     return fixed_point(_matrix(workload, structure), tolerance=tolerance)
 
 

@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 
 from parley.emulator.coins import coins
-from parley.emulator.record.merkle import Tree, leaf_hash
-from parley.emulator.record.records import closing, closing_payload, leaf_of
+from parley.emulator.record.merkle import Tree, leaf_hash, leaf_of
+from parley.emulator.record.records import closing, closing_payload
 from parley.emulator.roles.board import BOARD_NAME
 from parley.emulator.transport.memory import topic_for
 from parley.emulator.wire.codec import DTYPES, bundle, encode, envelope, pack
