@@ -35,6 +35,7 @@ from parley.emulator.wire.messages import (
     Replies,
     Result,
     Resume,
+    Roster,
 )
 from parley.emulator.wire.security import Security, read_relays
 from parley.emulator.wire.signatures import Signer
@@ -78,6 +79,7 @@ class BoardNode:
         self._allowance = Allowance()
         self._refused: Counter[str] = Counter()
         self._recent: dict[str, bytes] = {}
+        self._seatings: dict[str, bytes] = {}
         self._length = 0
         self._repeated = 0.0
         self._stopped = ""
@@ -104,7 +106,7 @@ class BoardNode:
         await self.put(self.role.settle([], time.monotonic()))
         while not self.role.over:
             if self._stopped:
-                abort = Abort(run=self.role.terms.run, outcome="aborted", reason=self._stopped)
+                abort = self.role.abort("aborted", self._stopped)
                 await self.put(self.role.hear(BOARD_NAME, abort, time.monotonic()))
                 break
             for received in await self.port.receive(timeout=self.role.terms.patience / 2):
@@ -117,10 +119,11 @@ class BoardNode:
 
     async def take(self, received: Received) -> None:
         """Judge one frame; whatever is wrong with it is dropped with its cause, and never fatal."""
-        sender = received.sender or "unknown"
+        sender, said, ready = received.sender or "unknown", list[tuple[str, Message]](), ""
         try:
             message = decode(received.frame)
             sender = self._sender(received, message)
+            ready = message.node if isinstance(message, Ready) else ""
             if isinstance(message, Resume):
                 await self._redeliver(message)
                 return
@@ -137,9 +140,12 @@ class BoardNode:
                 said = said if await self._affords(sender, NOTE_BYTES) else []
         except RemoteProtocolError as error:
             await self._drop(sender, str(error))
-            return
-        await self.put(said, {id(message): received.frame})
-        if isinstance(message, Ready) and (said or self.role.lacks(message.node)):
+        else:
+            await self.put(said, {id(message): received.frame})
+        if ready:
+            # Also for who was refused a seat that is taken: it is to hear whose it is.
+            self._show(ready, 0)
+        if ready and (said or self.role.lacks(ready)):
             self._remind_of_setup()
 
     async def put(self, said: list[tuple[str, Message]], frames: dict[int, bytes] | None = None) -> None:
@@ -157,9 +163,9 @@ class BoardNode:
             self._remember(sequence, sender, frame, message)
             if isinstance(message, BROADCASTS):
                 log.info("%s %s", message.kind, getattr(message, "round", ""))
-            if isinstance(message, Close):
+            if isinstance(message, Roster | Close):
                 for node in self.role.seats:
-                    self._show(node, message.round)
+                    self._show(node, message.round if isinstance(message, Close) else 0)
 
     def _with_head(self, message: Message) -> Message:
         """A close says under its signature what is on record so far."""
@@ -168,10 +174,21 @@ class BoardNode:
         return replace(message, size=len(self._tree), root=self._tree.root())
 
     def _show(self, node: str, number: int) -> None:
-        """Show a node its frames of a closed round on record."""
+        """Show a node its frames of a closed round on record; for round 0, which key holds its seat."""
+        if number == 0:
+            self._show_seat(node)
+            return
         receipt = self._receipts.make(node, number, self._tree) if node in self.role.seats else None
         if receipt is not None:
             self.port.publish(topic_for(node), envelope(0, BOARD_NAME, encode(receipt)))
+
+    def _show_seat(self, node: str) -> None:
+        seating = self.role.seating(node)
+        if seating is not None and self.signer is not None:
+            # Signed once: nodes say ready again and again.
+            if node not in self._seatings:
+                self._seatings[node] = encode(seating, self.signer)
+            self.port.publish(topic_for(node), envelope(0, BOARD_NAME, self._seatings[node]))
 
     def _remember(self, sequence: int, sender: str, frame: bytes, message: Message) -> None:
         """What may have to be said again, and what somebody has used of the record."""
@@ -281,6 +298,7 @@ class BoardNode:
             self._show(message.node, message.round)
         elif isinstance(message, Ready):
             # A node that came back after the end: without the setup it does not believe the result.
+            self._show(message.node, 0)
             self._remind_of_setup()
 
     def _opened(self) -> TranscriptWriter:

@@ -11,6 +11,7 @@ import asyncio
 import logging
 import os
 import time
+from collections.abc import Mapping
 from pathlib import Path
 
 import click
@@ -21,13 +22,24 @@ from parley.emulator.roles.board import Terms
 from parley.emulator.roles.mixing import Draws, keyed_draws, system_draws
 from parley.emulator.roles.shuffler import SHUFFLER_NAME, Batch, Down, Pledged, Said, Shuffler, ShufflerRole, Up
 from parley.emulator.transport.addresses import BoardAddresses, descriptors_for, pace_for, raise_file_limit
-from parley.emulator.transport.memory import BROADCAST, BoardPort, NodePort, Received
+from parley.emulator.transport.memory import BROADCAST, BoardPort, NodePort, Received, topic_for
 from parley.emulator.transport.sockets import connect_node
 from parley.emulator.wire.codec import decode, envelope, open_envelope
-from parley.emulator.wire.messages import BROADCASTS, Event, Pledge, Ready, Refusal, Reminder, Replies, Result
+from parley.emulator.wire.messages import (
+    BROADCASTS,
+    Event,
+    Inquiry,
+    Pledge,
+    Ready,
+    Refusal,
+    Reminder,
+    Replies,
+    Result,
+    Seating,
+)
 from parley.emulator.wire.security import Security
 from parley.emulator.wire.signatures import Signer
-from parley.emulator.wire.trust import read_signer
+from parley.emulator.wire.trust import read_signer, read_trust
 from parley.nodes.common import (
     GOOD,
     LONGEST_SILENCE,
@@ -88,7 +100,7 @@ class ShufflerNode:
             # What an experiment did to a node's link: it names the node and goes nowhere.
             return
         try:
-            if not isinstance(message, Ready | Replies | Refusal):
+            if not isinstance(message, Ready | Replies | Refusal | Inquiry):
                 raise RemoteProtocolError(f"shuffler: a {message.kind}, which no user node says")
             if received.sender is not None and received.sender != message.node:
                 raise RemoteProtocolError("shuffler: a node spoke in the name of another")
@@ -144,7 +156,10 @@ class ShufflerNode:
 
     def _publish(self, said: Down) -> None:
         """To all nodes; what analyst and board have signed in the frame that they signed."""
-        topic = BROADCAST if isinstance(said.message, Pledge) else topic_of(said.message)
+        if isinstance(said.message, Seating):
+            topic = topic_for(said.message.node)
+        else:
+            topic = BROADCAST if isinstance(said.message, Pledge) else topic_of(said.message)
         self.inner.publish(topic, envelope(0, SHUFFLER_NAME, self.role.frame(said)))
 
     async def _farewell(self) -> None:
@@ -163,9 +178,10 @@ async def serve_shuffler(
     security: Security | None = None,
     *,
     signer: Signer | None = None,
+    keys: Mapping[str, bytes] | None = None,
     draws: Draws = system_draws,
 ) -> int:
-    """Bind for the nodes, connect to the board, serve to the end."""
+    """Bind for the nodes, connect to the board, serve to the end. `keys`: which one is listed for each user node."""
     raise_file_limit(descriptors_for(terms.nodes))
     again = written is not None and written.exists()
     there = read_addresses(written) if written is not None and again else wanted
@@ -175,7 +191,7 @@ async def serve_shuffler(
         try:
             if written is not None:
                 write_addresses(written, inner.addresses)
-            role = ShufflerRole(terms, pid=os.getpid(), draws=draws, memory=batches.memory, signer=signer)
+            role = ShufflerRole(terms, pid=os.getpid(), draws=draws, memory=batches.memory, signer=signer, keys=keys)
             await ShufflerNode(role, inner, outer, batches).serve()
         finally:
             outer.close()
@@ -218,6 +234,7 @@ def read_draws(text: str) -> Draws:
     help="Folder for the batches of this run; empty at first.",
 )
 @click.option("--signing-key", type=click.Path(path_type=Path), help="Sign what the shuffler says (`parley keys`).")
+@click.option("--trust", type=click.Path(path_type=Path), help="Seat only nodes whose signing keys are listed here.")
 @click.option("--draw-seed", help="Fixes the permutations of an experiment that is to be repeated.  [default: drawn]")
 def main(
     link: BoardLink,
@@ -233,6 +250,7 @@ def main(
     allowed: Path | None,
     state: Path,
     signing_key: Path | None,
+    trust: Path | None,
     draw_seed: str | None,
 ) -> None:
     """Run the shuffler: gather a round's replies, forget who sent them, post them mixed."""
@@ -241,11 +259,12 @@ def main(
         terms = Terms(run=run, users=users, nodes=nodes, deadline=deadline, quorum=quorum, join_deadline=join_deadline)
         wanted = BoardAddresses(post=own_post, feed=own_feed, desk="tcp://127.0.0.1:0")
         signer = None if signing_key is None else read_signer(signing_key)
+        keys = None if trust is None else read_trust(trust)
         draws = system_draws if draw_seed is None else read_draws(draw_seed)
         with Batches(state, run) as batches:
             security = board_security(link.keys, allowed)
             return await serve_shuffler(
-                terms, wanted, own_addresses, link, batches, security, signer=signer, draws=draws
+                terms, wanted, own_addresses, link, batches, security, signer=signer, keys=keys, draws=draws
             )
 
     run_to_exit(work())

@@ -9,19 +9,16 @@ It speaks `frequency-grr`, and `one-round` for the statistic gini-diversity. It 
 
 import argparse
 import fnmatch
-import hashlib
 import json
 import os
 import re
 import sys
 import time
-import tomllib
 from functools import partial
 from pathlib import Path
 
 import foreign_wire as wire
 import numpy as np
-import zmq
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from foreign_replies import Protocol, coins
 from foreign_wire import Refused, State
@@ -42,9 +39,11 @@ class Node:
         me = state.identity
         self.name, self.first, self.consent = me["node"], me["first"], me["consent"]
         self.key = Ed25519PrivateKey.from_private_bytes(me["signing_key"])
+        self.public = self.key.public_key().public_bytes_raw()
         self.is_pattern = not set("*?[").isdisjoint(self.consent["run"])
         self.complaints = set()
-        self.protocol = self.terms = self.open = self.held = None
+        self.protocol = self.terms = self.open = self.held = self.seating = None
+        self.seated = self.known = bool(state.answered)
         self.nonce = state.seated["nonce"] if state.seated else b""
         self.leaving, self.over, self.done, self.result = False, False, False, False
         # A round is answered only after all before it were accounted for.
@@ -70,23 +69,20 @@ class Node:
         return frame
 
     def ready(self):
-        users, key = len(self.inputs), self.key.public_key().public_bytes_raw()
-        self.tell("ready", node=self.name, first=self.first, users=users, pid=os.getpid(), run=self.run, key=key)
+        who = {"node": self.name, "first": self.first, "users": len(self.inputs), "run": self.run, "key": self.public}
+        self.tell("ready", pid=os.getpid(), **who)
 
     def inquire(self):
         if self.held or self.leaving:
-            self.tell("inquiry", run=self.run, round=self.proven + 1, node=self.name)
+            wanted = self.proven + 1 if self.seated or self.leaving else 0
+            self.tell("inquiry", run=self.run, round=wanted, node=self.name)
 
     def hear(self, frame):
         """One frame, from whoever it may come."""
         kind, heard, body, signature = wire.decode(frame)
-        nonces = {"setup": [heard.get("nonce")], "abort": [self.nonce, b""]}.get(kind, [self.nonce])
-        authors = {"setup": ["analyst"], "announce": ["analyst"], "result": ["analyst"], "abort": ["board", "analyst"]}
-        if kind in authors and not any(
-            wire.is_signed_by(self.consent[who], kind, nonce, body, signature)
-            for who in authors[kind]
-            for nonce in nonces
-        ):
+        nonce = heard["nonce"] if kind in wire.CARRY_A_NONCE else self.nonce
+        keys = [self.consent[who] for who in wire.AUTHORS.get(kind, ())]
+        if keys and not any(wire.is_signed_by(key, kind, nonce, body, signature) for key in keys):
             raise Refused(f"a {kind} that is not signed by whom it must come from")
         if kind == "setup" and not self.state.seated:
             # Even if the setup is refused: the end of the run is signed with it.
@@ -94,6 +90,9 @@ class Node:
         try:
             if kind == "setup":
                 self._sit(heard)
+            elif kind == "seating" and heard["node"] == self.name:
+                self.known |= heard["key"] == self.public
+                self._find_seat(heard, self.state.seated)
             elif kind == "announce" and self.protocol and not self.leaving:
                 self._asked(heard)
             elif kind == "reminder" and self.open and (heard["run"], heard["round"]) == (self.run, self.open["round"]):
@@ -105,12 +104,15 @@ class Node:
             elif kind in ("result", "abort") and self.run in ("", heard["run"]) and not self.over:
                 if kind == "result" and self.state.seated and not self.protocol:
                     return  # started again: the board repeats the setup first
-                self.over, self.result = True, kind == "result" and self.protocol is not None
+                if kind == "abort" and self.state.seated and heard["nonce"] != self.state.seated["nonce"]:
+                    return  # of another run of this name
+                self.over, self.result = True, kind == "result" and self.protocol is not None and self.seated
                 self.leaving = self.result and self.proven < max(self.state.answered, default=0)
                 self.inquire() if self.leaving else self._leave()
         except Refused as error:
             complaint = heard.get("round", 0), f"node {self.name}: {error}"[:500]
-            if kind in ("setup", "announce") and NAME.fullmatch(heard["run"]) and complaint not in self.complaints:
+            may = self.known and kind in ("setup", "announce") and NAME.fullmatch(heard["run"])
+            if may and complaint not in self.complaints:
                 self.complaints.add(complaint)
                 self.tell("refusal", run=heard["run"], round=complaint[0], node=self.name, reason=complaint[1])
             raise
@@ -139,8 +141,19 @@ class Node:
         if not protocol.epsilon <= consent["cap"]:
             raise Refused(f"epsilon {protocol.epsilon} is above the cap {consent['cap']}")
         if not seated:
+            self._find_seat(self.seating, setup)
             self.state.write("seated", run=setup["run"], digest=digest, nonce=setup["nonce"])
         self.protocol, self.terms = protocol, wire.terms_of(setup)
+
+    def _find_seat(self, told, run):
+        """wire.md, "Seats": nothing is answered before the board has said that the seat is this key's."""
+        self.seating = told
+        if told and run and (told["run"], told["nonce"]) == (run["run"], run["nonce"]):
+            if told["key"] != self.public:
+                raise SystemExit(f"the seat of {self.name} in run {told['run']} is held by another key")
+            self.seated = True
+            if self.held:
+                self._asked(self.held)
 
     def _asked(self, announce):
         """Answer each round once, and only after every round before is accounted for."""
@@ -152,7 +165,7 @@ class Node:
             raise Refused(f"a second, different broadcast for round {number}")
         if known and self.open:
             return
-        if not known and self.proven < number - 1:
+        if not known and (self.proven < number - 1 or not self.seated):
             self.held = announce
             return self.inquire()
         if not known:
@@ -222,9 +235,7 @@ class Node:
     def _keep(self, receipt, reason):
         known = self.state.answered.get(receipt["round"])
         frames = self._reply(wire.decode(known["announce"])[1], self._chunks(), quiet=True) if known else []
-        seen = {name: receipt[name] for name in ("run", "node", "round", "close")}
-        path = self.state.folder / f"evidence-{receipt['round']}.parley"
-        path.write_bytes(b"PARLEYE2" + wire.pack({**seen, "reason": reason, "frames": frames}))
+        self.state.keep_evidence(receipt, reason, frames)
 
     def _distrust(self, receipt, reason):
         self._keep(receipt, reason)
@@ -238,19 +249,8 @@ class Node:
 
 def serve(state, inputs, addresses, curve=None):
     """Connect, say that we are there, answer until the run is over. True if it ended with a result."""
-    context = zmq.Context()
-    post, feed = context.socket(zmq.PUSH), context.socket(zmq.SUB)
-    # A frame is taken only when there is a board to take it; what is queued when we leave has a second to go.
-    for option, value in ((zmq.IMMEDIATE, 1), (zmq.SNDTIMEO, 30_000), (zmq.LINGER, 1000)):
-        post.setsockopt(option, value)
-    for socket in (post, feed) if curve else ():
-        socket.curve_publickey, socket.curve_secretkey, socket.curve_serverkey = curve
+    context, post, feed = wire.connect(addresses, state.identity["node"], curve)
     node = Node(state, inputs, post.send)
-    own = b"P" + hashlib.sha256(node.name.encode()).digest()[:8]
-    for topic in (b"B", own):
-        feed.setsockopt(zmq.SUBSCRIBE, topic)
-    feed.connect(addresses["feed"])
-    post.connect(addresses["post"])
     if node.run and node.run in state.finished:
         return True  # nothing of it is ever answered again
     node.ready()
@@ -289,8 +289,5 @@ if __name__ == "__main__":
     parser.add_argument("--board-key", help="file with the board's public CURVE key")
     given = parser.parse_args()
     private = np.load(given.inputs, allow_pickle=False).tolist()
-    curve = None
-    if given.keys:
-        pair, board = (tomllib.loads(Path(path).read_text()) for path in (given.keys, given.board_key))
-        curve = [each.encode() for each in (pair["public"], pair["secret"], *board.values())]
+    curve = wire.curve_keys(given.keys, given.board_key) if given.keys else None
     sys.exit(0 if serve(State(given.state), private, json.loads(Path(given.addresses).read_text()), curve) else 3)

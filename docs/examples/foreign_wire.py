@@ -1,4 +1,5 @@
-"""What foreign_node.py needs of docs/wire.md and docs/transcript.md: values, frames, digests, proofs, its state.
+"""What foreign_node.py needs of docs/wire.md and docs/transcript.md: values, frames, digests, proofs, its
+state, its sockets.
 
 Plain Python, for reading rather than for speed, and not one import from Parley.
 """
@@ -8,11 +9,13 @@ import hashlib
 import math
 import os
 import struct
+import tomllib
 import zlib
 from pathlib import Path
 
 import msgpack
 import numpy as np
+import zmq
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
@@ -28,7 +31,7 @@ KINDS = {
     "refusal": "run:str round:int node:str reason:str",
     "close": "run:str round:int replies:int missing:int absent:list size:int root:bytes",
     "result": "run:str estimate:float predicted_rmse:float low:float high:float replied:int details:dict",
-    "abort": "run:str outcome:str reason:str",
+    "abort": "run:str outcome:str reason:str nonce:bytes",
     "reminder": "run:str round:int missing:dict",
     "resume": "sequence:int count:int",
     "event": "event:str node:str round:int detail:str",
@@ -36,7 +39,19 @@ KINDS = {
     "consistency:bytes",
     "inquiry": "run:str round:int node:str",
     "pledge": "run:str setup:bytes",
+    "seating": "run:str node:str key:bytes nonce:bytes",
 }
+
+
+# Whose signature counts, by the name of the key in a consent (transcript.md, "Signatures").
+AUTHORS = {
+    "setup": ("analyst",),
+    "announce": ("analyst",),
+    "result": ("analyst",),
+    "abort": ("board", "analyst"),
+    "seating": ("board",),
+}
+CARRY_A_NONCE = ("setup", "abort", "seating")
 
 
 class Refused(ValueError):
@@ -229,3 +244,30 @@ class State:
         self.seated, self.answered = (fields, {}) if kind == "seated" else (None, {})
         if kind == "finished":
             self.finished.add(fields["run"])
+
+    def keep_evidence(self, receipt, reason, frames):
+        seen = {name: receipt[name] for name in ("run", "node", "round", "close")}
+        path = self.folder / f"evidence-{receipt['round']}.parley"
+        path.write_bytes(b"PARLEYE2" + pack({**seen, "reason": reason, "frames": frames}))
+
+
+def curve_keys(own, board):
+    """Our own pair and the board's public key, from the files of `parley keys`."""
+    pair, listed = (tomllib.loads(Path(path).read_text()) for path in (own, board))
+    return [each.encode() for each in (pair["public"], pair["secret"], *listed.values())]
+
+
+def connect(addresses, node, curve=None):
+    """The context of two sockets: one to the board's inbox, one that hears broadcasts and the node's own topic."""
+    context = zmq.Context()
+    post, feed = context.socket(zmq.PUSH), context.socket(zmq.SUB)
+    # A frame is taken only when there is a board to take it; what is queued when we leave has a second to go.
+    for option, value in ((zmq.IMMEDIATE, 1), (zmq.SNDTIMEO, 30_000), (zmq.LINGER, 1000)):
+        post.setsockopt(option, value)
+    for socket in (post, feed) if curve else ():
+        socket.curve_publickey, socket.curve_secretkey, socket.curve_serverkey = curve
+    for topic in (b"B", b"P" + hashlib.sha256(node.encode()).digest()[:8]):
+        feed.setsockopt(zmq.SUBSCRIBE, topic)
+    feed.connect(addresses["feed"])
+    post.connect(addresses["post"])
+    return context, post, feed

@@ -118,7 +118,7 @@ class Reading:
             return None
         self.signatures += 1
         self.authors.add(author)
-        loose = isinstance(message, Refusal | Abort)
+        loose = isinstance(message, Refusal)
         return Claim(
             record=record.sequence,
             author=author,
@@ -155,6 +155,8 @@ class Reading:
         if isinstance(message, Setup):
             self._terms = self._terms or terms_of(message)
             return "" if message.nonce == self.nonce else "the analyst's setup is for another roster than this one"
+        if isinstance(message, Abort) and message.nonce != self.nonce:
+            return "an abort that is bound to another nonce than that of the roster"
         if isinstance(message, Announce):
             self._questions.setdefault(message.round, question_of(self._terms, message))
         if isinstance(message, Replies) and message.question != self._questions.get(message.round):

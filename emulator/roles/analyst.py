@@ -236,12 +236,13 @@ class AnalystRole:
             raise RemoteProtocolError(f"analyst in round {self.round}: round {close.round} was closed")
         self.replied += self._heard[-1][1].replies
         if self._heard[-1][1].replies == 0:
-            return Abort(run=self.run, outcome="failed", reason=f"no usable reply in round {self.round}")
+            return self._give_up(f"no usable reply in round {self.round}")
         lacking = self._chunks - len(self._held)
         if self.protocol.claim.trusts == "shuffler" and lacking:
             # Sums of shares mean nothing unless all shares are there, and a part of a crowd hides nobody.
-            reason = f"the shuffler's batch of round {self.round} is not whole: {lacking} frames are missing"
-            return Abort(run=self.run, outcome="failed", reason=reason)
+            return self._give_up(
+                f"the shuffler's batch of round {self.round} is not whole: {lacking} frames are missing"
+            )
         # The same replies must give the same bits, here and when the record is replayed.
         with one_thread():
             conclusion = self._analysis.hear(*self._heard[-1])
@@ -256,6 +257,9 @@ class AnalystRole:
             replied=self.replied,
             details=self._with_rejections(conclusion.details),
         )
+
+    def _give_up(self, reason: str) -> Abort:
+        return Abort(run=self.run, outcome="failed", reason=reason, nonce=self.nonce)
 
     def _with_rejections(self, details: Mapping[str, Any]) -> Mapping[str, Any]:
         """Whose replies were left out, and how many users were silent for their wallets: there for all to see.

@@ -18,12 +18,14 @@ from parley.emulator.wire.messages import (
     Close,
     Event,
     Message,
+    Outcome,
     Ready,
     Refusal,
     Reminder,
     Replies,
     Result,
     Roster,
+    Seating,
     Setup,
 )
 from parley.emulator.wire.question import question_of, terms_of
@@ -162,7 +164,7 @@ class BoardRole:
             self._said[_slot(message)] = encode(message)
         if isinstance(message, Ready):
             self.seats[message.node] = Seat(
-                node=message.node, first=message.first, users=message.users, pid=message.pid
+                node=message.node, first=message.first, users=message.users, pid=message.pid, key=message.key
             )
             insort(self._hosted, (message.first, message.first + message.users, message.node))
             self._unfinished.add(message.node)
@@ -198,7 +200,7 @@ class BoardRole:
             return self.settle([(BOARD_NAME, self._cut())], now)
         if self.state in (Board.SEATED, Board.CLOSED) and now - self._moved > self.terms.analyst_deadline:
             reason = f"the analyst said nothing for {self.terms.analyst_deadline:g} s"
-            return self.settle([(BOARD_NAME, Abort(run=self.terms.run, outcome="failed", reason=reason))], now)
+            return self.settle([(BOARD_NAME, self.abort("failed", reason))], now)
         if self.state is Board.OPEN and now - self._reminded > self._patience:
             # Slow is not lost: while nothing comes, each reminder waits twice as long as the one before.
             self._reminded, self._patience = now, min(2 * self._patience, max(LONGEST_PATIENCE, self.patience))
@@ -210,6 +212,17 @@ class BoardRole:
             reminder = Reminder(run=self.terms.run, round=self.round, missing={name: missing[name] for name in some})
             return self.settle([(BOARD_NAME, reminder)], now)
         return []
+
+    def abort(self, outcome: Outcome, reason: str) -> Abort:
+        """The board's own end of the run, bound to the nonce if there is one."""
+        return Abort(run=self.terms.run, outcome=outcome, reason=reason, nonce=self.nonce)
+
+    def seating(self, node: str) -> Seating | None:
+        """Which key holds a node's seat; None before the roster is closed, and for who has no seat."""
+        seat = self.seats.get(node)
+        if seat is None or not self.nonce:
+            return None
+        return Seating(run=self.terms.run, node=node, key=seat.key, nonce=self.nonce)
 
     def missing(self) -> dict[str, tuple[int, ...]]:
         """Who still owes which chunks; an empty tuple stands for all of them."""
@@ -227,6 +240,8 @@ class BoardRole:
         known = self.seats.get(ready.node)
         if known and (known.first, known.users) != (ready.first, ready.users):
             raise RemoteProtocolError(f"board: node {ready.node} came back with other users")
+        if known and known.key != ready.key:
+            raise RemoteProtocolError(f"board: node {ready.node} came back, but not with the key that holds its seat")
         if known and known.pid == ready.pid:
             return []
         if known:
@@ -281,6 +296,8 @@ class BoardRole:
             raise RemoteProtocolError(f"board: a {message.kind} from {sender}, who is not the analyst")
         if message.run != self.terms.run:
             raise RemoteProtocolError(f"board: a {message.kind} of run {message.run} in run {self.terms.run}")
+        if isinstance(message, Abort) and message.nonce != self.nonce:
+            raise RemoteProtocolError(f"board: an abort that is bound to another nonce than that of run {message.run}")
         said = self._said.get(_slot(message))
         if said == encode(message):
             return []
@@ -302,11 +319,10 @@ class BoardRole:
         self._unfinished = {name for name, seat in self.seats.items() if not seat.finished}
 
     def _next(self) -> Message | None:
-        run = self.terms.run
         if self.state is Board.GATHERING and len(self.seats) == self.terms.nodes:
             users = sum(seat.users for seat in self.seats.values())
             if users < self.terms.users:
-                return Abort(run=run, outcome="failed", reason=f"nodes host {users} of {self.terms.users} users")
+                return self.abort("failed", f"nodes host {users} of {self.terms.users} users")
             return self._roster(users)
         if self.state is Board.OPEN and self.seats and not self._unfinished:
             return self._cut()
@@ -316,7 +332,7 @@ class BoardRole:
         users = sum(seat.users for seat in self.seats.values())
         if users < self.terms.quorum * self.terms.users or not users:
             reason = f"{users} of {self.terms.users} users joined in {self.terms.join_deadline:g} s, below the quorum"
-            return Abort(run=self.terms.run, outcome="failed", reason=reason)
+            return self.abort("failed", reason)
         return self._roster(users)
 
     def _roster(self, users: int) -> Roster:
@@ -328,7 +344,7 @@ class BoardRole:
         speakers, seated = self.announce.speakers, sum(seat.users for seat in self.seats.values())
         if self.replies * seated < self.terms.quorum * speakers * self.terms.users or not self.replies:
             reason = f"round {self.round}: {self.replies} of {speakers} users answered, below the quorum"
-            return Abort(run=self.terms.run, outcome="failed", reason=reason)
+            return self.abort("failed", reason)
         return Close(
             run=self.terms.run,
             round=self.round,

@@ -8,6 +8,10 @@ What it yields as a `Commit` must be on disk before anything that follows it is 
 so that drawing a reply again gives the same bytes. Before it answers a round it wants to see, for every round before,
 either that its own frames are on record or that the board names it as missing under its signature (`Receipt`).
 
+A fresh state does not know what an older one under its name has answered. So before its first word about a question a
+node wants to be told under a signature which key holds the seat under its name (`Seating`): if it is another than its
+own, it stops. A state that has answered knows already that the seat is its own.
+
 Inputs are read in one place, `_replies`, after everything has been decided: what is visible of a node besides the
 content of its replies is the same for every input.
 """
@@ -45,6 +49,7 @@ from parley.emulator.wire.messages import (
     Replies,
     Result,
     Roster,
+    Seating,
     Setup,
     Users,
     wallet_event,
@@ -77,7 +82,7 @@ COHORT: Mapping[tuple[Cohort, type[Message]], Cohort] = {
     (Cohort.SEATED, Result): Cohort.LEAVING,
     **{(Cohort.LEAVING, late): Cohort.LEAVING for late in (Roster, Setup, Announce, Reminder, Close, Receipt, Result)},
     **{(state, Abort): Cohort.DONE for state in Cohort},
-    **{(state, Pledge): state for state in Cohort},
+    **{(state, aside): state for state in Cohort for aside in (Pledge, Seating)},
     **{(state, aside): state for state in Cohort for aside in (Event, Refusal)},
     **{(Cohort.DONE, late): Cohort.DONE for late in (Roster, Setup, Announce, Reminder, Close, Receipt, Result)},
 }
@@ -207,6 +212,9 @@ class CohortRole:
         self._chunk = chunk
         self._terms = b""
         self._pledged = b""
+        self._seating: Seating | None = None
+        # Whether it was ever told that its key holds a seat, and whether so for the run that it takes part in.
+        self.is_known = self._has_seat = not consent.wants_seating or bool(self.memory.answered)
         self._open: Announce | None = None
         self._held: Announce | None = None
         self._sent: dict[int, dict[int, bytes]] = {}
@@ -233,10 +241,15 @@ class CohortRole:
         """The nonce of the run; empty before the setup."""
         return b"" if self.memory.seated is None else self.memory.seated.nonce
 
+    @property
+    def public(self) -> bytes:
+        """The key that others know it by; empty where nobody signs."""
+        return b"" if self.signer is None else self.signer.public
+
     def ready(self, pid: int) -> Ready:
         """How it says that it is there."""
-        key = b"" if self.signer is None else self.signer.public
-        return Ready(node=self.node, first=self.first, users=len(self.inputs), pid=pid, run=self.run, key=key)
+        users = len(self.inputs)
+        return Ready(node=self.node, first=self.first, users=users, pid=pid, run=self.run, key=self.public)
 
     @property
     def round(self) -> int:
@@ -254,6 +267,8 @@ class CohortRole:
                 said = self._sit(message)
             elif isinstance(message, Pledge):
                 self._pledged = message.setup
+            elif isinstance(message, Seating):
+                return self._told(message)
             elif isinstance(message, Announce) and self.state is Cohort.SEATED:
                 said = self._asked(message)
             elif isinstance(message, Reminder) and self.state is not Cohort.WAITING:
@@ -266,7 +281,9 @@ class CohortRole:
         return said
 
     def inquiry(self) -> Inquiry | None:
-        """What to ask the board for: the receipt of the first round it has not shown yet."""
+        """What to ask the board for: whose the seat is, or the receipt of the first round it has not shown yet."""
+        if self._held is not None and not self._has_seat:
+            return Inquiry(run=self.run, round=0, node=self.node)
         waiting = self._held is not None or self.state is Cohort.LEAVING
         if not waiting or not self.consent.wants_receipts:
             return None
@@ -302,10 +319,35 @@ class CohortRole:
         behind = protocol.claim.trusts == "shuffler" and self.consent.trusts == "shuffler"
         if behind and self.consent.shuffler and self._pledged != digest:
             raise Unpledged(f"node {self.node}: the shuffler these users trust has not said that it serves this run")
+        self._find_seat(setup.run, setup.nonce)
         self._open_account(setup, protocol)
         self.protocol, self._terms = protocol, terms_of(setup)
         fresh = Seated(run=setup.run, digest=digest, nonce=setup.nonce)
         return iter(()) if seated is not None else self._write(fresh)
+
+    def _told(self, seating: Seating) -> Iterator[Said]:
+        """Who holds the seat under its name. It may come before the setup, which says what the run's nonce is."""
+        if not self.consent.wants_seating or seating.node != self.node or not self.consent.covers(seating.run):
+            return
+        self._seating = seating
+        self.is_known |= seating.key == self.public
+        if self.memory.seated is not None:
+            self._find_seat(self.run, self.nonce)
+        if self._has_seat and self._held is not None:
+            announce, self._held = self._held, None
+            yield from self._asked(announce)
+
+    def _find_seat(self, run: str, nonce: bytes) -> None:
+        """Take the seat if it is its own. What was signed for another nonce may be old, and proves nothing."""
+        told = self._seating
+        if told is None or (told.run, told.nonce) != (run, nonce):
+            return
+        if told.key != self.public:
+            raise LocalProtocolError(
+                f"node {self.node}: its seat in run {run} is held by another signing key than that of this state, so "
+                "nothing is answered; start it with the state that took the seat, or wait for another run"
+            )
+        self._has_seat = True
 
     def _open_account(self, setup: Setup, protocol: Protocol) -> None:
         """Let the wallet decide who can take part at all; from public things alone."""
@@ -341,10 +383,10 @@ class CohortRole:
             raise self._refuse(f"a second, different broadcast for round {announce.round}")
         if known is not None and self._open is not None and self._open.round == announce.round:
             return iter(())
-        # A broadcast made to overflow is a matter for `admit` to judge, not for a warning.
+        # A broadcast made to overflow is a matter for `check_broadcast` to judge, not for a warning.
         with np.errstate(all="ignore"):
             step.check_broadcast(announce.broadcast)
-        if known is None and not self._may_answer(announce):
+        if known is None and not (self._may_answer(announce) and self._has_seat):
             return self._hold(announce)
         return self._answer(announce, question, fresh=known is None)
 
@@ -505,6 +547,9 @@ class CohortRole:
         over = ending.run in self.memory.finished
         if over or self.run not in ("", ending.run) or not self.consent.covers(ending.run):
             return
+        if isinstance(ending, Abort) and self.memory.seated is not None and ending.nonce != self.nonce:
+            # It was signed for another run of this name, or for this one before it had begun.
+            return
         self.ending = ending
         if isinstance(ending, Result) and self.consent.wants_receipts and self._proven < self.round:
             self.state = Cohort.LEAVING
@@ -513,6 +558,9 @@ class CohortRole:
                 yield inquiry
             return
         yield from self._leave()
+        if isinstance(ending, Result) and not self._has_seat:
+            what = f"run {ending.run} is over, and nobody said that the seat is this node's: nothing was answered"
+            raise LocalProtocolError(f"node {self.node}: {what}")
 
     def _leave(self) -> Iterator[Said]:
         if self.memory.seated is not None:

@@ -12,7 +12,7 @@ from typing import Any, Self
 from parley.emulator.errors import BadInput, RemoteProtocolError
 from parley.emulator.protocol import Claim, Protocol, Trust
 from parley.emulator.wire.codec import pack, said_by
-from parley.emulator.wire.messages import NAME, NONCE_BYTES, Abort, Announce, Message, Pledge, Result, Setup
+from parley.emulator.wire.messages import NAME, NONCE_BYTES, Abort, Announce, Message, Pledge, Result, Seating, Setup
 from parley.emulator.wire.signatures import PUBLIC_BYTES
 
 WILDCARDS = frozenset("*?[")
@@ -109,6 +109,11 @@ class Consent:
         """Whether the node goes on only if the board shows that its replies are on record."""
         return bool(self.board) and self.trusts == "nobody"
 
+    @property
+    def wants_seating(self) -> bool:
+        """Whether the node speaks only once it was told, under a signature, that the seat under its name is its own."""
+        return bool(self.board)
+
     def covers(self, run: str) -> bool:
         """Whether it is about this run."""
         return fnmatchcase(run, self.run) if self.is_pattern else run == self.run
@@ -154,6 +159,8 @@ class Consent:
             return any(said_by(key, frame, message, nonce) for key in (self.board, self.analyst))
         if isinstance(message, Pledge):
             return said_by(self.shuffler, frame, message, nonce)
+        if isinstance(message, Seating):
+            return any(said_by(key, frame, message, nonce) for key in (self.board, self.shuffler))
         return True
 
     def record(self) -> dict[str, Any]:

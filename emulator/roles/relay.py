@@ -25,6 +25,7 @@ from parley.emulator.wire.messages import (
     Reminder,
     Replies,
     Result,
+    Seating,
 )
 
 MOST_BUNDLED = 2**20
@@ -83,7 +84,7 @@ class RelayRole:
         """Pass on what is new; what is repeated only if it is for a node of this host."""
         sequence, _, frame = open_envelope(sealed)
         message = decode(frame)
-        if isinstance(message, Receipt):
+        if isinstance(message, Receipt | Seating):
             return Passed(down=(sealed,), only=message.node) if message.node in self.nodes else Passed()
         if not isinstance(message, BROADCASTS):
             raise RemoteProtocolError(f"relay {self.name}: a {message.kind} on the feed of broadcasts")

@@ -16,6 +16,7 @@ class Seat:
     first: int
     users: int
     pid: int
+    key: bytes = b""
     owes: set[int] | None = None
     held: dict[int, int] = field(default_factory=dict)
     spans: list[tuple[int, int]] = field(default_factory=list)

@@ -31,6 +31,7 @@ from parley.emulator.wire.messages import (
     Announce,
     Close,
     Event,
+    Inquiry,
     Message,
     Pledge,
     Ready,
@@ -39,6 +40,7 @@ from parley.emulator.wire.messages import (
     Replies,
     Result,
     Roster,
+    Seating,
     Setup,
     Users,
 )
@@ -70,7 +72,7 @@ HEARD: Mapping[tuple[Shuffler, type[Message]], Shuffler] = {
     **{(Shuffler.POSTED, word): Shuffler.POSTED for word in (Ready, Roster, Setup, Announce, Replies, Reminder)},
     (Shuffler.POSTED, Close): Shuffler.SEATED,
     **{(state, Replies): state for state in (Shuffler.GATHERING, Shuffler.SEATED)},
-    **{(state, aside): state for state in Shuffler for aside in (Refusal, Event)},
+    **{(state, aside): state for state in Shuffler for aside in (Refusal, Event, Inquiry)},
     **{(state, end): Shuffler.DONE for state in Shuffler for end in (Result, Abort)},
     **{(Shuffler.DONE, late): Shuffler.DONE for late in (Ready, Roster, Setup, Announce, Replies, Reminder, Close)},
 }
@@ -145,6 +147,7 @@ class Guest:
 
     first: int
     users: int
+    key: bytes = b""
     owes: set[int] | None = None
     held: dict[int, Replies] = field(default_factory=dict)
     refused: bool = False
@@ -165,7 +168,9 @@ class ShufflerRole:
         *,
         memory: Memory | None = None,
         signer: Signer | None = None,
+        keys: Mapping[str, bytes] | None = None,
     ) -> None:
+        """`keys`: with which key each user node must sign. A shuffler that comes back knows them from nowhere else."""
         self.terms = terms
         self.state = Shuffler.GATHERING
         self.guests: dict[str, Guest] = {}
@@ -177,6 +182,7 @@ class ShufflerRole:
         self._pid = pid
         self._draws = draws
         self._signer = signer
+        self._keys = keys
         self._mixing: Mixing | None = None
         self._terms = self._nonce = self._question = b""
         self._speakers = 0
@@ -192,6 +198,7 @@ class ShufflerRole:
             Announce: self._open,
             Replies: self._take,
             Refusal: self._refuse,
+            Inquiry: self._inquired,
             Reminder: self._again,
             Close: self._close,
             Result: self._end,
@@ -277,24 +284,45 @@ class ShufflerRole:
 
     def _seat(self, ready: Ready, frame: bytes, now: float) -> Said:
         known = self.guests.get(ready.node)
+        if self._keys is not None and self._keys.get(ready.node) != ready.key and not known:
+            raise RemoteProtocolError("shuffler: a node does not sign with the key that is listed for it")
         if known and (known.first, known.users) != (ready.first, ready.users):
             raise RemoteProtocolError("shuffler: a node came back with other users")
         if known:
-            return self._all_again() if self.state is not Shuffler.GATHERING else []
+            # Also under another key: it is to hear that the seat is not its own.
+            return self._all_again(ready.node) if self.state is not Shuffler.GATHERING else []
         if ready.first + ready.users > self.terms.users or ready.users < 1:
             raise RemoteProtocolError(f"shuffler: a node claims users beyond {self.terms.users}")
         for guest in self.guests.values():
             if ready.first < guest.first + guest.users and guest.first < ready.first + ready.users:
                 raise RemoteProtocolError("shuffler: a node claims users of another")
-        self.guests[ready.node] = Guest(ready.first, ready.users)
+        self.guests[ready.node] = Guest(ready.first, ready.users, ready.key)
         if self.state is not Shuffler.GATHERING or len(self.guests) < self.terms.nodes:
             return []
         return [Up(self.ready)]
 
-    def _all_again(self) -> Said:
-        """For a node that may have missed it: the pledge, the setup it is about, the open round."""
+    def _seating(self, *nodes: str) -> Said:
+        """Which keys hold these nodes' seats: each is told of its own."""
+        if self._signer is None or not self._nonce:
+            return []
+        listed = self._keys or {}
+        held = {name: guest.key for name, guest in self.guests.items() if name in nodes}
+        held |= {name: listed[name] for name in nodes if name in listed}
+        return [Down(Seating(run=self.terms.run, node=name, key=key, nonce=self._nonce)) for name, key in held.items()]
+
+    def _inquired(self, inquiry: Inquiry, frame: bytes, now: float) -> Said:
+        if inquiry.round:
+            raise RemoteProtocolError("shuffler: a node asks for a receipt, and there are none behind a shuffler")
+        return self._seating(inquiry.node)
+
+    def _all_again(self, node: str) -> Said:
+        """For a node that may have missed it: its seat, the pledge, the setup it is about, the open round."""
         pledge = [Down(Pledge(run=self.terms.run, setup=self.memory.setup))] if Setup in self._early else []
-        return [*pledge, *(self._early[kind] for kind in (Setup, Announce) if kind in self._early)]
+        return [
+            *self._seating(node),
+            *pledge,
+            *(self._early[kind] for kind in (Setup, Announce) if kind in self._early),
+        ]
 
     def _sit(self, setup: Setup, frame: bytes, now: float) -> Said:
         """Pledge to serve this setup, now and in every later life; no other setup of the run gets a pledge."""
@@ -310,7 +338,8 @@ class ShufflerRole:
         self._early[Setup] = Down(setup, frame)
         if self.state is Shuffler.GATHERING:
             return kept
-        return [*kept, Down(Pledge(run=self.terms.run, setup=digest)), self._early[Setup]]
+        seats = self._seating(*self.guests)
+        return [*kept, *seats, Down(Pledge(run=self.terms.run, setup=digest)), self._early[Setup]]
 
     def _open(self, announce: Announce, frame: bytes, now: float) -> Said:
         self._early[Announce] = Down(announce, frame)

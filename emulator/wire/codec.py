@@ -32,6 +32,7 @@ from parley.emulator.wire.messages import (
     Pledge,
     Ready,
     Roster,
+    Seating,
     Setup,
     Users,
 )
@@ -83,13 +84,13 @@ def said_by(public: bytes, frame: bytes, message: Message, nonce: bytes) -> bool
 
 
 def _bound(message: Message, nonce: bytes) -> bytes:
-    """The nonce a signature is bound to: none for what is said before or without one, a setup's own for a setup.
+    """The nonce a signature is bound to: none for what is said before or without one, its own for what carries one.
 
-    An abort must end those too who have heard no setup, or refused it, and know no nonce.
+    An abort carries its nonce because it must end those too who have heard no setup, or refused it, and know none.
     """
-    if isinstance(message, Setup):
+    if isinstance(message, Setup | Abort | Seating):
         return message.nonce
-    return b"" if isinstance(message, Ready | Roster | Pledge | Abort) else nonce
+    return b"" if isinstance(message, Ready | Roster | Pledge) else nonce
 
 
 def is_signed(frame: bytes) -> bool:

@@ -198,13 +198,15 @@ class Result(Message):
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Abort(Message):
-    """The run ends without a result."""
+    """The run ends without a result. The nonce is the run's, and empty where none has been drawn yet."""
 
     kind: ClassVar[str] = "abort"
     names: ClassVar[tuple[str, ...]] = ("run",)
+    since_format_2: ClassVar[tuple[str, ...]] = ("nonce",)
     run: str
     outcome: Outcome
     reason: str
+    nonce: bytes = b""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -276,7 +278,7 @@ class Receipt(Message):
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Inquiry(Message):
-    """A node asks for the receipt of a round again. Transport, never on record."""
+    """A node asks for the receipt of a round again; in round 0 for its seating. Transport, never on record."""
 
     kind: ClassVar[str] = "inquiry"
     names: ClassVar[tuple[str, ...]] = ("run", "node")
@@ -293,6 +295,21 @@ class Pledge(Message):
     names: ClassVar[tuple[str, ...]] = ("run",)
     run: str
     setup: bytes
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Seating(Message):
+    """Whoever gives out the seats tells a node which signing key holds the seat under its name. Never on record.
+
+    A node with a fresh state learns from it that it has no seat. The nonce is the run's.
+    """
+
+    kind: ClassVar[str] = "seating"
+    names: ClassVar[tuple[str, ...]] = ("run", "node")
+    run: str
+    node: str
+    key: bytes
+    nonce: bytes
 
 
 WALLET = "wallet"
@@ -326,6 +343,7 @@ MESSAGES: tuple[type[Message], ...] = (
     Receipt,
     Inquiry,
     Pledge,
+    Seating,
 )
 KINDS_OF_FORMAT_1 = 12
 """A frame of format 1 holds one of the first so many kinds."""

@@ -193,10 +193,11 @@ def analyst_seconds(protocol: Protocol) -> float:
     """How long the analyst thinks between and after rounds, measured once; it does not depend on the users."""
     generator = np.random.default_rng(0)
     counts = generator.multinomial(TIMED_USERS, np.full(protocol.inputs, 1 / protocol.inputs)).astype(np.int64)
+    speakers = shortcut.speakers(protocol, counts, shortcut.group_sizes(protocol, TIMED_USERS), generator)
     conclusion: Broadcast | Estimate = protocol.opening()
     heard: tuple[tuple[Broadcast, Tally], ...] = ()
     spent = 0.0
-    for step, speaking in zip(protocol.rounds, shortcut.speakers(protocol, counts, generator), strict=True):
+    for step, speaking in zip(protocol.rounds, speakers, strict=True):
         assert not isinstance(conclusion, Estimate)
         heard = (*heard, (conclusion, shortcut.tally(step, conclusion, speaking, generator)))
         started = time.perf_counter()

@@ -74,6 +74,8 @@ class Orders:
             "--state": self._folder.node_state(SHUFFLER_NAME),
             **self._link(),
         }
+        if self._layout.signed:
+            arguments["--trust"] = self._folder.trust
         if self._layout.draw_seed:
             arguments["--draw-seed"] = self._layout.draw_seed.hex()
         return self._order(SHUFFLER_NAME, SHUFFLER_NAME, {**arguments, **self._signing(SHUFFLER_NAME)})

@@ -9,7 +9,18 @@ from parley.emulator.errors import BadInput, LocalProtocolError, ParleyError, Tr
 from parley.emulator.record.transcript import TranscriptReader, TranscriptWriter
 from parley.emulator.roles.board import BOARD_NAME, LAUNCHER_NAME
 from parley.emulator.wire.codec import encode
-from parley.emulator.wire.messages import Abort, Announce, Close, Event, Message, Outcome, Ready, Replies, Result
+from parley.emulator.wire.messages import (
+    Abort,
+    Announce,
+    Close,
+    Event,
+    Message,
+    Outcome,
+    Ready,
+    Replies,
+    Result,
+    Roster,
+)
 from parley.launch.results.printable import printable
 from parley.launch.results.progress import Standing
 
@@ -89,9 +100,10 @@ def close_broken(transcript: Path, run: str, error: BaseException) -> None:
     reason = (str(error) if isinstance(error, ParleyError) else "the launcher was told to stop")[:500]
     # A transcript that is closed already, damaged or still held by somebody is left as it is.
     with suppress(ParleyError), _resume(transcript) as writer:
-        last = None
+        last, nonce = None, b""
         for record in TranscriptReader(transcript):
             last = record.message
+            nonce = last.nonce if isinstance(last, Roster) else nonce
         if isinstance(last, Result):
             writer.close("completed")
             return
@@ -99,7 +111,7 @@ def close_broken(transcript: Path, run: str, error: BaseException) -> None:
             # The board said how the run ended and died before it could close the record.
             writer.close(last.outcome, last.reason)
             return
-        abort = Abort(run=run, outcome=outcome, reason=reason)
+        abort = Abort(run=run, outcome=outcome, reason=reason, nonce=nonce)
         writer.append(BOARD_NAME, encode(abort), time.time_ns())
         writer.close(outcome, reason)
 

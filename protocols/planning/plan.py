@@ -22,7 +22,7 @@ from parley.protocols.planning.guesses import public_guesses
 from parley.protocols.planning.lower_bounds import non_interactive_bound
 from parley.protocols.planning.simulated import shares_of_replies
 from parley.protocols.planning.table import predicted_rmse
-from parley.protocols.tuned.split_users import Tuned
+from parley.protocols.tuned.split_users import SplitUsers
 from parley.protocols.tuned.three_round_tuned import ThreeRoundTuned
 from parley.protocols.workloads.workload import Levels, Workload
 
@@ -163,8 +163,8 @@ def _option(
     delta: float | None,
 ) -> Option:
     kind: Any = registry.lookup(name)
-    if histogram is not None and issubclass(kind, Tuned):
-        protocol = kind.tailored(workload, epsilon=epsilon, users=users, histogram=guesses[0])
+    if histogram is not None and issubclass(kind, SplitUsers):
+        protocol = kind.design(workload, epsilon=epsilon, users=users, histogram=guesses[0])
     else:
         protocol = registry.design(name, workload, epsilon=epsilon, users=users, delta=delta)
     return Option(
@@ -181,8 +181,7 @@ def _option(
 def _bytes_up(protocol: Protocol, users: int) -> float:
     """What a user sends, in the mean over users: where users are split, each speaks in one round only."""
     if isinstance(protocol, Planned):
-        planner: Any = protocol.planning if protocol.script else protocol
-        shares = [float(replies / users) for replies in planner.planned_replies]
+        shares = [float(replies / users) for replies in protocol.planning.planned_replies]
     else:
         shares = shares_of_replies(protocol)
     return sum(_size(step.reply) * share for step, share in zip(protocol.rounds, shares, strict=True))

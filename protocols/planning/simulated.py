@@ -7,12 +7,14 @@ import numpy as np
 from parley.emulator.protocol import Protocol
 from parley.emulator.randomizer import Floats, Integers
 from parley.protocols.planned import truth_of
-from parley.protocols.planning.fast_simulation import SAMPLE, play_all
+from parley.protocols.planning.fast_simulation import play_all
 from parley.protocols.planning.guesses import public_guesses
 from parley.protocols.planning.planning import Planning
 from parley.protocols.workloads.workload import Levels
 
 RUNS = 24
+# So many users show which share of all is in a group.
+SAMPLE = 10_000
 SEED = 20
 # The truth depends on the shares of inputs alone, or hardly on how many users there are.
 MOST_INPUTS = 10**6

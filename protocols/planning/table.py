@@ -6,6 +6,9 @@ from typing import Any
 from parley.emulator.errors import BadInput
 from parley.emulator.protocol import Protocol
 from parley.emulator.randomizer import Floats
+from parley.protocols.baselines.frequency import Frequency
+from parley.protocols.baselines.hierarchical import Hierarchical
+from parley.protocols.baselines.quantise import Quantise
 from parley.protocols.paper.linear_queries import MatrixMechanism
 from parley.protocols.paper.linear_queries_by_reduction import Reduction
 from parley.protocols.paper.one_round import OneRound
@@ -13,19 +16,33 @@ from parley.protocols.paper.three_round import ThreeRound
 from parley.protocols.paper.two_round import TwoRound
 from parley.protocols.paper.two_round_black_box import TwoRoundBlackBox
 from parley.protocols.planned import Planned
+from parley.protocols.planning.baselines import FrequencyPlanning, HierarchicalPlanning, QuantisePlanning
 from parley.protocols.planning.linear_queries import MatrixMechanismPlanning, ReductionPlanning
 from parley.protocols.planning.paper import BlackBoxPlanning, OneRoundPlanning, ThreeRoundPlanning, TwoRoundPlanning
 from parley.protocols.planning.planning import default_design
+from parley.protocols.planning.shuffle import ShuffledPlanning, SplitAndMixPlanning
 from parley.protocols.planning.simulated import SimulatedPlanning, simulated_rmse
+from parley.protocols.planning.tuned import OneRoundTunedPlanning, SplitUsersPlanning
+from parley.protocols.shuffle.shuffled import Shuffled
+from parley.protocols.shuffle.split_and_mix import SplitAndMix
+from parley.protocols.tuned.one_round_tuned import OneRoundTuned
+from parley.protocols.tuned.split_users import SplitUsers
 from parley.protocols.workloads.workload import Levels, Workload
 
-TABLE: Mapping[type[Protocol], type[Any]] = {
+TABLE: Mapping[Any, type[Any]] = {
     OneRound: OneRoundPlanning,
     TwoRound: TwoRoundPlanning,
     TwoRoundBlackBox: BlackBoxPlanning,
     MatrixMechanism: MatrixMechanismPlanning,
     Reduction: ReductionPlanning,
     ThreeRound: ThreeRoundPlanning,
+    Frequency: FrequencyPlanning,
+    Quantise: QuantisePlanning,
+    Hierarchical: HierarchicalPlanning,
+    OneRoundTuned: OneRoundTunedPlanning,
+    SplitUsers: SplitUsersPlanning,
+    Shuffled: ShuffledPlanning,
+    SplitAndMix: SplitAndMixPlanning,
 }
 
 

@@ -16,9 +16,9 @@ import zmq
 from parley.emulator.protocol import Inputs
 from parley.emulator.transport.memory import BROADCAST, topic_for
 from parley.emulator.wire.codec import decode, encode, envelope
-from parley.emulator.wire.messages import Message, Ready, Receipt, Replies
+from parley.emulator.wire.messages import Inquiry, Message, Ready, Receipt, Replies, Seating
 from parley.emulator.wire.signatures import Signer
-from tests.attacks.parties import ANALYST, NODE, NONCE, Ledger
+from tests.attacks.parties import ANALYST, BOARD, NODE, NONCE, Ledger, seating
 
 ROOT = Path(__file__).parents[2]
 # Bounds that only a broken test reaches; the machine may be busy.
@@ -27,7 +27,10 @@ Kind = TypeVar("Kind", bound=Message)
 
 
 class Impostor:
-    """Binds a feed and a post, says whatever it is told, and keeps every frame that comes."""
+    """Binds a feed and a post, says whatever it is told, and keeps every frame that comes.
+
+    Who says ready gets a seat for its key, as at an honest board: the first key of a name holds it.
+    """
 
     def __init__(self) -> None:
         self._context = zmq.Context()
@@ -38,6 +41,7 @@ class Impostor:
         self.feed = f"tcp://127.0.0.1:{self._feed.bind_to_random_port('tcp://127.0.0.1')}"
         self.post = f"tcp://127.0.0.1:{self._post.bind_to_random_port('tcp://127.0.0.1')}"
         self.heard: list[tuple[bytes, Message]] = []
+        self.seats: dict[str, Seating] = {}
 
     def __enter__(self) -> Self:
         return self
@@ -66,12 +70,18 @@ class Impostor:
             return heard and all(self.of(Ready, name) for name in names)
 
         self.until(there)
+        for name in names:
+            self.seat(name)
 
     def publish(self, topic: bytes, sealed: bytes) -> None:
         self._feed.send(topic + sealed)
 
     def say(self, message: Message, signer: Signer | None = ANALYST, nonce: bytes = NONCE) -> None:
         self.publish(BROADCAST, envelope(0, "analyst", encode(message, signer, nonce)))
+
+    def seat(self, node: str) -> None:
+        """Tell a node whose its seat is."""
+        self.publish(topic_for(node), envelope(0, "board", encode(self.seats[node], BOARD)))
 
     def show(self, receipt: Receipt) -> None:
         self.publish(topic_for(receipt.node), envelope(0, "board", encode(receipt)))
@@ -80,7 +90,12 @@ class Impostor:
         """Take what comes within this time, at least one frame if there is one."""
         while self._post.poll(int(seconds * 1000)):
             frame = self._post.recv()
-            self.heard.append((frame, decode(frame)))
+            message = decode(frame)
+            self.heard.append((frame, message))
+            if isinstance(message, Ready):
+                self.seats.setdefault(message.node, seating(message.node, message.key))
+            if isinstance(message, Ready | Inquiry) and message.node in self.seats:
+                self.seat(message.node)
             seconds = 0.0
 
     def until(self, done: Callable[[], bool], again: Callable[[], None] = lambda: None) -> None:

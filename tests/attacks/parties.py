@@ -15,7 +15,18 @@ from parley.emulator.record.records import Record
 from parley.emulator.roles.consent import Consent, domain_of
 from parley.emulator.simulate import conversation
 from parley.emulator.wire.codec import encode
-from parley.emulator.wire.messages import Announce, Close, Message, Pledge, Receipt, Result, Roster, Setup
+from parley.emulator.wire.messages import (
+    Abort,
+    Announce,
+    Close,
+    Message,
+    Pledge,
+    Receipt,
+    Result,
+    Roster,
+    Seating,
+    Setup,
+)
 from parley.emulator.wire.question import setup_digest
 from parley.emulator.wire.signatures import Signer
 from parley.nodes.state.receipts import Receipts
@@ -100,6 +111,15 @@ def make_state(folder: Path, consent: Consent, *, node: str = NODE, first: int =
 
 def result(run: str = RUN) -> Result:
     return Result(run=run, estimate=0.0, predicted_rmse=0.0, low=0.0, high=0.0, replied=0)
+
+
+def abort(run: str = RUN, nonce: bytes = NONCE) -> Abort:
+    return Abort(run=run, outcome="aborted", reason="enough", nonce=nonce)
+
+
+def seating(node: str = NODE, key: bytes = OWN.public, nonce: bytes = NONCE, run: str = RUN) -> Seating:
+    """The board's word about whose a seat is."""
+    return Seating(run=run, node=node, key=key, nonce=nonce)
 
 
 def pledge(setup: Setup) -> bytes:

@@ -30,15 +30,18 @@ from parley.nodes.state.user_state import State
 from parley.nodes.state.wallet import StoredWallet
 from tests.attacks.parties import (
     ANALYST,
+    BOARD,
     HOSTED,
     NODE,
     NONCE,
+    SHUFFLER,
     Ledger,
     announces_of,
     consent_for,
     make_state,
     pledge,
     result,
+    seating,
     setup_of,
     spoken,
 )
@@ -158,6 +161,12 @@ def outside_of(frame: bytes) -> tuple[object, ...]:
     return message.kind, len(frame), place, tuple(message.users.tolist()), columns
 
 
+def seated(stage: Stage, script: Script) -> Batches:
+    """What an adversary says to a node that was told, in good time, that its seat is its own."""
+    yield [stage.said(seating(), SHUFFLER if stage.shuffled else BOARD)]
+    yield from script(stage)
+
+
 def play(
     script: Script,
     name: str,
@@ -178,7 +187,7 @@ def play(
     def tick() -> None:
         seconds[0] += 1.0
 
-    port = Held(script(stage), stage.sent, tick)
+    port = Held(seated(stage, script), stage.sent, tick)
     first = len(stage.sent)
     lines: list[str] = []
     code, errors = _life(folder, column, port, lines, lambda: seconds[0], wallet)

@@ -6,12 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from parley.emulator.wire.messages import Abort
 from tests.attacks.parties import (
     BOARD,
     OWN,
-    RUN,
     STRANGER,
+    abort,
     result,
     setup_of,
     spoken,
@@ -136,12 +135,11 @@ def parameters_of_other_types(stage: Stage) -> Batches:
 
 @attack("none", refuses=True, code=3)
 def an_abort_after_terms_that_were_refused(stage: Stage) -> Batches:
-    """The board binds its abort to a nonce that the node has only heard from a setup it did not accept."""
+    """The abort names a nonce that the node has only heard from a setup it did not accept."""
     yield from stage.seat(replace(stage.setup, epsilon=0.5))
-    yield [stage.said(Abort(run=RUN, outcome="failed", reason="forged"), signer) for signer in (None, STRANGER, OWN)]
-    yield [stage.said(Abort(run=RUN, outcome="failed", reason="forged"), BOARD, OTHER)]
+    yield [stage.said(abort(), signer) for signer in (None, STRANGER, OWN)]
     yield from ([stage.said(each), stage.said(result())] for each in stage.announces)
-    yield [stage.said(Abort(run=RUN, outcome="failed", reason="nobody answered"), BOARD)]
+    yield [stage.said(abort(), BOARD)]
 
 
 @refused

@@ -45,15 +45,15 @@ class Peers:
         for message in messages:
             self._post.send(encode(message))
 
-    def until(self, kind: type[Message]) -> Message:
-        """Wait until a message of this kind is on record."""
+    def until(self, *kinds: type[Message]) -> Message:
+        """Wait until a message of one of these kinds is on record."""
         end = time.monotonic() + PATIENCE
         while time.monotonic() < end:
-            found = [each for each in self.record() if isinstance(each, kind)]
+            found = [each for each in self.record() if isinstance(each, kinds)]
             if found:
                 return found[-1]
             time.sleep(0.05)
-        raise AssertionError(f"no {kind.kind} in {[each.kind for each in self.record()]}")
+        raise AssertionError(f"no {[each.kind for each in kinds]} in {[each.kind for each in self.record()]}")
 
     def record(self) -> list[Message]:
         return [each.message for each in TranscriptReader(self.folder / "transcript.parley")]
@@ -114,7 +114,7 @@ def test_an_empty_answer_is_a_missing_one(what: str, tmp_path: Path) -> None:
     with board(tmp_path, quorum=1.0) as peers:
         sit(peers)
         peers.say(replies("small", LARGE, USERS - LARGE), *EMPTY[what])
-        ending = peers.until(Abort)
+        ending = peers.until(Abort, Close)
         assert isinstance(ending, Abort)
         assert "below the quorum" in ending.reason
         assert not [each for each in peers.record() if isinstance(each, Close)]

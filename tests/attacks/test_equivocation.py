@@ -11,7 +11,7 @@ import numpy as np
 
 from parley.emulator.transport.memory import topic_for
 from parley.emulator.wire.codec import encode, envelope, said_by
-from parley.emulator.wire.messages import Abort, Announce, Replies
+from parley.emulator.wire.messages import Announce, Replies
 from parley.emulator.wire.question import question_of, terms_of
 from tests.attacks.impostor import Impostor, victim
 from tests.attacks.parties import (
@@ -19,8 +19,8 @@ from tests.attacks.parties import (
     BOARD,
     NONCE,
     OWN,
-    RUN,
     Ledger,
+    abort,
     announces_of,
     consent_for,
     make_state,
@@ -60,7 +60,7 @@ def test_a_reply_to_another_question_bears_its_digest(tmp_path: Path) -> None:
             # What is on record now reaches the deceived node too: it has answered this round, and refuses.
             board.say(public)
             board.until(lambda: any(each.kind == "refusal" for _, each in board.heard))
-            board.say(Abort(run=RUN, outcome="aborted", reason="enough"), BOARD)
+            board.say(abort(), BOARD)
             assert {honest.wait(), deceived.wait()} == {3}
     on_record = question_of(terms_of(setup), public)
     for name, question in (("honest", on_record), ("deceived", question_of(terms_of(setup), other))):

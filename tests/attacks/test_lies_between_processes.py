@@ -8,7 +8,7 @@ import pytest
 
 from parley.emulator.transport.memory import BROADCAST
 from parley.emulator.wire.codec import LARGEST_FRAME, envelope
-from parley.emulator.wire.messages import Abort, Ready, Refusal, Reminder, Replies
+from parley.emulator.wire.messages import Ready, Refusal, Reminder, Replies
 from parley.nodes.state.user_state import load_evidence
 from tests.attacks.impostor import Impostor, Victim, victim
 from tests.attacks.parties import (
@@ -17,6 +17,7 @@ from tests.attacks.parties import (
     NODE,
     RUN,
     Ledger,
+    abort,
     announces_of,
     consent_for,
     make_state,
@@ -138,7 +139,7 @@ def test_numbers_that_are_not_finite_are_refused_on_record(state: Path) -> None:
         for value in (np.nan, np.inf):
             board.publish(BROADCAST, envelope(0, "analyst", spoiled(SECOND, value)))
         board.until(lambda: bool(board.of(Refusal)))
-        board.say(Abort(run=RUN, outcome="aborted", reason="enough"), BOARD)
+        board.say(abort(), BOARD)
         assert node.wait() == 3
         assert "not finite" in board.of(Refusal)[0].reason
         assert board.of(Refusal)[0].round == 2
@@ -153,7 +154,7 @@ def test_frames_as_large_as_a_frame_may_be_are_dropped_and_the_run_goes_on(state
         board.publish(BROADCAST, envelope(0, "analyst", summed(b"\x92\x03\xc6\x03\x00\x00\x00" + bytes(3 * 2**24))))
         board.say(SETUP)
         board.ask(Replies, FIRST)
-        board.say(Abort(run=RUN, outcome="aborted", reason="enough"), BOARD)
+        board.say(abort(), BOARD)
         assert node.wait() == 3
         assert "Traceback" not in node.log
         assert max(map(len, node.log.splitlines())) < 1000
@@ -179,10 +180,10 @@ def test_an_end_of_another_run_does_not_end_a_node_that_waits(state: Path) -> No
         for run in ("another", RUN):
             board.say(result(run), nonce=b"")
             board.say(result(run))
-        board.say(Abort(run="another", outcome="failed", reason="over"), BOARD, b"")
+        board.say(abort("another"), BOARD)
         board.say(SETUP)
         board.say(FIRST)
-        board.until(lambda: bool(board.of(Replies)))
+        board.until(lambda: bool(board.of(Replies)) or node.process.poll() is not None)
         assert node.process.poll() is None
 
 
@@ -196,10 +197,13 @@ def test_a_domain_beyond_all_bounds_is_refused_before_anything_is_built(tmp_path
     assert huge != size
     with Impostor() as board, victim(board, state, 1, users=HOSTED) as node:
         board.gather(NODE)
-        board.ask(Refusal, wrong)
+        board.say(wrong)
+        board.say(announces_of("frequency-grr")[0])
+        board.until(lambda: bool(board.of(Refusal) or board.of(Replies)), lambda: board.say(wrong))
+        assert not board.of(Replies)
         assert "the domain of 1048576 inputs is not the agreed of 4096 inputs" in board.of(Refusal)[0].reason
         board.say(setup)
         board.ask(Replies, announces_of("frequency-grr")[0])
         board.say(Reminder(run=RUN, round=1, missing={NODE: (5,)}), None)
-        board.say(Abort(run=RUN, outcome="aborted", reason="enough"), BOARD)
+        board.say(abort(), BOARD)
         assert node.wait() == 3

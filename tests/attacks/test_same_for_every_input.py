@@ -13,10 +13,9 @@ import pytest
 
 import parley.nodes.user
 from parley.emulator.roles.wallet_entries import Terms
-from parley.emulator.wire.messages import Abort
 from parley.nodes.state.wallet import StoredWallet
 from parley.protocols.registry import names
-from tests.attacks.parties import BOARD, HOSTED, INPUTS, RUN, consent_for, result, spoken
+from tests.attacks.parties import BOARD, HOSTED, INPUTS, NONCE, RUN, abort, consent_for, result, seating, spoken
 from tests.attacks.scripts import ATTACKS
 from tests.attacks.stage import CHUNK, Batches, Stage, Visible, play
 
@@ -84,8 +83,7 @@ def test_who_waits_for_any_run_of_a_pattern_is_ended_by_none_that_is_over_or_ano
     def replayed(stage: Stage) -> Batches:
         yield [stage.said(stage.setup), stage.said(stage.announces[0])]
         for run in (RUN, "another"):
-            abort = Abort(run=run, outcome="failed", reason="over")
-            yield [stage.said(abort, BOARD, b""), stage.said(abort, BOARD), stage.said(result(run))]
+            yield [stage.said(abort(run, nonce), BOARD) for nonce in (b"", NONCE)] + [stage.said(result(run))]
 
     visible = play(replayed, stage.name, 1, tmp_path / "node", wallet=purse)
     assert (visible.code, visible.count("replies"), visible.count("refusal")) == (None, 0, 1)
@@ -93,7 +91,7 @@ def test_who_waits_for_any_run_of_a_pattern_is_ended_by_none_that_is_over_or_ano
 
     def fresh(stage: Stage) -> Batches:
         stage.setup = replace(stage.setup, run="attacked-again", nonce=bytes(16))
-        yield [stage.said(stage.setup)]
+        yield [stage.said(seating(run="attacked-again", nonce=bytes(16)), BOARD), stage.said(stage.setup)]
         question = replace(stage.announces[0], run="attacked-again")
         yield [stage.said(question, nonce=bytes(16))]
 

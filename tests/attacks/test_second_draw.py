@@ -6,6 +6,7 @@ disk was a traceback.
 
 import resource
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -13,8 +14,9 @@ import numpy as np
 import pytest
 
 from parley.emulator.roles.cohort import Seated
-from parley.emulator.wire.messages import Abort, Ready, Refusal, Replies
+from parley.emulator.wire.messages import Ready, Refusal, Replies
 from parley.emulator.wire.question import setup_digest
+from parley.nodes.common import BAD_INPUT, UNFINISHED
 from parley.nodes.state.user_state import State
 from tests.attacks.impostor import Impostor, Victim, victim
 from tests.attacks.parties import (
@@ -23,6 +25,7 @@ from tests.attacks.parties import (
     NODE,
     RUN,
     Ledger,
+    abort,
     announces_of,
     consent_for,
     make_state,
@@ -50,7 +53,25 @@ def answer(board: Impostor) -> None:
     board.ask(Replies, announces_of(GRR)[0])
 
 
-def check_one_sentence(node: Victim, code: int, words: str) -> None:
+def drawn(board: Impostor) -> set[bytes]:
+    """All frames of replies that were heard, each once."""
+    return {frame for frame, each in board.heard if isinstance(each, Replies)}
+
+
+def ended_or_there(board: Impostor, node: Victim) -> bool:
+    return node.process.poll() is not None or any(each.pid == node.process.pid for each in board.of(Ready))
+
+
+def check_one_sentence(board: Impostor, node: Victim, code: int, words: str) -> None:
+    """It ends with one sentence and answers nothing more; whoever refuses its state is not even heard."""
+    before = len(board.of(Replies))
+
+    def spoke() -> bool:
+        ready = code == BAD_INPUT and any(each.pid == node.process.pid for each in board.of(Ready))
+        return ready or len(board.of(Replies)) > before
+
+    board.until(lambda: node.process.poll() is not None or spoke())
+    assert not spoke()
     assert node.wait() == code
     assert node.log.count("\n") == 1, node.log
     assert node.log.startswith("parley: ")
@@ -71,20 +92,71 @@ def test_without_its_state_a_node_says_nothing(state: Path) -> None:
             else:
                 (state / "state.parley").write_bytes(content)
             with victim(board, state, 1, users=HOSTED) as again:
-                check_one_sentence(again, 2, "state")
+                check_one_sentence(board, again, BAD_INPUT, "state")
         board.listen(0.5)
         assert {each.pid for each in board.of(Ready)} == {first.process.pid}
         assert all(each.kind in ("ready", "replies") for _, each in board.heard[count:])
+
+
+def test_whatever_file_of_a_state_is_lost_nobody_draws_twice(state: Path) -> None:
+    """A node that finds only some of its files again says nothing, or says what it said before."""
+    with Impostor() as board:
+        with victim(board, state, 1, users=HOSTED) as first:
+            answer(board)
+            first.kill()
+        board.listen(0.5)
+        said, kept = drawn(board), {path: path.read_bytes() for path in state.iterdir()}
+        assert len(said) == 1
+        for lost in kept:
+            lost.unlink()
+            with victim(board, state, 1, users=HOSTED) as again:
+                board.until(partial(ended_or_there, board, again))
+                if again.process.poll() is None:
+                    board.ask(Replies, setup_of(PROTOCOL), announces_of(GRR)[0])
+            for path, content in kept.items():
+                path.write_bytes(content)
+                path.chmod(0o600)
+        board.listen(0.5)
+        assert drawn(board) == said
+
+
+def test_another_broadcast_for_an_answered_round_gets_no_second_draw(tmp_path: Path) -> None:
+    """Without signatures no receipt helps: what the state remembers of its answers is all there is."""
+    protocol = spoken("two-round")
+    setup, (first, second) = setup_of(protocol), announces_of("two-round")
+    other = replace(second, broadcast={name: 0.5 * array for name, array in second.broadcast.items()})
+    state = make_state(tmp_path / "node", consent_for(protocol, analyst=b"", board=b""))
+    with Impostor() as board:
+        with victim(board, state, 1, users=HOSTED) as before:
+            board.gather(NODE)
+            board.ask(Replies, setup, first)
+            board.ask(Replies, second)
+            before.kill()
+        board.listen(0.5)
+        said = drawn(board)
+        with victim(board, state, 1, users=HOSTED) as again:
+            board.until(lambda: any(each.pid == again.process.pid for each in board.of(Ready)))
+
+            def lie() -> None:
+                for message in (setup, first, other):
+                    board.say(message)
+
+            board.until(lambda: bool(board.of(Refusal)) or drawn(board) != said, lie)
+            board.listen(0.5)
+        assert drawn(board) == said
+        assert {each.reason for each in board.of(Refusal)} == {
+            f"node {NODE}: a second, different broadcast for round 2"
+        }
 
 
 def test_a_state_serves_one_process(state: Path) -> None:
     with Impostor() as board, victim(board, state, 1, users=HOSTED) as first:
         board.gather(NODE)
         with victim(board, state, 1, users=HOSTED) as second:
-            check_one_sentence(second, 2, "in use by another process")
+            check_one_sentence(board, second, BAD_INPUT, "in use by another process")
         board.say(setup_of(PROTOCOL))
         board.ask(Replies, announces_of(GRR)[0])
-        board.say(Abort(run=RUN, outcome="aborted", reason="enough"), BOARD)
+        board.say(abort(), BOARD)
         assert first.wait() == 3
         assert {each.pid for each in board.of(Ready)} == {first.process.pid}
 
@@ -97,7 +169,7 @@ def test_a_disk_that_is_full_at_the_setup_ends_the_node_before_it_speaks(more: i
             board.gather(NODE)
             board.say(setup_of(PROTOCOL))
             board.say(announces_of(GRR)[0])
-            check_one_sentence(node, 3, "cannot be written")
+            check_one_sentence(board, node, UNFINISHED, "cannot be written")
         board.listen(0.5)
         assert not board.of(Replies)
         assert not board.of(Refusal)
@@ -126,7 +198,7 @@ def test_an_answer_that_cannot_be_noted_is_not_given(more: int, state: Path, tmp
             board.gather(NODE)
             board.say(setup_of(PROTOCOL))
             board.say(announces_of(GRR)[0])
-            check_one_sentence(node, 3, "nothing was sent")
+            check_one_sentence(board, node, UNFINISHED, "nothing was sent")
         board.listen(0.5)
         assert not board.of(Replies)
         assert (state / "state.parley").stat().st_size == size
@@ -141,7 +213,7 @@ def test_evidence_that_cannot_be_kept_is_one_sentence(tmp_path: Path) -> None:
         ledger = Ledger()
         ledger.close(1)
         board.show(ledger.receipt(NODE, 1))
-        check_one_sentence(node, 3, "its reply is not on record")
+        check_one_sentence(board, node, UNFINISHED, "its reply is not on record")
     assert "cannot be written" in node.log
 
 
@@ -149,6 +221,6 @@ def test_inputs_of_others_are_refused_before_anybody_is_contacted(state: Path) -
     with Impostor() as board:
         for inputs in (np.full(HOSTED, 4), np.full(HOSTED - 1, 0)):
             with victim(board, state, inputs) as node:
-                check_one_sentence(node, 2, "input")
+                check_one_sentence(board, node, BAD_INPUT, "input")
         board.listen(0.3)
         assert not board.heard

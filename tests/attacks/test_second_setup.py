@@ -14,7 +14,7 @@ import pytest
 
 from parley.emulator.coins import coins
 from parley.emulator.protocol import Protocol
-from parley.emulator.wire.messages import Abort, Ready, Refusal, Replies, Setup
+from parley.emulator.wire.messages import Ready, Refusal, Replies, Setup
 from tests.attacks.impostor import Impostor, victim
 from tests.attacks.parties import (
     BOARD,
@@ -23,10 +23,12 @@ from tests.attacks.parties import (
     NODE,
     RUN,
     Ledger,
+    abort,
     announces_of,
     consent_for,
     make_state,
     result,
+    seating,
     setup_of,
     spoken,
 )
@@ -72,7 +74,7 @@ def test_after_a_restart_the_state_remembers_the_setup(what: str, answered: bool
 
 def asked(setup: Setup) -> Script:
     def script(stage: Stage) -> Batches:
-        yield [stage.said(setup)]
+        yield [stage.said(seating(nonce=setup.nonce), BOARD), stage.said(setup)]
         yield [stage.said(stage.announces[0], nonce=setup.nonce)]
 
     return script
@@ -146,7 +148,12 @@ def test_a_real_node_that_was_killed_refuses_another_setup_and_answers_its_own(t
         before = dict(board.replies(1))
         with victim(board, state, 2, users=HOSTED) as second:
             board.until(lambda: len({each.pid for each in board.of(Ready)}) == 2)
-            board.ask(Refusal, replace(setup, nonce=bytes(16)))
+            board.listen(0.5)
+            count, other = len(board.of(Replies)), replace(setup, nonce=bytes(16))
+            board.say(other)
+            board.say(question, nonce=other.nonce)
+            board.until(lambda: bool(board.of(Refusal)) or len(board.of(Replies)) > count, lambda: board.say(other))
+            assert len(board.of(Replies)) == count
             for other in (replace(setup, nonce=bytes(16)), setup_of(spoken(GRR, epsilon=0.0625))):
                 board.say(other)
                 board.say(question, nonce=other.nonce)
@@ -154,7 +161,7 @@ def test_a_real_node_that_was_killed_refuses_another_setup_and_answers_its_own(t
             count = len(board.of(Replies))
             board.say(setup)
             board.ask(Replies, question)
-            board.say(Abort(run=RUN, outcome="aborted", reason="enough"), BOARD)
+            board.say(abort(), BOARD)
             assert second.wait() == 3
         assert len(board.of(Replies)) > count
         frames = {frame for frame, each in board.heard if isinstance(each, Replies)}
@@ -181,7 +188,8 @@ def test_a_finished_run_is_not_begun_again(tmp_path: Path) -> None:
         board.listen(0.5)
         count = len(board.heard)
         with victim(board, state, 2, users=HOSTED) as second:
+            board.until(lambda: second.process.poll() is not None or len(board.heard) > count)
+            board.listen(0.5)
+            assert len(board.heard) == count
             assert second.wait() == 0
-        board.listen(0.5)
-        assert len(board.heard) == count
         assert "is over; nothing is said" in second.log

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from parley.emulator.wire.messages import Abort, Refusal, Replies, Setup
+from parley.emulator.wire.messages import Refusal, Replies, Setup
 from tests.attacks.impostor import Impostor, victim
-from tests.attacks.parties import BOARD, RUN, announces_of, consent_for, make_state, setup_of, spoken
+from tests.attacks.parties import BOARD, abort, announces_of, consent_for, make_state, setup_of, spoken
 
 HONEST = spoken("frequency-grr", epsilon=0.01)
 
@@ -32,12 +32,17 @@ def test_a_setup_about_fewer_inputs_tells_nobody_apart(domain: bool, tmp_path: P
             nodes[name] = stack.enter_context(victim(board, state, each))
         board.gather(*names)
         board.say(two_levels(domain))
-        board.until(lambda: all(board.of(Refusal, name) for name in names))
         board.say(announces_of("frequency-grr")[0])
+
+        def visible(name: str) -> tuple[int, int, int | None]:
+            return len(board.of(Refusal, name)), len(board.of(Replies, name)), nodes[name].process.poll()
+
+        board.until(lambda: all(visible(name) != (0, 0, None) for name in names))
+        assert {visible(name) for name in names} == {(1, 0, None)}
         board.say(setup_of(HONEST))
         board.say(announces_of("frequency-grr")[0])
         board.until(lambda: all(board.of(Replies, name) for name in names))
-        board.say(Abort(run=RUN, outcome="aborted", reason="enough"), BOARD)
+        board.say(abort(), BOARD)
         assert {node.wait() for node in nodes.values()} == {3}
         assert len({board.of(Refusal, name)[0].reason.replace(name, "") for name in names}) == 1
         assert {len(board.of(Refusal, name)) for name in names} == {1}

@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 
 from parley.emulator.wire.codec import encode, envelope
-from parley.emulator.wire.messages import Abort, Close, Event, Message, Ready, Reminder, Resume, Roster
+from parley.emulator.wire.messages import Close, Event, Message, Ready, Reminder, Resume, Roster
 from parley.emulator.wire.signatures import Signer
 from tests.attacks.parties import (
     ANALYST,
@@ -18,6 +18,7 @@ from tests.attacks.parties import (
     SHUFFLER,
     STRANGER,
     Ledger,
+    abort,
     result,
     summed,
 )
@@ -29,7 +30,15 @@ from tests.attacks.table import OTHER, attack, harmless
 def endings_before_the_setup(stage: Stage) -> Batches:
     for run in (RUN, "another"):
         yield [stage.said(result(run), nonce=nonce) for nonce in (b"", NONCE, OTHER)]
-    yield [stage.said(Abort(run="another", outcome="failed", reason=""), BOARD, b"")]
+    yield [stage.said(abort("another", nonce), BOARD) for nonce in (b"", NONCE, OTHER)]
+
+
+@attack("none", refuses=False, code=3)
+def an_abort_of_any_nonce_before_the_setup(stage: Stage) -> Batches:
+    """Who knows no nonce cannot tell which is the run's, and must not wait for a run that is over."""
+    yield [stage.said(abort(nonce=OTHER), BOARD)]
+    yield from stage.seat()
+    yield from stage.rounds(1)
 
 
 @harmless
@@ -37,9 +46,10 @@ def endings_that_are_forged(stage: Stage) -> Batches:
     yield from stage.seat()
     for number in range(1, stage.last + 1):
         for signer in (None, STRANGER, OWN, SHUFFLER):
-            yield [stage.said(result(), signer), stage.said(Abort(run=RUN, outcome="failed", reason=""), signer)]
+            yield [stage.said(result(), signer), stage.said(abort(), signer)]
         yield [stage.said(result(), BOARD), stage.said(result(), nonce=OTHER), stage.said(result("another"))]
-        yield [stage.said(Abort(run="another", outcome="failed", reason=""), BOARD)]
+        yield [stage.said(abort("another"), BOARD)]
+        yield [stage.said(abort(nonce=nonce), signer) for signer in (BOARD, ANALYST) for nonce in (OTHER, b"")]
         yield from stage.ask(number)
     yield from stage.end()
 
@@ -54,7 +64,7 @@ def a_result_before_any_question(stage: Stage) -> Batches:
 def an_end_before_the_last_question(stage: Stage) -> Batches:
     yield from stage.seat()
     yield from stage.rounds(1, stage.last - 1)
-    yield [stage.said(Abort(run=RUN, outcome="aborted", reason="enough"), BOARD)]
+    yield [stage.said(abort(), BOARD)]
     yield from stage.rounds(stage.last)
 
 

@@ -58,9 +58,10 @@ SAID_BY = {
     "receipt": "board",
     "inquiry": "node",
     "pledge": "shuffler",
+    "seating": "board, shuffler",
 }
-NEVER_RECORDED = ("resume", "receipt", "inquiry", "pledge")
-UNPUBLISHED = {"resume": "-", "inquiry": "-", "receipt": "P", "pledge": "B, by the shuffler"}
+NEVER_RECORDED = ("resume", "receipt", "inquiry", "pledge", "seating")
+UNPUBLISHED = {"resume": "-", "inquiry": "-", "receipt": "P", "seating": "P", "pledge": "B, by the shuffler"}
 
 
 def field_type(kind: type[Message], name: str, hint: Any) -> str:
@@ -81,7 +82,7 @@ def message_table() -> str:
     for tag, kind in enumerate(MESSAGES):
         message, signer = signed[kind.kind]
         nonce = "not signed" if signer is None else "the run's" if bound_nonce(message) == NONCE else "none"
-        nonce = "its own" if kind.kind == "setup" else nonce
+        nonce = "its own" if kind.kind in ("setup", "abort", "seating") else nonce
         topic = UNPUBLISHED.get(kind.kind) or topic_of(message).decode()
         recorded = "no" if kind.kind in NEVER_RECORDED else "yes"
         hints, starred = get_type_hints(kind), kind.since_format_2

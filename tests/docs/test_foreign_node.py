@@ -11,6 +11,7 @@ import pytest
 from parley.emulator.record.merkle import Tree, leaf_of
 from parley.emulator.wire.codec import decode, encode
 from parley.emulator.wire.messages import (
+    Abort,
     Announce,
     Close,
     Inquiry,
@@ -20,6 +21,7 @@ from parley.emulator.wire.messages import (
     Reminder,
     Replies,
     Result,
+    Seating,
     Setup,
 )
 from parley.emulator.wire.signatures import Signer
@@ -69,8 +71,15 @@ class Desk:
         self.node.hear(encode(message, signer, nonce))
         return [decode(frame) for frame in self.said[before:]]
 
+    def seat(self, key: bytes | None = None, nonce: bytes = NONCE, signer: Signer | None = None) -> list[Message]:
+        """Tell it which key holds its seat: its own, unless another is given."""
+        own = self.table.signers[FOREIGN].public
+        told = Seating(run=RUN, node=FOREIGN, key=own if key is None else key, nonce=nonce)
+        return self.hear(told, signer or self.board)
+
     def answer(self) -> bytes:
         """Its one reply."""
+        self.seat()
         self.hear(self.setup, self.analyst)
         (reply,) = self.hear(self.announce, self.analyst)
         assert isinstance(reply, Replies)
@@ -152,6 +161,10 @@ def test_it_refuses_a_second_question(desk: Desk, restarted: bool) -> None:
 def test_it_refuses_what_was_not_agreed_to(desk: Desk, change: dict[str, Any]) -> None:
     with pytest.raises(wire.Refused):
         desk.hear(replace(desk.setup, **change), desk.analyst)
+    assert desk.said == [], "who may have no seat says nothing on record"
+    desk.seat()
+    with pytest.raises(wire.Refused):
+        desk.hear(replace(desk.setup, **change), desk.analyst)
     (refusal,) = map(decode, desk.said)
     assert isinstance(refusal, Refusal)
     assert refusal.round == 0
@@ -208,3 +221,31 @@ def test_a_cut_state_is_refused(desk: Desk) -> None:
     path.write_bytes(path.read_bytes()[:-1])
     with pytest.raises(SystemExit, match="cut or altered"):
         desk.start()
+
+
+def test_it_answers_only_in_a_seat_that_is_its_own(desk: Desk) -> None:
+    with pytest.raises(wire.Refused, match="not signed"):
+        desk.seat(bytes(32), signer=Signer(b"x" * 32))
+    desk.hear(desk.setup, desk.analyst)
+    (asked,) = desk.hear(desk.announce, desk.analyst)
+    assert isinstance(asked, Inquiry)
+    assert asked.round == 0
+    assert desk.seat(bytes(32), nonce=bytes(16)) == [], "an old word about another run of this name"
+    (reply,) = desk.seat()
+    assert isinstance(reply, Replies)
+
+
+def test_it_stops_where_another_key_holds_its_seat(desk: Desk) -> None:
+    assert desk.seat(bytes(32)) == []
+    with pytest.raises(SystemExit, match="held by another key"):
+        desk.hear(desk.setup, desk.analyst)
+    assert desk.said == []
+
+
+def test_an_abort_of_another_nonce_does_not_end_it(desk: Desk) -> None:
+    desk.hear(desk.setup, desk.analyst)
+    for nonce in (b"", bytes(16)):
+        desk.hear(Abort(run=RUN, outcome="failed", reason="so", nonce=nonce), desk.board)
+        assert not desk.node.done
+    desk.hear(Abort(run=RUN, outcome="failed", reason="so", nonce=NONCE), desk.board)
+    assert desk.node.done

@@ -9,7 +9,7 @@ import zmq
 from parley.emulator.audit.report import audit
 from parley.emulator.roles.cohort import CohortRole
 from parley.emulator.wire.codec import encode, said_by
-from parley.emulator.wire.messages import Announce, Close, Event, Ready, Refusal, Replies, Setup
+from parley.emulator.wire.messages import Announce, Close, Event, Ready, Refusal, Replies, Seating, Setup
 from parley.emulator.wire.trust import read_trust
 from parley.nodes.state.user_state import State
 from parley.protocols.randomizers.alphabets import choices
@@ -62,6 +62,9 @@ def check_bytes(table: Table) -> None:
         signer=identity.signer,
     )
     for record in table.records():
+        if isinstance(record.message, Setup):
+            seat = Seating(run=record.message.run, node=FOREIGN, key=role.public, nonce=record.message.nonce)
+            list(role.hear(seat))
         if isinstance(record.message, Setup | Announce):
             frames += [role.frame(said) for said in role.hear(record.message) if isinstance(said, Replies)]
     assert frames == [record.frame for record in table.heard(Replies) if record.sender == FOREIGN]

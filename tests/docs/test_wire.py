@@ -20,11 +20,11 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from parley.emulator.errors import RemoteProtocolError
 from parley.emulator.wire.codec import decode, said_by, unpack
-from parley.emulator.wire.messages import MESSAGES, Abort, Announce, Pledge, Ready, Roster, Setup
+from parley.emulator.wire.messages import MESSAGES, Announce, Pledge, Ready, Roster, Setup
 from parley.protocols.registry import build
 from tests.docs import independent
 from tests.docs.independent import replies, wire
-from tests.docs.independent_protocols import Coins, participates, reply
+from tests.docs.independent_protocols import Coins, levelled_selection, participates, reply
 from tests.docs.tables import DOCS, parameter_names, registered
 from tests.vectors.wire import PATH, make
 from tests.vectors.wire_replies import column, decoding_vectors, drawn
@@ -126,9 +126,8 @@ def test_frames_and_signatures(vector: dict[str, Any]) -> None:
     assert not wire.is_signed_by(public, kind, nonce + b"\0", body, signature)
     message = decode(frame)
     assert said_by(public, frame, message, nonce)
-    assert said_by(public, frame, message, b"another nonce ..") == isinstance(
-        message, Ready | Roster | Pledge | Abort
-    ) or (kind == "setup")
+    loose = isinstance(message, Ready | Roster | Pledge) or kind in wire.CARRY_A_NONCE
+    assert said_by(public, frame, message, b"another nonce ..") == loose
 
 
 def frame_sum(body: bytes) -> bytes:
@@ -181,6 +180,7 @@ RANDOMIZERS: dict[str, Callable[..., dict[str, Any]]] = {
     "RandomizedResponse": independent.randomized_response,
     "OptimisedUnaryEncoding": independent.unary_encoding,
     "SubsetSelection": independent.subset_selection,
+    "LevelledSelection": levelled_selection,
     "OneBit": independent.one_bit,
     "GridLaplace": independent.grid_laplace,
     "Codebook": independent.codebook,

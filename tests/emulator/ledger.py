@@ -4,7 +4,7 @@ import hashlib
 
 from parley.emulator.record.merkle import Tree, leaf_of
 from parley.emulator.wire.codec import encode
-from parley.emulator.wire.messages import Close, Message, Receipt
+from parley.emulator.wire.messages import Close, Message, Receipt, Seating
 from parley.emulator.wire.signatures import Signer, derived
 from parley.nodes.state.receipts import Receipts
 from tests.emulator.samples import KEY, NONCE, RUN, setup
@@ -12,6 +12,11 @@ from tests.emulator.samples import KEY, NONCE, RUN, setup
 BOARD, ANALYST, NODE = (derived(KEY, name) for name in ("board", "analyst", "n"))
 SIGNED = {"board": BOARD.public, "analyst": ANALYST.public}
 """What a consent says about keys."""
+
+
+def seating(key: bytes = NODE.public, **changes: object) -> Seating:
+    """Which key holds the seat of node n."""
+    return Seating(**{"run": RUN, "node": "n", "key": key, "nonce": NONCE, **changes})  # type: ignore[arg-type]
 
 
 class Ledger:

@@ -24,6 +24,7 @@ from parley.emulator.wire.messages import (
     Result,
     Resume,
     Roster,
+    Seating,
     Setup,
 )
 from parley.emulator.wire.question import setup_digest
@@ -85,13 +86,14 @@ def every_message() -> list[Message]:
         Refusal(run=RUN, round=1, node="n", reason="no"),
         Close(run=RUN, round=1, replies=10, missing=0),
         Result(run=RUN, estimate=0.5, predicted_rmse=0.1, low=0.3, high=0.7, replied=10),
-        Abort(run=RUN, outcome="failed", reason="so"),
+        Abort(run=RUN, outcome="failed", reason="so", nonce=NONCE),
         Reminder(run=RUN, round=1, missing={"n": ()}),
         Resume(sequence=0, count=0),
         Event(event="drop", node="n", round=1, detail="so"),
         receipt(round=7),
         Inquiry(run=RUN, round=1, node="n"),
         Pledge(run=RUN, setup=setup_digest(setup())),
+        Seating(run=RUN, node="n", key=bytes(32), nonce=NONCE),
     ]
 
 

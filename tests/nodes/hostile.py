@@ -222,7 +222,7 @@ async def main(attack: str, folder: Path) -> None:
     for frame in said:
         note("analyst", frame)
         await listen(1.5, (Replies, Refusal))
-    note("board", encode(Abort(run=RUN, outcome="failed", reason="the attack is over"), BOARD))
+    note("board", encode(Abort(run=RUN, outcome="failed", reason="the attack is over", nonce=NONCE), BOARD))
     writer.close("failed", "the attack is over")
     await asyncio.sleep(0.5)
     port.close()

@@ -16,7 +16,7 @@ from parley.emulator.transport.addresses import BoardAddresses
 from parley.emulator.transport.memory import BROADCAST, NodePort
 from parley.emulator.transport.sockets import ZmqBoardPort, connect_node, make_keys, open_board
 from parley.emulator.wire.codec import decode, encode, envelope
-from parley.emulator.wire.messages import Abort, Announce, Message, Pledge, Replies, Setup
+from parley.emulator.wire.messages import Abort, Announce, Message, Pledge, Replies, Seating, Setup
 from parley.emulator.wire.question import setup_digest
 from parley.emulator.wire.security import Security, write_allowed, write_keys
 from parley.emulator.wire.signatures import Signer, derived
@@ -71,13 +71,15 @@ async def converse(folder: Path, protocol: Protocol, pledges: Iterable[bytes]) -
     port = open_board(BoardAddresses.on())
     inputs = np.arange(USERS, dtype=np.int64) % 9
     asked = setup(protocol)
+    own = identity(protocol).signer
+    assert own is not None
     words = [
+        encode(Seating(run=RUN, node="node-0", key=own.public, nonce=NONCE), SHUFFLER),
         *pledges,
         encode(asked, ANALYST, NONCE),
         encode(Announce(run=RUN, round=1, broadcast=protocol.opening(), speakers=USERS), ANALYST, NONCE),
         # The feed keeps its order: who has heard this has heard everything before it.
-        encode(Abort(run=RUN, outcome="failed", reason="enough"), BOARD, NONCE),
-        encode(Abort(run=RUN, outcome="failed", reason="enough"), BOARD),
+        encode(Abort(run=RUN, outcome="failed", reason="enough", nonce=NONCE), BOARD),
     ]
     try:
         with State(folder, durable=False) as state:
@@ -141,13 +143,15 @@ def test_only_the_shufflers_key_under_the_shufflers_name_is_connected_to(tmp_pat
     wrong = {"board": board, "shuffler": board, "relay-0": shuffler}
     for number, (name, key) in enumerate(wrong.items()):
         with pytest.raises(BadInput, match="speak to the shuffler alone"):
-            _connect(link(tmp_path / str(number), name, key), pinned, 0.5)
+            _connect(link(tmp_path / str(number), name, key), pinned, 0.5).close()
     with pytest.raises(BadInput, match="speak to the shuffler alone"):
-        _connect(link(tmp_path / "same key", "board", shuffler), pinned, 0.5)
+        _connect(link(tmp_path / "same key", "board", shuffler), pinned, 0.5).close()
     with pytest.raises(BadInput, match="speak to the shuffler alone"):
-        _connect(link(tmp_path / "unpinned", "board", board), unpinned, 0.5)
+        _connect(link(tmp_path / "unpinned", "board", board), unpinned, 0.5).close()
     with pytest.raises(BadInput, match="speak to the shuffler alone"):
-        _connect(BoardLink(post="tcp://127.0.0.1:9", feed="tcp://127.0.0.1:9", desk="tcp://127.0.0.1:9"), pinned, 0.5)
+        _connect(
+            BoardLink(post="tcp://127.0.0.1:9", feed="tcp://127.0.0.1:9", desk="tcp://127.0.0.1:9"), pinned, 0.5
+        ).close()
     _connect(link(tmp_path / "right", "shuffler", shuffler), pinned, 0.5).close()
 
 

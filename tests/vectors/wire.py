@@ -36,13 +36,14 @@ from parley.emulator.wire.messages import (
     Result,
     Resume,
     Roster,
+    Seating,
     Setup,
 )
 from parley.emulator.wire.question import question_of, setup_digest, terms_of
 from parley.emulator.wire.sealing import public_of, seal
 from parley.emulator.wire.signatures import Signer, covered
 from parley.nodes.state.receipts import Receipts
-from parley.protocols.tuned.groups import members
+from parley.protocols.tuned.groups import groups_of
 from tests.vectors.wire_replies import (
     KEY,
     NONCE,
@@ -134,7 +135,7 @@ def refused_frames() -> dict[str, str]:
     endless = pack(result).replace(pack(0.125), b"\xcb\x7f\xf0" + bytes(6))
     bodies = {
         "a float that is not finite": endless,
-        "an unknown tag": pack([15, RUN]),
+        "an unknown tag": pack([16, RUN]),
         "a field too few": pack(result[:-1]),
         "an integer where a float belongs": pack([*result[:2], 1, *result[3:]]),
         "a value that is not an array": pack({"run": RUN}),
@@ -159,18 +160,19 @@ def messages() -> list[tuple[Message, Signer | None]]:
         (Refusal(run=RUN, round=0, node=NODE, reason="epsilon 2.0 is above this user's cap 1.0"), ALICE),
         (close, BOARD),
         (Result(run=RUN, estimate=0.5, predicted_rmse=0.125, low=0.25, high=0.75, replied=23, details={}), ANALYST),
-        (Abort(run=RUN, outcome="failed", reason="the analyst said nothing for 600 s"), BOARD),
+        (Abort(run=RUN, outcome="failed", reason="the analyst said nothing for 600 s", nonce=NONCE), BOARD),
         (Reminder(run=RUN, round=1, missing={"bob": (), NODE: (0,)}), BOARD),
         (Resume(sequence=12, count=0), None),
         (Event(event="drop", node="bob", round=1, detail="a frame that is not a tagged array"), BOARD),
         (receipt_case()[0], None),
         (Inquiry(run=RUN, round=1, node=NODE), ALICE),
         (Pledge(run=RUN, setup=setup_digest(SETUP)), SHUFFLER),
+        (Seating(run=RUN, node=NODE, key=ALICE.public, nonce=NONCE), BOARD),
     ]
 
 
 def bound_nonce(message: Message) -> bytes:
-    return b"" if isinstance(message, Ready | Roster | Pledge | Abort) else NONCE
+    return b"" if isinstance(message, Ready | Roster | Pledge) else NONCE
 
 
 def frame_vectors() -> list[dict[str, Any]]:
@@ -278,7 +280,7 @@ def other_vectors() -> dict[str, Any]:
     message = np.arange(9, dtype=np.uint8)
     box = seal(public_of(secret), message[None], np.frombuffer(coin, np.uint8)[None])[0]
     shares, users = (0.2, 0.5, 0.3), np.arange(12)
-    groups = np.stack([members(users, 77, shares, group) for group in range(3)]).argmax(axis=0)
+    groups = groups_of(users, 77, shares)
     frame = encode(REPLIES, ALICE, NONCE)
     end = closing("completed", "", 9, bytes(range(32))).signed(BOARD, NONCE)
     body = pack([end.outcome, end.reason, end.records, end.root])

@@ -219,7 +219,7 @@ def test_an_end_that_the_board_did_not_sign(honest: Path, tmp_path: Path) -> Non
 def test_the_last_word_of_a_launcher_is_not_an_accusation(honest: Path, tmp_path: Path) -> None:
     said = words_of(honest)
     cut = next(number for number, (_, message) in enumerate(said) if isinstance(message, Close))
-    abort = Abort(run=RUN, outcome="failed", reason="the board was killed")
+    abort = Abort(run=RUN, outcome="failed", reason="the board was killed", nonce=nonce_of(honest))
     path = tmp_path / "t"
     with TranscriptWriter.create(path, RUN) as writer:
         for record in TranscriptReader(honest):
@@ -231,30 +231,37 @@ def test_the_last_word_of_a_launcher_is_not_an_accusation(honest: Path, tmp_path
     assert audited(path).verdicts["integrity"].verdict == "pass"
 
 
-def test_refusals_and_aborts_may_be_bound_to_no_nonce(honest: Path, tmp_path: Path) -> None:
+def test_refusals_may_be_bound_to_no_nonce_and_aborts_carry_it(honest: Path, tmp_path: Path) -> None:
+    drawn = nonce_of(honest)
+
     def refuse(said: Iterable[Said]) -> Iterator[Said]:
         for sender, message in said:
             if isinstance(message, Replies) and message.node == "node-0":
                 if message.chunk == 0 and message.round == 1:
                     yield sender, Refusal(run=RUN, round=1, node="node-0", reason="no")
             elif isinstance(message, Close):
-                yield "board", Abort(run=RUN, outcome="failed", reason="below the quorum")
+                yield "board", Abort(run=RUN, outcome="failed", reason="below the quorum", nonce=drawn)
                 return
             else:
                 yield sender, message
 
     words = list(refuse(words_of(honest)))
-    for nonce in (b"", nonce_of(honest)):
+    for nonce in (b"", drawn):
         path = tmp_path / f"t{len(nonce)}"
         write_signed(tmp_path / f"u{len(nonce)}", words, SIGNERS, outcome="failed")
         with TranscriptWriter.create(path, RUN) as writer:
             for record in TranscriptReader(tmp_path / f"u{len(nonce)}"):
                 message, frame = record.message, record.frame
-                if isinstance(message, Refusal | Abort):
+                if isinstance(message, Refusal):
                     frame = encode(message, SIGNERS[record.sender], nonce)
                 writer.append(record.sender, frame, record.time_ns)
-            writer.close("failed", "below the quorum", SIGNERS["board"], nonce_of(honest))
+            writer.close("failed", "below the quorum", SIGNERS["board"], drawn)
         assert authorship(path).verdict == "pass", authorship(path).reason
+    for nonce in (b"", bytes(16)):
+        older = [(who, replace(each, nonce=nonce) if isinstance(each, Abort) else each) for who, each in words]
+        path = tmp_path / f"v{len(nonce)}"
+        write_signed(path, older, SIGNERS, outcome="failed")
+        assert "an abort that is bound to another nonce" in authorship(path).reason
 
 
 def test_what_the_header_says_beyond_its_run_is_not_signed(honest: Path, tmp_path: Path) -> None:

@@ -70,6 +70,7 @@ def test_a_round_without_replies_ends_the_run() -> None:
     analyst, _ = first_round()
     (said,) = analyst.hear(Close(run=RUN, round=1, replies=0, missing=10))
     assert isinstance(said, Abort)
+    assert said.nonce == NONCE
     assert analyst.state is Analyst.ENDED
 
 

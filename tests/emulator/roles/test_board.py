@@ -326,3 +326,37 @@ def test_a_reply_to_another_question_is_dropped() -> None:
     with pytest.raises(RemoteProtocolError, match="another question"):
         role.hear("a", replace(replies("a", 0, 6), question=b""), 1.0)
     assert kinds(role.hear("a", replies("a", 0, 6), 1.0)) == ["replies"]
+
+
+def test_an_abort_carries_the_nonce_once_it_is_drawn() -> None:
+    """Without it an abort would end any later run of the same name."""
+    nonce, before = bytes(range(16)), BoardRole(TERMS, lambda: bytes(range(16)))
+    assert before.abort("aborted", "enough").nonce == b""
+    role = BoardRole(TERMS, lambda: nonce)
+    for name, first, users in (("a", 0, 6), ("b", 6, 4)):
+        role.hear(name, ready(name, first, users), 0.0)
+    assert role.abort("aborted", "enough").nonce == nonce
+    for other in (b"", bytes(16)):
+        with pytest.raises(RemoteProtocolError, match="bound to another nonce"):
+            role.hear("analyst", Abort(run=RUN, outcome="failed", reason="so", nonce=other), 1.0)
+    said = role.hear("analyst", Abort(run=RUN, outcome="failed", reason="so", nonce=nonce), 1.0)
+    assert kinds(said) == ["abort"]
+
+
+def test_the_key_on_record_holds_the_seat_also_after_a_restart() -> None:
+    """With and without a list of keys; a ready under another key moves nothing, and its author is told whose it is."""
+    own, other, nonce = bytes([1]) * 32, bytes([9]) * 32, bytes(range(16))
+    for listed in (None, {"a": own, "b": own}):
+        role, again = (BoardRole(TERMS, lambda: nonce, listed) for _ in range(2))
+        assert role.seating("a") is None
+        for name, first, users in (("a", 0, 6), ("b", 6, 4)):
+            for _, message in role.hear(name, replace(ready(name, first, users), key=own), 0.0):
+                again.record(message, 0.0)
+        for each in (role, again):
+            with pytest.raises(RemoteProtocolError, match="key that"):
+                each.hear("a", replace(ready("a", 0, 6, pid=2), key=other), 1.0)
+            told = each.seating("a")
+            assert told is not None
+            assert (told.run, told.node, told.key, told.nonce) == (RUN, "a", own, nonce)
+            assert each.seating("c") is None
+            assert kinds(each.hear("a", replace(ready("a", 0, 6, pid=3), key=own), 2.0)) == ["event"]

@@ -28,6 +28,7 @@ from parley.emulator.wire.messages import (
     Message,
     Pledge,
     Receipt,
+    Refusal,
     Reminder,
     Replies,
     Result,
@@ -37,7 +38,7 @@ from parley.emulator.wire.question import question_of, setup_digest, terms_of
 from parley.protocols.registry import design
 from parley.protocols.workloads.choice import make_workload
 from parley.protocols.workloads.gini import GiniDiversity
-from tests.emulator.ledger import BOARD, NODE, SIGNED, Ledger
+from tests.emulator.ledger import BOARD, NODE, SIGNED, Ledger, seating
 from tests.emulator.samples import INPUTS, KEY, NONCE, RUN, cohort, consent, every_message, protocol, receipt, setup
 
 ZERO = np.zeros(3)
@@ -260,8 +261,22 @@ def test_an_end_of_another_run_ends_nothing() -> None:
     for other in (dataclasses.replace(RESULT, run="other"), Abort(run="other", outcome="failed", reason="so")):
         assert list(role.hear(other)) == []
         assert role.state is Cohort.SEATED
-    assert list(role.hear(Abort(run=RUN, outcome="failed", reason="so"))) == [Finished(run=RUN)]
+    assert list(role.hear(Abort(run=RUN, outcome="failed", reason="so", nonce=NONCE))) == [Finished(run=RUN)]
     assert role.state is Cohort.DONE
+
+
+def test_an_abort_that_names_another_nonce_ends_only_who_knows_none() -> None:
+    """An old abort of a run of the same name is signed as well as any."""
+    old = [Abort(run=RUN, outcome="failed", reason="so", nonce=nonce) for nonce in (bytes(16), b"")]
+    for role in (seated(), cohort(memory=seated().memory)):
+        before = role.state
+        for each in old:
+            assert list(role.hear(each)) == []
+            assert (role.state, role.ending) == (before, None)
+    for each in old:
+        role = cohort()
+        assert list(role.hear(each)) == []
+        assert (role.state, role.ending) == (Cohort.DONE, each)
 
 
 def test_inputs_never_show_in_what_a_role_prints() -> None:
@@ -277,7 +292,7 @@ SCRIPTS: dict[str, list[Message]] = {
     "more values": [setup(domain=domain_of(4)), announce(1)],
     "lies": [setup(epsilon=0.5), announce(1), setup(), announce(2), announce(1, mu=ZERO), announce(1)],
     "broadcasts": [setup(), announce(1), announce(2, mu=np.full(3, 1e300)), announce(2, mu=ZERO + 0.5), announce(2)],
-    "abort": [setup(), announce(1), Abort(run=RUN, outcome="failed", reason="so"), announce(2)],
+    "abort": [setup(), announce(1), Abort(run=RUN, outcome="failed", reason="so", nonce=NONCE), announce(2)],
 }
 
 
@@ -329,6 +344,7 @@ class Signed:
     def __init__(self, role: CohortRole | None = None) -> None:
         self.ledger = Ledger()
         self.role = role or cohort(consent=consent(**SIGNED), signer=NODE)
+        list(self.role.hear(seating()))
         list(self.role.hear(setup()))
 
     def hear(self, message: Message) -> list[Said]:
@@ -524,3 +540,83 @@ def test_coins_follow_the_question_and_not_the_run_or_the_shard() -> None:
     there = frames(other.hear(announce()))
     assert here != there
     assert KEY not in b"".join(here)
+
+
+OTHER_KEY = bytes([9]) * 32
+
+
+def listening(**changes: object) -> CohortRole:
+    """A node in a signed run that has not been told whose its seat is."""
+    return cohort(**{"consent": consent(**SIGNED), "signer": NODE, **changes})
+
+
+def test_nothing_is_answered_before_the_seat_is_known_to_be_its_own() -> None:
+    role = listening()
+    list(role.hear(setup()))
+    (asked,) = role.hear(announce())
+    assert isinstance(asked, Inquiry)
+    assert (asked.round, asked.node) == (0, "n")
+    assert not role.is_known
+    old = [seating(key, nonce=bytes(16)) for key in (NODE.public, OTHER_KEY)]
+    for stranger in (*old, seating(node="m"), seating(OTHER_KEY, run="s")):
+        assert list(role.hear(stranger)) == [], "what is about another run or node proves nothing"
+        inquiry = role.inquiry()
+        assert inquiry is not None
+        assert inquiry.round == 0
+    assert kinds(list(role.hear(seating()))) == [Answered, Replies]
+    assert role.inquiry() is None
+
+
+@pytest.mark.parametrize("order", ["before the setup", "after the setup", "while it holds a question"])
+def test_a_node_whose_seat_is_held_by_another_key_stops(order: str) -> None:
+    role, said = listening(), list[Said]()
+    words: list[Message] = [setup(), announce()]
+    words.insert(["before the setup", "after the setup", "while it holds a question"].index(order), seating(OTHER_KEY))
+
+    def converse() -> None:
+        for message in words:
+            said.extend(role.hear(message))
+
+    with pytest.raises(LocalProtocolError, match="held by another signing key than that of this state"):
+        converse()
+    assert not {Answered, Replies, Refusal} & {type(each) for each in said}
+    assert not role.is_known
+
+
+def test_a_state_that_has_answered_asks_for_no_seat() -> None:
+    table = Signed()
+    table.hear(announce())
+    again = listening(memory=table.role.memory)
+    assert again.is_known
+    list(again.hear(setup()))
+    assert kinds(list(again.hear(announce()))) == [Replies]
+    unanswered = Signed()
+    later = listening(memory=unanswered.role.memory)
+    list(later.hear(setup()))
+    assert kinds(list(later.hear(announce()))) == [Inquiry]
+    assert kinds(list(later.hear(seating()))) == [Answered, Replies]
+
+
+def test_a_run_that_ends_before_it_is_told_of_its_seat_is_no_success() -> None:
+    role = listening()
+    list(role.hear(setup()))
+    list(role.hear(announce()))
+    said = role.hear(RESULT)
+    assert next(said) == Finished(run=RUN)
+    with pytest.raises(LocalProtocolError, match="nothing was answered"):
+        next(said)
+
+
+def test_where_nobody_signs_nobody_is_told_of_seats() -> None:
+    role = seated()
+    assert role.is_known
+    assert list(role.hear(seating(OTHER_KEY))) == []
+    assert kinds(list(role.hear(announce()))) == [Answered, Replies]
+
+
+def test_behind_a_shuffler_a_node_waits_for_its_seat_too() -> None:
+    agreed = consent(trusts="shuffler", shuffler=BOARD.public, **SIGNED)
+    role = listening(consent=agreed)
+    list(role.hear(setup()))
+    assert kinds(list(role.hear(announce()))) == [Inquiry]
+    assert kinds(list(role.hear(seating()))) == [Answered, Replies]

@@ -11,7 +11,7 @@ from parley.emulator.errors import BadInput, RemoteProtocolError
 from parley.emulator.protocol import Claim
 from parley.emulator.roles.consent import Column, Consent, consent_to, domain_of
 from parley.emulator.wire.codec import encode, pack, unpack
-from parley.emulator.wire.messages import Abort, Announce, Close, Message, Pledge, Reminder, Result, Setup
+from parley.emulator.wire.messages import Abort, Announce, Close, Message, Pledge, Reminder, Result, Seating, Setup
 from parley.emulator.wire.signatures import Signer, derived
 from tests.emulator.samples import KEY, NONCE, RUN, consent, every_message, protocol, setup
 
@@ -176,13 +176,14 @@ def signed(message: Message, signer: Signer | None, nonce: bytes = NONCE) -> byt
 
 
 RESULT = Result(run=RUN, estimate=0.0, predicted_rmse=1.0, low=0.0, high=1.0, replied=1)
-ABORT = Abort(run=RUN, outcome="failed", reason="so")
+ABORT = Abort(run=RUN, outcome="failed", reason="so", nonce=NONCE)
 SAYS: dict[type[Message], tuple[str, ...]] = {
     Setup: ("analyst",),
     Announce: ("analyst",),
     Result: ("analyst",),
     Abort: ("analyst", "board"),
     Pledge: ("shuffler",),
+    Seating: ("board", "shuffler"),
 }
 
 
@@ -202,9 +203,11 @@ def test_a_word_of_another_run_does_not_count() -> None:
     for message in (Announce(run=RUN, round=1, broadcast={}), RESULT):
         frame = signed(message, KEYS["analyst"], bytes(16))
         assert not agreed.is_authentic(message, frame, NONCE)
-    # An abort ends those too who know no nonce, and names its run itself.
+    # An abort ends those too who know no nonce, and carries its own.
     for nonce in (b"", NONCE):
-        assert agreed.is_authentic(ABORT, signed(ABORT, KEYS["board"]), nonce)
+        assert agreed.is_authentic(ABORT, signed(ABORT, KEYS["board"], b""), nonce)
+    other = replace(ABORT, nonce=bytes(16))
+    assert not agreed.is_authentic(other, signed(ABORT, KEYS["board"]), NONCE), "its signature covers the nonce"
 
 
 def test_closes_and_reminders_prove_themselves_elsewhere() -> None:

@@ -20,6 +20,7 @@ from parley.emulator.wire.messages import (
     Replies,
     Result,
     Roster,
+    Seating,
 )
 from parley.emulator.wire.security import read_relays, write_relays
 from tests.emulator.samples import RUN, every_message, receipt, setup
@@ -184,3 +185,11 @@ def test_who_speaks_for_whom_is_read_back(tmp_path) -> None:  # type: ignore[no-
 def test_who_cannot_stand_behind_a_relay_or_be_one_is_refused(tmp_path, relays: dict[str, str]) -> None:  # type: ignore[no-untyped-def]
     with pytest.raises(BadInput, match="relay"):
         write_relays(tmp_path / "relays", relays)
+
+
+def test_only_the_node_it_is_about_is_told_of_its_seat() -> None:
+    role = running()
+    for name in (*sorted(role.nodes), "elsewhere"):
+        told = sealed(0, Seating(run=RUN, node=name, key=bytes(32), nonce=bytes(16)))
+        mine = name in role.nodes
+        assert role.hear_board(told, 2.0) == (Passed(down=(told,), only=name) if mine else Passed())

@@ -2,6 +2,7 @@
 
 import itertools
 import re
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -41,6 +42,7 @@ from parley.emulator.wire.messages import (
     Result,
     Resume,
     Roster,
+    Seating,
     Setup,
 )
 from parley.emulator.wire.question import question_of, setup_digest, terms_of
@@ -203,7 +205,8 @@ def test_the_pledge_is_kept_and_then_goes_before_the_setup() -> None:
     for message in (ready("a", 0, 4), ready("b", 4, 2)):
         shuffler.hear(message, 0.0)
     signed = encode(setup(), derived(bytes(32), "analyst"), NONCE)
-    kept, pledge, passed = shuffler.hear(setup(), 0.0, signed)
+    kept, *seats, pledge, passed = shuffler.hear(setup(), 0.0, signed)
+    assert [type(each) for each in down(seats)] == [Seating, Seating]
     assert kept == Pledged(run=RUN, setup=setup_digest(setup()))
     assert isinstance(pledge, Down)
     assert isinstance(pledge.message, Pledge)
@@ -221,8 +224,8 @@ def test_a_node_that_missed_it_hears_pledge_setup_and_round_again() -> None:
     for each in (setup(), announce()):
         shuffler.hear(each, 0.0, frames[each.kind])
     again = [each for each in shuffler.hear(ready("b", 4, 2), 1.0) if isinstance(each, Down)]
-    assert [each.message.kind for each in again] == ["pledge", "setup", "announce"]
-    assert [shuffler.frame(each) for each in again[1:]] == list(frames.values())
+    assert [each.message.kind for each in again] == ["seating", "pledge", "setup", "announce"]
+    assert [shuffler.frame(each) for each in again[2:]] == list(frames.values())
 
 
 def test_it_pledges_itself_to_one_setup_of_a_run_in_all_its_lives() -> None:
@@ -231,7 +234,8 @@ def test_it_pledges_itself_to_one_setup_of_a_run_in_all_its_lives() -> None:
     for each in (shuffler, role(Memory(setup=setup_digest(setup())))):
         with pytest.raises(RemoteProtocolError, match="a second, different setup"):
             each.hear(other, 1.0)
-    assert [type(each) for each in shuffler.hear(setup(), 1.0)] == [Down, Down], "the same one again is fine"
+    again = down(shuffler.hear(setup(), 1.0))
+    assert [type(each) for each in again] == [Seating, Seating, Pledge, Setup], "the same one again is fine"
 
 
 def test_replies_to_another_question_are_not_mixed_in() -> None:
@@ -288,7 +292,7 @@ def test_a_shuffler_that_came_back_asks_for_the_round_again() -> None:
     shuffler.hear(ready("a", 0, 4), 0.0)
     said = shuffler.hear(ready("b", 4, 2), 0.0)
     assert [type(each) for each in up(said)] == [Ready]
-    assert [type(each) for each in down(said)] == [Pledge, Setup, Announce]
+    assert [type(each) for each in down(said)] == [Seating, Seating, Pledge, Setup, Announce]
     assert shuffler.state is Shuffler.OPEN
     (reminder,) = down(shuffler.tick(1.0))
     assert isinstance(reminder, Reminder)
@@ -402,8 +406,44 @@ def test_late_nodes_do_not_hold_up_a_quorum() -> None:
 @pytest.mark.parametrize("state", Shuffler)
 @pytest.mark.parametrize("kind", MESSAGES)
 def test_every_state_and_message_moves_or_is_refused(state: Shuffler, kind: type[Message]) -> None:
-    assert ((state, kind) in HEARD) == (kind not in (Resume, Receipt, Inquiry, Pledge))
+    assert ((state, kind) in HEARD) == (kind not in (Resume, Receipt, Pledge, Seating))
 
 
 def test_all_broadcasts_have_a_place() -> None:
     assert all((state, kind) in HEARD for state in Shuffler for kind in BROADCASTS)
+
+
+def keyed(name: str, first: int, users: int, key: int) -> Ready:
+    return replace(ready(name, first, users), key=bytes([key]) * 32)
+
+
+def test_each_node_is_told_whose_its_seat_is() -> None:
+    shuffler = role()
+    for each in (keyed("a", 0, 4, 1), keyed("b", 4, 2, 2)):
+        shuffler.hear(each, 0.0)
+    told = [each for each in down(shuffler.hear(setup(), 0.0)) if isinstance(each, Seating)]
+    assert {(each.node, each.key[0], each.nonce) for each in told} == {("a", 1, NONCE), ("b", 2, NONCE)}
+    assert all(said_by(SIGNER.public, shuffler.frame(Down(each)), each, b"") for each in told)
+    # A fresh state under an old name hears that the seat is not its own, and the seat does not change.
+    again = down(shuffler.hear(keyed("a", 0, 4, 9), 1.0))
+    assert [type(each) for each in again] == [Seating, Pledge, Setup]
+    (asked,) = down(shuffler.hear(Inquiry(run=RUN, round=0, node="a"), 1.0))
+    assert isinstance(asked, Seating)
+    assert asked.key[0] == 1
+    with pytest.raises(RemoteProtocolError, match="asks for a receipt"):
+        shuffler.hear(Inquiry(run=RUN, round=1, node="a"), 1.0)
+    assert shuffler.hear(Inquiry(run=RUN, round=0, node="c"), 1.0) == []
+
+
+def test_a_shuffler_that_came_back_knows_from_its_list_whose_a_seat_is() -> None:
+    listed = {"a": bytes([1]) * 32, "b": bytes([2]) * 32}
+    terms = Terms(run=RUN, users=6, nodes=2, deadline=10.0)
+    shuffler = ShufflerRole(terms, memory=Memory(setup=setup_digest(setup())), signer=SIGNER, keys=listed)
+    shuffler.hear(setup(), 0.0)
+    with pytest.raises(RemoteProtocolError, match="does not sign with the key that is listed"):
+        shuffler.hear(keyed("a", 0, 4, 9), 0.0)
+    (told,) = down(shuffler.hear(Inquiry(run=RUN, round=0, node="a"), 0.0))
+    assert isinstance(told, Seating)
+    assert told.key == listed["a"]
+    shuffler.hear(keyed("a", 0, 4, 1), 0.0)
+    assert "a" in shuffler.guests

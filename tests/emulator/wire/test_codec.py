@@ -125,6 +125,7 @@ ANY_MESSAGE: dict[type[messages.Message], st.SearchStrategy[messages.Message]] =
     messages.Receipt: receipts(),
     messages.Inquiry: st.builds(messages.Inquiry, run=names, round=counts, node=names),
     messages.Pledge: st.builds(messages.Pledge, run=names, setup=digests),
+    messages.Seating: st.builds(messages.Seating, run=names, node=names, key=digests, nonce=nonces),
 }
 any_message = st.one_of(*ANY_MESSAGE.values())
 

@@ -117,7 +117,7 @@ async def talk(folder: Path, said: list[tuple[str | None, bytes]]) -> None:
         if not role.over:
             await node.take(Received(frame, sender))
     if not role.over:
-        await node.put(role.hear("board", Abort(run=RUN, outcome="aborted", reason="enough"), 0.0))
+        await node.put(role.hear("board", role.abort("aborted", "enough"), 0.0))
     assert node.writer is not None
     ending = role.ending
     node.writer.close(*(ending.outcome, ending.reason) if isinstance(ending, Abort) else ("completed",))

@@ -60,7 +60,7 @@ GOOD: dict[type[Message], dict[str, Any]] = {
         "high": 0.7,
         "replied": 2,
     },
-    messages.Abort: {"run": "r1", "outcome": "failed", "reason": "below the quorum"},
+    messages.Abort: {"run": "r1", "outcome": "failed", "reason": "below the quorum", "nonce": bytes(16)},
     messages.Reminder: {"run": "r1", "round": 1, "missing": {"user-1": (0, 2)}},
     messages.Resume: {"sequence": 0, "count": 0},
     messages.Event: {"event": "drop", "node": "user-1", "round": 1, "detail": "loss"},
@@ -78,6 +78,7 @@ GOOD: dict[type[Message], dict[str, Any]] = {
     },
     messages.Inquiry: {"run": "r1", "round": 1, "node": "user-1"},
     messages.Pledge: {"run": "r1", "setup": bytes(32)},
+    messages.Seating: {"run": "r1", "node": "user-1", "key": bytes(32), "nonce": bytes(16)},
 }
 
 
@@ -211,4 +212,4 @@ def test_what_user_nodes_hear_is_a_subset() -> None:
     assert set(messages.BROADCASTS) < set(messages.MESSAGES)
     assert messages.Replies not in messages.BROADCASTS
     # What proves itself goes to one node alone.
-    assert not {messages.Receipt, messages.Inquiry, messages.Pledge} & set(messages.BROADCASTS)
+    assert not {messages.Receipt, messages.Inquiry, messages.Pledge, messages.Seating} & set(messages.BROADCASTS)

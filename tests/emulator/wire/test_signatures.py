@@ -1,6 +1,7 @@
 """Signatures: Ed25519 as in RFC 8032, over exactly one kind, one run and one frame."""
 
 import zlib
+from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
@@ -8,12 +9,12 @@ from hypothesis import strategies as st
 
 from parley.emulator.errors import BadInput, RemoteProtocolError
 from parley.emulator.wire.codec import decode, encode, is_signed, is_whole, said_by
-from parley.emulator.wire.messages import Abort, Message, Pledge, Ready, Roster, Setup
+from parley.emulator.wire.messages import Abort, Message, Pledge, Ready, Roster, Seating, Setup
 from parley.emulator.wire.signatures import SIGNATURE_BYTES, Signer, covered, derived, verify
-from tests.emulator.samples import NONCE, every_message, setup
+from tests.emulator.samples import NONCE, every_message
 
 SIGNER, OTHER = Signer(bytes(range(32))), Signer(bytes(32))
-WITHOUT_NONCE = (Ready, Roster, Pledge, Abort)
+WITHOUT_NONCE = (Ready, Roster, Pledge)
 
 
 def test_keys_are_those_of_rfc_8032_section_7_1() -> None:
@@ -71,13 +72,15 @@ def test_a_signed_frame_holds_the_message_and_who_said_it(message: Message) -> N
     assert said_by(SIGNER.public, signed, message, NONCE)
     assert not said_by(OTHER.public, signed, message, NONCE)
     assert not said_by(SIGNER.public, plain, message, NONCE)
-    # A setup carries its nonce itself; an abort must reach those who know none; the rest comes before there is one.
-    free = isinstance(message, (Setup, *WITHOUT_NONCE))
+    # Setup, abort and seating carry their nonce themselves; the rest comes before there is one.
+    free = isinstance(message, (Setup, Abort, Seating, *WITHOUT_NONCE))
     assert said_by(SIGNER.public, signed, message, bytes(16)) == free
 
 
-def test_a_setup_is_bound_to_its_own_nonce() -> None:
-    one, other = setup(nonce=bytes(16)), setup(nonce=NONCE)
+@pytest.mark.parametrize("kind", [Setup, Abort, Seating])
+def test_what_carries_a_nonce_is_bound_to_it(kind: type[Setup | Abort | Seating]) -> None:
+    given = next(each for each in every_message() if isinstance(each, kind))
+    one, other = replace(given, nonce=bytes(16)), replace(given, nonce=NONCE)
     frame = encode(one, SIGNER, NONCE)
     assert said_by(SIGNER.public, frame, one, NONCE)
     assert not said_by(SIGNER.public, frame, other, NONCE)

@@ -42,17 +42,29 @@ class TestWithLabels(ProtocolContract):
     bias = 0.01
 
 
+def second_round(protocol: Any, inputs: Any) -> tuple[Any, Any, Any]:
+    """The tally of the first round, the broadcast it leads to, and the replies to that."""
+    rounds, users = protocol.rounds, len(inputs)
+    flips = [addressed(key_from_seed(3), number, 0, users, step.coins) for number, step in enumerate(rounds, 1)]
+    first = rounds[0].tally({}, rounds[0].respond({}, inputs, flips[0]))
+    public: Any = protocol.conclude((({}, first),))
+    return first, public, rounds[1].respond(public, inputs, flips[1])
+
+
+def test_likelihoods_of_a_constant_range_can_be_looked_up() -> None:
+    """Every reply of an honest user has a likelihood under every input."""
+    protocol = registry.design("two-round", Kernel(np.ones((4, 4)), shift=0.0), epsilon=2.0, users=300)
+    _, public, replies = second_round(protocol, np.arange(300) % 4)
+    assert np.isfinite(protocol.rounds[1].log_likelihood(public, replies)).all()
+
+
 @pytest.mark.parametrize("matrix", [np.ones((4, 4)), -3e40 * np.ones((3, 3)), np.ones((4, 4)) - 1e-13 * np.tri(4)])
 def test_a_constant_range_says_nothing_and_can_be_audited(matrix: Any) -> None:
     protocol = registry.design("two-round", Kernel(matrix, shift=0.0), epsilon=2.0, users=300)
-    size = len(matrix)
-    inputs = np.arange(300) % size
-    flips = [addressed(key_from_seed(3), number, 0, 300, protocol.rounds[number - 1].coins) for number in (1, 2)]
-    first = protocol.rounds[0].tally({}, protocol.rounds[0].respond({}, inputs, flips[0]))
-    public: Any = protocol.conclude((({}, first),))
+    inputs = np.arange(300) % len(matrix)
+    first, public, replies = second_round(protocol, inputs)
     step = protocol.rounds[1]
     step.check_broadcast(public)
-    replies = step.respond(public, inputs, flips[1])
     assert step.check(public, replies).all()
     losses = step.log_likelihood(public, replies)
     assert np.ptp(losses, axis=1).max() <= 1e-4

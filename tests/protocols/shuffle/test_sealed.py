@@ -1,5 +1,7 @@
 """Sealed replies: users answer without the key, the analyst estimates as ever, the shuffler reads nothing."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -7,14 +9,16 @@ from parley.emulator.arithmetic import one_thread
 from parley.emulator.coins import addressed, key_from_seed
 from parley.emulator.errors import BadInput, LocalProtocolError
 from parley.emulator.protocol import Estimate
-from parley.emulator.roles.cohort import recorded_coins
+from parley.emulator.roles.cohort import CohortRole, recorded_coins
+from parley.emulator.roles.consent import consent_to
 from parley.emulator.simulate_shuffled import shuffled_conversation, simulate_shuffled
 from parley.emulator.wire.messages import Announce, Replies, Result, Setup
-from parley.emulator.wire.sealing import new_secret
+from parley.emulator.wire.sealing import KEY_BYTES, new_secret
 from parley.protocols import registry
 from parley.protocols.shuffle.sealed import sealed, unsealed
 from parley.protocols.shuffle.shuffled import Shuffled
 from parley.protocols.workloads.kendall import Kendall
+from tests.attacks.parties import setup_of
 
 USERS = 300
 KEY = key_from_seed(2)
@@ -63,9 +67,30 @@ def test_a_stranger_can_answer_and_not_read(plain: Shuffled) -> None:
 def test_likelihoods_are_those_of_what_is_inside(plain: Shuffled) -> None:
     boxed = sealed(plain, new_secret())
     flips = addressed(KEY, 1, 0, USERS, boxed.rounds[0].coins)
-    inside = plain.step.respond({}, INPUTS, np.ascontiguousarray(flips[:, : plain.step.coins]))
+    step = plain.rounds[0]
+    inside = step.respond({}, INPUTS, np.ascontiguousarray(flips[:, : step.coins]))
     replies = boxed.rounds[0].respond({}, INPUTS, flips)
-    assert np.array_equal(boxed.rounds[0].log_likelihood({}, replies), plain.step.log_likelihood({}, inside))
+    assert np.array_equal(boxed.rounds[0].log_likelihood({}, replies), step.log_likelihood({}, inside))
+
+
+def ephemeral_keys(setup: Setup, boxed: Shuffled) -> set[bytes]:
+    """The public keys at the head of the boxes of a node that has this state and hears this setup."""
+    role = CohortRole(
+        node="n", first=0, inputs=INPUTS, key=KEY, consent=consent_to(boxed, setup.run), build=registry.build
+    )
+    list(role.hear(setup))
+    (said,) = [each for each in role.hear(Announce(run=setup.run, round=1, broadcast={})) if isinstance(each, Replies)]
+    return {box[:KEY_BYTES].tobytes() for box in said.columns["sealed"]}
+
+
+def test_copies_of_a_state_seal_with_other_keys_for_another_setup(plain: Shuffled) -> None:
+    """One ephemeral key for two plaintexts would give away how they differ."""
+    secret = new_secret()
+    boxed, other = (sealed(replace(plain, local_epsilon=each), secret) for each in (plain.local_epsilon, 0.5))
+    setups = [(setup_of(boxed), boxed), (setup_of(boxed, nonce=bytes(16)), boxed), (setup_of(other), other)]
+    keys = [ephemeral_keys(setup, protocol) for setup, protocol in setups]
+    assert len(set.union(*keys)) == len(setups) * USERS
+    assert ephemeral_keys(*setups[0]) == keys[0]
 
 
 def test_spoilt_boxes_are_left_out(plain: Shuffled) -> None:
