@@ -7,6 +7,7 @@ else.
 
 import ast
 import inspect
+import math
 import re
 import textwrap
 from collections.abc import Callable
@@ -47,8 +48,6 @@ def example(name: str) -> Protocol:
 def outline(protocol: Protocol) -> dict[str, Any]:
     """Its claim, its rounds and its analyst's steps, as plain data."""
     claim, kind = protocol.claim, type(protocol)
-    if not protocol.script:
-        raise BadInput(f"{protocol.name} is no script")
     return {
         "name": protocol.name,
         "summary": getattr(protocol, "summary", ""),
@@ -75,7 +74,7 @@ def _round(protocol: Protocol, step: Round) -> dict[str, Any]:
         "says": said_of(method),
         "broadcast": _columns(step.broadcast),
         "answers": "everybody" if share == 1 else f"{share:.0%} of the users, by their numbers",
-        "epsilon": step.epsilon,
+        "epsilon": _finite(step.epsilon),
         "sends": [_send(name, send) for name, send in step.usual.items()],
         "source": source_of(method),
     }
@@ -86,9 +85,14 @@ def _send(name: str, send: Send) -> dict[str, Any]:
     return {
         "name": name,
         "randomizer": type(randomizer).__name__,
-        "epsilon": randomizer.epsilon,
+        "epsilon": _finite(randomizer.epsilon),
         "columns": _columns(randomizer.reply),
     }
+
+
+def _finite(epsilon: float) -> float | None:
+    """None where a reply is bounded by nothing before it is shuffled."""
+    return epsilon if math.isfinite(epsilon) else None
 
 
 def _columns(shape: Shape) -> dict[str, str]:

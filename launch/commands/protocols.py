@@ -69,18 +69,23 @@ def drawn(shown: dict[str, Any]) -> str:
         f"epsilon {claim['epsilon']:g}{delta}, {claim['interaction']}, users trust {claim['trusts']}",
         "",
     ]
+    before = ", before the shuffler" if claim["trusts"] == "shuffler" else ""
     for each in shown["rounds"]:
         broadcast = ", ".join(f"{name} {kind}" for name, kind in each["broadcast"].items()) or "nothing"
         lines += [
             f"  analyst broadcasts {broadcast}",
             "   |",
             f"   v  state {each['number']}: asking {each['name']!r}; "
-            f"epsilon {each['epsilon']:.4g} from {each['answers']}",
+            f"{_epsilon(each['epsilon'])} from {each['answers']}{before}",
             *(f"      {line}" for line in each["says"].splitlines()),
         ]
         for send in each["sends"]:
-            columns = ", ".join(f"{name} {kind}" for name, kind in send["columns"].items())
-            lines.append(f"      {send['name']:<10} {send['randomizer']:<22} epsilon {send['epsilon']:<8.4g} {columns}")
+            columns = ", ".join(f"{name} {kind}".strip() for name, kind in send["columns"].items())
+            lines.append(f"      {send['name']:<10} {send['randomizer']:<22} {_epsilon(send['epsilon']):<18} {columns}")
         lines.append("   |")
     steps = [f"  {line}" for line in shown["analyst"]["steps"].splitlines()]
     return "\n".join([*lines, "   v  state ended: the estimate", "", f"analyst: {shown['analyst']['says']}", *steps])
+
+
+def _epsilon(value: float | None) -> str:
+    return "unbounded epsilon" if value is None else f"epsilon {value:.4g}"

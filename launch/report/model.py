@@ -80,7 +80,7 @@ def _make_model(
     # Which users are looked at must not change the page from one making to the next.
     verdicts = audit(reader, build, keys=keys, sample=sample, generator=np.random.default_rng(SEED)).verdicts
     if reading.outcome == "altered":
-        unknown = {"loss": None, "budget": None, "script": []}
+        unknown: dict[str, Any] = {"loss": None, "budget": None, "script": []}
         return {**model, "verdicts": _verdicts(verdicts, ("integrity",)), **unknown}
     conversation = listen(reader, build)
     model["verdicts"] = _verdicts(verdicts, SHOWN if keys is None else (*SHOWN, "authorship"))
@@ -92,7 +92,7 @@ def _make_model(
 
 def live_model(run: str, story: Story, latest: int) -> dict[str, Any]:
     """The model of a run that still goes on: nothing is known yet of its privacy or its truth."""
-    unknown = {"verdicts": {}, "loss": None, "budget": None}
+    unknown: dict[str, Any] = {"verdicts": {}, "loss": None, "budget": None}
     return {**_head(run, "running", ""), **story.record(latest), **unknown, "script": _script(story.protocol)}
 
 
@@ -109,7 +109,7 @@ def _head(run: str, outcome: str, reason: str) -> dict[str, Any]:
 
 def _script(protocol: Protocol | None) -> list[dict[str, Any]]:
     """The protocol round by round, as `parley protocols NAME` shows it."""
-    if protocol is None or not protocol.script:
+    if protocol is None:
         return []
     wanted = ("number", "name", "says", "broadcast", "answers", "epsilon", "sends")
     return [{name: each[name] for name in wanted} for each in outline(protocol)["rounds"]]

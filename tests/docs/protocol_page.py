@@ -34,10 +34,9 @@ def protocols() -> str:
     told: set[str] = set()
     for name in BUILT_IN:
         protocol = example(name)
-        if protocol.script:
-            shown.append("\n\n".join(_protocol(protocol, told)))
-            for base in _bases(type(protocol)):
-                shared.setdefault(base, []).append(name)
+        shown.append("\n\n".join(_protocol(protocol, told)))
+        for base in _bases(type(protocol)):
+            shared.setdefault(base, []).append(name)
     for base, names in shared.items():
         shown.append("\n\n".join(_shared(base, names, told)))
     return "\n\n".join(shown)

@@ -123,8 +123,7 @@ def protocol_table() -> str:
     for name in registered():
         protocol = example(name, users=MANY)
         for number, step in enumerate(protocol.rounds, 1):
-            parts = step.usual if protocol.script else {part.name: part for part in getattr(step, "parts", ())}
-            sends = "; ".join(f"{name}: {type(part.randomizer).__name__}" for name, part in parts.items())
+            sends = "; ".join(f"{name}: {type(send.randomizer).__name__}" for name, send in step.usual.items())
             sent = f"{shapes(step.reply)}{f' ({sends})' if sends else ''}"
             lines.append(f"| `{name}` | {number}: {step.name} | {shapes(step.broadcast)} | {sent} | {step.coins} |")
     return "\n".join(lines)

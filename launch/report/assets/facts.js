@@ -60,11 +60,12 @@ function folded(name, title, content) {
 
 function scripted(round) {
   const shapes = (columns) => Object.entries(columns).map(([name, kind]) => `${name} ${kind}`).join(", ");
+  const loss = (epsilon) => epsilon === null ? "unbounded before the shuffler" : `\u03b5 = ${figure(epsilon)}`;
   const broadcast = shapes(round.broadcast);
   return make("li", {},
     make("b", {}, round.name), ` \u2014 ${round.says}`,
-    make("p", { class: "hint" }, `${broadcast ? `Broadcast: ${broadcast}. ` : ""}\u03b5 = ${figure(round.epsilon)} from ${round.answers}.`),
-    make("ul", {}, round.sends.map((send) => make("li", {}, make("code", {}, send.name), ` by ${send.randomizer}, \u03b5 = ${figure(send.epsilon)}: ${shapes(send.columns)}`))));
+    make("p", { class: "hint" }, `${broadcast ? `Broadcast: ${broadcast}. ` : ""}${loss(round.epsilon)} from ${round.answers}.`),
+    make("ul", {}, round.sends.map((send) => make("li", {}, make("code", {}, send.name), ` by ${send.randomizer}, ${loss(send.epsilon)}: ${shapes(send.columns)}`))));
 }
 
 function renderProgress(model) {
