@@ -206,7 +206,7 @@ class SplitUsersPlanning(Planning[SplitUsers]):
 
     @classmethod
     def _best_share(cls, draft: SplitUsers, guesses: list[Floats]) -> tuple[float, SplitUsers]:
-        """The share of vectors with the smallest sketched error: from the middle downhill, for it has one valley."""
+        """The share of vectors with the smallest sketched error: downhill from the middle, as there is one valley."""
 
         @cache
         def sketched(place: int) -> tuple[float, SplitUsers]:
