@@ -275,7 +275,7 @@ def test_candidates_times_dimension_are_bounded() -> None:
     assert protocol is not None
     parameters = {**protocol.parameters(), "workload": GiniMeanDifference(levels=2**14).parameters()}
     parameters = {name: value for name, value in parameters.items() if name not in ("rows", "factor", "signs")}
-    large = {**parameters, "candidates": 256, "best": 1, "local_epsilon": 2.0}
+    large = {**parameters, "candidates": 256, "top": 1, "local_epsilon": 2.0}
     with pytest.raises(BadInput, match="more than the limit"):
         registry.build("shuffled", large)
     small = {**large, "candidates": 4}

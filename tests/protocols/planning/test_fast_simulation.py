@@ -99,7 +99,7 @@ class Counted(OneRoundTuned):
 
 def test_tallies_that_nobody_knows_are_taken_from_replies() -> None:
     workload = Kendall(levels=(2, 2))
-    protocol = Counted(workload=workload, epsilon=1.0, users=400, candidates=4, best=1, weight=0.0)
+    protocol = Counted(workload=workload, epsilon=1.0, users=400, candidates=4, top=1, weight=0.0)
     tally = shortcut.tally(protocol.rounds[0], {}, np.array([100, 100, 100, 100]), np.random.default_rng(1))
     assert tally.sums["vector"].shape == (protocol.A.rows,)
     assert 100 < tally.sums["vector.odd"] < 300
