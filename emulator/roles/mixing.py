@@ -47,7 +47,7 @@ class Mixing:
     def from_parameters(cls, rule: Mapping[str, Any]) -> "Mixing":
         """The rule that a Setup describes; BadInput for anything that is not exactly such a description."""
         if set(rule) != {"crowd", "axes"}:
-            raise BadInput(f"a mixing rule has a crowd and axes, got {rule!r:.80}")
+            raise BadInput(f"a rule of how replies are mixed has a crowd and axes, got {rule!r:.80}")
         crowd, axes = rule["crowd"], rule["axes"]
         if type(crowd) is not int or not 1 <= crowd <= MOST_CROWD:
             raise BadInput(f"a crowd of {crowd!r:.80} is not a number of replies")

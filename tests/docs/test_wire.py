@@ -172,7 +172,7 @@ def test_exact_bounds_and_choices() -> None:
             assert int(replies.exponential_lower(x) * 2**192) == int(each["lower"], 16)
         assert int(independent.exponential_upper(x) * 2**192) == int(each["upper"], 16)
     for each in VECTORS["choices"]:
-        found = replies.two_level(each["outcomes"], each["favoured"], each["epsilon"])
+        found = replies.two_level(each["outcomes"], each["top"], each["epsilon"])
         assert found == (int(each["high"], 16), int(each["low"], 16))
 
 
