@@ -1,4 +1,4 @@
-"""How much a stranger's setup may cost a user's node: two limits, checked before the work is done.
+"""What a stranger's setup may ask of a user's node: two limits on its work, checked before it is done, and on numbers.
 
 Work is counted in numbers: 64-bit words that are drawn, computed or kept. The limits are fixed, not read off the
 machine, because analyst and users must agree on what is too much. The number of inputs k is a matter of its own: a
@@ -11,7 +11,8 @@ user says which k it consents to, and `registry.inputs_of` reads k before anythi
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from parley.emulator.errors import BadInput
 from parley.emulator.protocol import Protocol
@@ -19,6 +20,8 @@ from parley.emulator.randomizer import WORD_BYTES
 
 MOST_REPLY = 1 << 20
 MOST_SETUP = 1 << 26
+LARGEST_EPSILON = 64.0
+MOST_USERS = 10**10
 
 
 def check_many(inputs: int) -> None:
@@ -51,3 +54,25 @@ def check_work(protocol: Protocol) -> None:
 def affordable(sizes: Sequence[int], ambient: int) -> list[int]:
     """Of increasing numbers of candidates, those that a codebook in this dimension may have; at least the first."""
     return [size for size in sizes if size == sizes[0] or size // 2 * ambient <= MOST_REPLY]
+
+
+def mapping(parameters: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    """A parameter that is itself a map."""
+    value = parameters[name]
+    if not isinstance(value, Mapping):
+        raise BadInput(f"protocol parameter {name} is not a map")
+    return value
+
+
+def check_epsilon(epsilon: float) -> float:
+    """An epsilon one can promise."""
+    if not math.isfinite(epsilon) or not 0 < epsilon <= LARGEST_EPSILON:
+        raise BadInput(f"epsilon is {epsilon}; give a number above 0 and at most {LARGEST_EPSILON:g}, e.g. --epsilon 1")
+    return epsilon
+
+
+def check_users(users: int) -> int:
+    """A number of users that a pairwise statistic can have."""
+    if not 2 <= users <= MOST_USERS:
+        raise BadInput(f"{users} users are too few for pairs or too many; give a number from 2 to {MOST_USERS}")
+    return users

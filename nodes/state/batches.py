@@ -19,8 +19,7 @@ from parley.emulator.errors import BadInput, LocalProtocolError, RemoteProtocolE
 from parley.emulator.roles.shuffler import SHUFFLER_NAME, Batch, Keep, Memory, Pledged
 from parley.emulator.wire.codec import decode, pack, unpack
 from parley.emulator.wire.messages import Replies
-from parley.nodes.state.chain import Chain
-from parley.nodes.state.disk import REAL, Disk, write_whole
+from parley.nodes.state.disk import REAL, Chain, Disk, write_whole
 
 LOCK = "lock"
 SETUP = "setup.parley"

@@ -23,8 +23,7 @@ from parley.emulator.roles.consent import Consent
 from parley.emulator.wire.codec import pack, unpack
 from parley.emulator.wire.messages import LARGEST_COUNT, NAME
 from parley.emulator.wire.signatures import Signer
-from parley.nodes.state.chain import Chain
-from parley.nodes.state.disk import REAL, Disk, write_whole
+from parley.nodes.state.disk import REAL, Chain, Disk, write_whole
 
 FILE = "state.parley"
 MAGIC = b"PARLEYS2"

@@ -22,8 +22,8 @@ from parley.emulator.parameters import NAMED
 from parley.emulator.protocol import Analyst, Ask, Heard, Inputs, Sends, beside, sends
 from parley.emulator.tally import Tally
 from parley.protocols.baselines.frequency import FrequencyGrr
+from parley.protocols.limits import check_users, mapping
 from parley.protocols.paper.one_round import OneRound
-from parley.protocols.parameters import check_users, mapping
 from parley.protocols.planned import Planned
 from parley.protocols.tuned.one_round_tuned import OneRoundTuned
 

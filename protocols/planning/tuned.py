@@ -15,14 +15,14 @@ import numpy as np
 
 from parley.emulator.protocol import Estimate, Heard, Inputs
 from parley.emulator.randomizer import Floats
-from parley.protocols.factorization.approximation import (
+from parley.protocols.factorization.factors import (
     Approximation,
     exact,
+    infinity_norm,
     one_factor_fields,
     single,
     useful_approximations,
 )
-from parley.protocols.factorization.factors import infinity_norm
 from parley.protocols.factorization.shift import best_shift
 from parley.protocols.factorization.truncation import truncated
 from parley.protocols.limits import affordable
@@ -31,7 +31,7 @@ from parley.protocols.planning.noise import FormNoise, encoding_noise, noise_of
 from parley.protocols.planning.non_interactive import NonInteractivePlanning
 from parley.protocols.planning.planning import BALANCED, Planning, Sources, differences
 from parley.protocols.projection.l1_projection import projection_error
-from parley.protocols.randomizers.scalars.ranges import exact_range
+from parley.protocols.randomizers.exact import exact_range
 from parley.protocols.randomizers.vectors.codebook import Codebook
 from parley.protocols.tuned.crossfit import Fit, crossfit
 from parley.protocols.tuned.encoding import ByVector

@@ -209,10 +209,20 @@ def test_every_randomizer_has_vectors() -> None:
     known = {name for name, each in vars(vectors).items() if isinstance(each, type) and issubclass(each, Randomizer)}
     described = {each["randomizer"] for each in VECTORS["randomizers"]}
     assert described == set(RANDOMIZERS) == (known - {"Randomizer"}) | {"Shares"}
-    files = {path.stem for path in (EXAMPLES.parents[1] / "protocols" / "randomizers").glob("*.py")}
+    files = {path.stem for path in (EXAMPLES.parents[1] / "protocols" / "randomizers").rglob("*.py")}
     own = {sys.modules[vars(vectors)[name].__module__].__name__.rpartition(".")[2] for name in RANDOMIZERS}
-    shared = {"__init__", "directional", "exact", "expansion", "frequency", "laplace_table", "moments"}
-    assert files == own | shared | {"order_statistics", "scalars", "seeded", "skellam", "sphere", "two_level"}
+    shared = {
+        "__init__",
+        "alphabets",
+        "directional",
+        "exact",
+        "expansion",
+        "moments",
+        "oracle",
+        "order_statistics",
+        "skellam",
+    }
+    assert files == own | shared
 
 
 @pytest.mark.parametrize(

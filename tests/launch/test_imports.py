@@ -15,7 +15,7 @@ from parley.emulator.wire.codec import pack
 from parley.nodes.analyst import write_plan
 from parley.protocols.registry import BUILT_IN, SHUFFLED, design, lookup, needs_shuffler
 from parley.protocols.workloads.kendall import Kendall
-from parley.protocols.workloads.statistics import REGISTRY, workload_from
+from parley.protocols.workloads.workload import REGISTRY, workload_from
 from tests.launch.conftest import ROOT
 
 LAYERS = ("emulator", "protocols", "nodes", "launch")

@@ -8,7 +8,7 @@ import pytest
 
 from parley.emulator.errors import BadInput
 from parley.emulator.randomizer import Floats
-from parley.protocols.randomizers.two_level import TwoLevel
+from parley.protocols.randomizers.exact import TwoLevel
 from parley.protocols.shuffle.amplification import (
     MOST_COUNTED,
     Blanket,

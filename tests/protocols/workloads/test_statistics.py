@@ -20,8 +20,7 @@ from parley.protocols.workloads.kendall import Kendall, KendallTauB, Untied
 from parley.protocols.workloads.kernel import Kernel
 from parley.protocols.workloads.linear import LinearQueries
 from parley.protocols.workloads.lipschitz import Lipschitz
-from parley.protocols.workloads.statistics import workload_from
-from parley.protocols.workloads.workload import Workload
+from parley.protocols.workloads.workload import Workload, workload_from
 
 
 def draws(size: int, users: int = 40, seed: int = 3) -> Inputs:
