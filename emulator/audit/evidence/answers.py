@@ -32,12 +32,13 @@ class Answers:
 
 
 def malformed(protocol: Protocol, replies: Replies, public: dict[int, Broadcast]) -> str:
-    """What is wrong with the arrays of a frame; empty where they are as declared."""
+    """Why a frame has no likelihood: its arrays are not as declared, or nobody would answer its broadcast."""
     if replies.round not in public or not 1 <= replies.round <= len(protocol.rounds):
         return "a reply to a round that was not announced"
     step = protocol.rounds[replies.round - 1]
     try:
         check_arrays("its broadcast", public[replies.round], step.broadcast)
+        step.check_broadcast(public[replies.round])
         check_arrays("the reply", replies.columns, step.reply, len(replies.users))
     except RemoteProtocolError as error:
         return str(error)
