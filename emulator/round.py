@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 # Numbers of a block of users' vectors: 4 MiB.
 BLOCK_NUMBERS = 1 << 19
+# Users that are asked at once whether they answer.
+BLOCK_USERS = 1 << 20
 # Beyond this a product of two numbers of a broadcast may not be a number.
 LARGEST_VALUE = 1e100
 
@@ -102,6 +104,12 @@ class Round:
         if all(speaking):
             return np.ones(len(users), dtype=np.bool_)
         return np.asarray(speaking, dtype=np.bool_)[self.protocol.group_of(users)]
+
+    def speakers(self, first: int, end: int) -> int:
+        """How many of the users first .. end - 1 answer in this round."""
+        starts = range(first, end, BLOCK_USERS)
+        blocks = (np.arange(start, min(start + BLOCK_USERS, end)) for start in starts)
+        return sum(int(np.count_nonzero(self.participates(block))) for block in blocks)
 
     def check_broadcast(self, public: "Broadcast") -> None:
         """The user's own check of a well-formed, finite broadcast; RemoteProtocolError refuses it.
