@@ -7,11 +7,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from parley.emulator.audit.evidence.conversation import Conversation
-from parley.emulator.audit.evidence.user_sets import People
-from parley.emulator.audit.verdict import Progress, quiet
 from parley.emulator.randomizer import row_bytes
+from parley.emulator.record.conversation import Conversation, Progress, quiet
 from parley.emulator.record.differences import Difference, compare_messages, layout, reply_of
+from parley.emulator.record.user_sets import People
 from parley.emulator.wire.messages import Message, Replies, Users
 
 MOST_BYTES = 128 * 2**20

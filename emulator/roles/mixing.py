@@ -118,14 +118,19 @@ def mix(columns: Columns, mixing: Mixing, draw: Draw) -> Columns:
     }
 
 
+def coordinates(column: Array, axes: int) -> Array:
+    """The entries of each coordinate: a column of shape (n, s_1, ..., s_a, t_1, ...) as (s_1 ... s_a, n, t_1 ...)."""
+    shape = column.shape
+    return np.moveaxis(column.reshape(shape[0], int(np.prod(shape[1 : axes + 1])), -1), 1, 0)
+
+
 def _mix_entries(column: Array, axes: int, draw: Draw) -> Array:
     """Each coordinate's entries, permuted over all rows and what a row has of them."""
     if column.ndim <= axes:
         raise RemoteProtocolError(f"shuffler: a column of shape {column.shape} has no {axes} axes to keep apart")
-    shape = column.shape
-    apart = np.moveaxis(column.reshape(shape[0], int(np.prod(shape[1 : axes + 1])), -1), 1, 0)
+    apart = coordinates(column, axes)
     mixed = np.empty(apart.shape, dtype=column.dtype)
     for coordinate, entries in enumerate(apart):
         flat = np.ascontiguousarray(entries).reshape(-1)
         mixed[coordinate] = flat[permutation(len(flat), draw)].reshape(entries.shape)
-    return np.ascontiguousarray(np.moveaxis(mixed, 0, 1)).reshape(shape)
+    return np.ascontiguousarray(np.moveaxis(mixed, 0, 1)).reshape(column.shape)
