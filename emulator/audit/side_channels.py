@@ -14,7 +14,7 @@ from parley.emulator.audit.evidence.preconditions import knows_everybody
 from parley.emulator.audit.evidence.statistics import Family
 from parley.emulator.audit.verdict import Verdict, failed, unknown
 from parley.emulator.protocol import Inputs, Protocol
-from parley.emulator.randomizer import Floats
+from parley.emulator.randomizer import Floats, Layout, layout
 from parley.emulator.record.conversation import Conversation, Progress, quiet
 from parley.emulator.record.witness import Witness
 from parley.emulator.wire.messages import Replies, Users
@@ -71,7 +71,7 @@ class Presence:
 class Channel:
     """What one round's frames tell besides their content."""
 
-    layouts: set[tuple[tuple[str, str, tuple[int, ...]], ...]] = field(default_factory=set)
+    layouts: set[Layout] = field(default_factory=set)
     presence: Presence = field(default_factory=Presence)
     alone: list[int] = field(default_factory=list)
     first: list[int] = field(default_factory=list)
@@ -90,9 +90,7 @@ def check_side_channels(conversation: Conversation, witness: Witness, progress: 
 
 
 def _take(channel: Channel, replies: Replies, protocol: Protocol, inputs: Inputs, lone: Users) -> None:
-    channel.layouts.add(
-        tuple((name, column.dtype.str, column.shape[1:]) for name, column in sorted(replies.columns.items()))
-    )
+    channel.layouts.add(layout(replies.columns))
     channel.first.append(int(replies.users[0]))
     channel.mean.append(float(inputs[replies.users].mean()))
     if len(replies.users) == 1 and np.isin(replies.users[0], lone):

@@ -7,12 +7,12 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from parley.emulator.coins import recorded_coins
 from parley.emulator.protocol import Protocol
 from parley.emulator.randomizer import Array, Columns
 from parley.emulator.record.answers import answers
 from parley.emulator.record.conversation import Conversation
 from parley.emulator.record.witness import Witness
-from parley.emulator.roles.cohort import draw_replies, recorded_coins
 from parley.emulator.roles.mixing import Mixing, coordinates, read_mixing
 from parley.emulator.round import Round
 from parley.emulator.wire.messages import Announce, Setup
@@ -68,7 +68,7 @@ def _replies(setup: Setup, step: Round, announce: Announce, witness: Witness) ->
     flip = recorded_coins(setup, announce, witness.key)
     for start in range(0, len(witness.inputs), BLOCK):
         inputs = witness.inputs[start : start + BLOCK]
-        yield draw_replies(step, announce.broadcast, inputs, start, flip)[1]
+        yield step.draw(announce.broadcast, inputs, start, flip)[1]
 
 
 def unmatched(recorded: Bag, replayed: Bag) -> int | None:

@@ -7,6 +7,7 @@ from typing import Any, Literal
 import numpy as np
 
 from parley.emulator.arithmetic import one_thread
+from parley.emulator.coins import recorded_coins
 from parley.emulator.errors import BadInput, ParleyError, RemoteProtocolError
 from parley.emulator.protocol import Protocol, check_arrays
 from parley.emulator.record.bags import bags, unmatched
@@ -15,7 +16,6 @@ from parley.emulator.record.differences import Difference, compare_messages, com
 from parley.emulator.record.witness import Witness
 from parley.emulator.roles.analyst import AnalystRole
 from parley.emulator.roles.board import ANALYST_NAME
-from parley.emulator.roles.cohort import draw_replies, recorded_coins
 from parley.emulator.wire.messages import Announce, Message, Replies, Setup
 
 Role = Literal["analyst", "users", "all"]
@@ -148,5 +148,5 @@ def _answer(setup: Setup, protocol: Protocol, announce: Announce, witness: Witne
     check_arrays(f"broadcast of round {announce.round}", announce.broadcast, step.broadcast)
     step.check_broadcast(announce.broadcast)
     flip = recorded_coins(setup, announce, witness.key)
-    users, columns = draw_replies(step, announce.broadcast, witness.inputs[first : last + 1], first, flip)
+    users, columns = step.draw(announce.broadcast, witness.inputs[first : last + 1], first, flip)
     return Replies(run=setup.run, round=announce.round, node="replay", chunk=0, chunks=1, users=users, columns=columns)
