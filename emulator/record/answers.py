@@ -6,10 +6,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from parley.emulator.audit.evidence.conversation import Conversation
 from parley.emulator.errors import RemoteProtocolError
 from parley.emulator.protocol import Broadcast, Protocol, check_arrays
 from parley.emulator.randomizer import Columns
+from parley.emulator.record.conversation import Conversation, Progress, quiet
 from parley.emulator.record.records import Record
 from parley.emulator.round import Round
 from parley.emulator.tally import Tally
@@ -45,10 +45,12 @@ def malformed(protocol: Protocol, replies: Replies, public: dict[int, Broadcast]
     return ""
 
 
-def answers(conversation: Conversation, protocol: Protocol) -> Iterator[tuple[Record, Replies, Round, Broadcast]]:
+def answers(
+    conversation: Conversation, protocol: Protocol, what: str = "", progress: Progress = quiet
+) -> Iterator[tuple[Record, Replies, Round, Broadcast]]:
     """Every frame of replies with its round and the broadcast it answers, if its arrays are as declared."""
     public = conversation.broadcasts()
-    for record, replies in conversation.replies():
+    for record, replies in conversation.replies(what, progress):
         if malformed(protocol, replies, public) == "":
             yield record, replies, protocol.rounds[replies.round - 1], public[replies.round]
 
