@@ -58,7 +58,9 @@ def affordable(sizes: Sequence[int], ambient: int) -> list[int]:
 
 def mapping(parameters: Mapping[str, Any], name: str) -> Mapping[str, Any]:
     """A parameter that is itself a map."""
-    value = parameters[name]
+    value = parameters.get(name)
+    if value is None:
+        raise BadInput(f"protocol parameters: {name} is missing")
     if not isinstance(value, Mapping):
         raise BadInput(f"protocol parameter {name} is not a map")
     return value

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from parley.emulator.errors import RemoteProtocolError
-from parley.emulator.roles import shuffler as module
+from parley.emulator.roles import mixing as module
 from parley.emulator.roles.board import Terms
 from parley.emulator.roles.mixing import keyed_draw, keyed_draws
 from parley.emulator.roles.shuffler import (
