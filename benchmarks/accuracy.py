@@ -28,7 +28,7 @@ from parley.emulator.randomizer import Floats
 from parley.launch.results.sweeps import Batch, batches, rmse, run_all
 from parley.protocols import registry
 from parley.protocols.planning import plan as planner
-from parley.protocols.tuned.split_users import Tuned
+from parley.protocols.tuned.split_users import SplitUsers
 from parley.protocols.workloads.auc import AreaUnderCurve
 from parley.protocols.workloads.gini import GiniDiversity
 from parley.protocols.workloads.kendall import Kendall
@@ -96,7 +96,7 @@ def paper_table(options: argparse.Namespace) -> str:
                 inputs = data(workload, users)
                 tuned = registry.design("three-round-tuned", workload, epsilon=epsilon, users=users)
                 one = registry.design("one-round-tuned", workload, epsilon=epsilon, users=users)
-                assert isinstance(tuned, Tuned)
+                assert isinstance(tuned, SplitUsers)
                 fixed = replace(tuned, shares=(0.25, 0.25, 0.5), encoding="codebook")
                 truth = workload.exact(inputs)
                 cases += [(protocol, inputs, truth) for protocol in (one, fixed, tuned)]

@@ -31,8 +31,8 @@ from parley.emulator.audit.report import Report, audit
 from parley.emulator.coins import key_from_seed
 from parley.emulator.errors import ParleyError
 from parley.emulator.protocol import Protocol
-from parley.emulator.record.merkle import Tree
-from parley.emulator.record.records import VERSION, head, leaf_of, link, start
+from parley.emulator.record.merkle import Tree, leaf_of
+from parley.emulator.record.records import VERSION, head, link, start
 from parley.emulator.record.transcript import TranscriptReader
 from parley.emulator.roles.analyst import AnalystRole
 from parley.emulator.wire.codec import decode, encode, is_signed, pack

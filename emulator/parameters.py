@@ -25,8 +25,9 @@ NAMED = "kinds by name"
 
 def to_plain(made: Any) -> dict[str, Any]:
     """The fields as plain data."""
-    values = {each.name: getattr(made, each.name) for each in _travelling(type(made))}
-    named = {each.name for each in _travelling(type(made)) if NAMED in each.metadata}
+    kind: Any = type(made)
+    values = {each.name: getattr(made, each.name) for each in _travelling(kind)}
+    named = {each.name for each in _travelling(kind) if NAMED in each.metadata}
     return {
         name: {"protocol": value.name, "parameters": value.parameters()} if name in named else _plain(value)
         for name, value in values.items()
@@ -36,8 +37,9 @@ def to_plain(made: Any) -> dict[str, Any]:
 
 def from_plain(kind: type[Made], parameters: Mapping[str, Any]) -> Made:
     """The object that plain data describe; BadInput for what is missing, unknown or of another type."""
-    known = {each.name: each for each in _travelling(kind)}
-    hints = _hints(kind)
+    made: Any = kind
+    known = {each.name: each for each in _travelling(made)}
+    hints = _hints(made)
     needed = {name for name in known if not _optional(hints[name])}
     missing, unknown = needed - set(parameters), set(parameters) - set(known)
     if missing or unknown:

@@ -23,7 +23,7 @@ epsilon, the parameters that travel in a Setup and the claim all follow from the
 """
 
 import math
-from abc import ABC
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -105,7 +105,7 @@ class Send:
     """One randomised function of the input: a randomizer, and the value it hides for every input x.
 
     `value` has one entry or row for each input, or is an operator whose columns are the values. `tallies` are further
-    integers that the analyst wants besides the sum of the replies.
+    integers that the analyst wants besides the sum of the replies; one called "" takes the place of that sum.
     """
 
     randomizer: Randomizer
@@ -278,9 +278,9 @@ class Protocol(ABC):
         def epsilon(self) -> float:
             """What it claims."""
 
+    @abstractmethod
     def analyst(self) -> Analyst:
         """Ask in rounds, hear tallies, return the estimate."""
-        raise NotImplementedError
 
     @cached_property
     def rounds(self) -> tuple[Round, ...]:
@@ -327,7 +327,6 @@ class Protocol(ABC):
         """The protocol a Setup describes; BadInput for anything that is not exactly such a description."""
         return from_plain(cls, parameters)
 
-    # Until every protocol is a script, roles drive either kind through these two.
     def opening(self) -> Broadcast:
         """The broadcast of the first round."""
         return Analysis(self).open()
@@ -347,15 +346,11 @@ class Analysis:
     def __init__(self, protocol: Protocol) -> None:
         self.protocol = protocol
         self.chosen: frozenset[str] = frozenset()
+        self._generator = protocol.analyst()
         self._asked = 0
-        self._heard: list[tuple[Broadcast, Tally]] = []
-        if protocol.script:
-            self._generator = protocol.analyst()
 
     def open(self) -> Broadcast:
         """The broadcast of the first round."""
-        if not self.protocol.script:
-            return self.protocol.opening()
         return self._question(next(self._generator))
 
     def hear(self, public: Broadcast, tally: Tally) -> Broadcast | Estimate:
@@ -363,9 +358,6 @@ class Analysis:
 
         `public` is what was broadcast: what the analyst said, or, for a choice, what the record says.
         """
-        if not self.protocol.script:
-            self._heard.append((public, tally))
-            return self.protocol.conclude(tuple(self._heard))
         heard = Heard(public, self.protocol.rounds[self._asked - 1].sends(public), tally)
         try:
             return self._question(self._generator.send(heard))

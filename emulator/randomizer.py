@@ -34,6 +34,11 @@ class Alphabet:
     first: int
     last: int
 
+    @property
+    def size(self) -> int:
+        """How many numbers there are."""
+        return self.last - self.first + 1
+
 
 def row_bytes(columns: Columns, rows: int) -> NDArray[np.uint8]:
     """Each user's reply as its bytes: one row a user, columns in the order of their names."""

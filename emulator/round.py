@@ -169,7 +169,7 @@ class Round:
 
 
 def wire_name(send: str, column: str) -> str:
-    """The name of a column of a reply: that of the send, and that of the randomizer's column if it has one."""
+    """The name of a column of a reply or of a tally: that of the send, and its own if it has one."""
     return f"{send}.{column}" if column else send
 
 
@@ -183,8 +183,8 @@ def tally_of(sent: "Sends", replies: Columns) -> Tally:
     sums = {}
     for name, send in sent.items():
         mine = own(name, send, replies)
-        sums[name] = np.asarray(send.randomizer.total(mine))
-        sums.update({f"{name}.{each}": np.asarray(count(mine)) for each, count in send.tallies.items()})
+        counts = {"": send.randomizer.total, **send.tallies}
+        sums.update({wire_name(name, each): np.asarray(count(mine)) for each, count in counts.items()})
     return Tally(len(next(iter(replies.values()))), sums)
 
 

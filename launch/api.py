@@ -1,4 +1,4 @@
-"""The same from Python: a problem from columns, `simulate` in one line, `run` between processes.
+"""A problem: a question about private inputs. Python and the command line make it here, with the same options.
 
 import parley
 
@@ -8,44 +8,64 @@ print(problem.simulate(epsilon=1.0))
 print(problem.run(epsilon=1.0, processes=4))
 """
 
+import hashlib
+import math
+import secrets
 import time
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from parley.emulator.coins import fresh_key, key_from_seed
 from parley.emulator.errors import BadInput, LocalProtocolError
-from parley.emulator.protocol import Inputs, Protocol
+from parley.emulator.protocol import Inputs, Protocol, Trust
+from parley.emulator.randomizer import Floats
 from parley.emulator.roles.consent import domain_of
 from parley.emulator.simulate import conversation
 from parley.emulator.wire.codec import encode
 from parley.emulator.wire.messages import BROADCASTS, Announce, Message, Reminder, Replies, Result
 from parley.launch.data import columns_of, read_columns
 from parley.launch.results.answer import Answer
-from parley.launch.results.summary import summarize, true_answer
+from parley.launch.results.folder import RunFolder, choose_folder
+from parley.launch.results.summary import summarize
 from parley.launch.version import release
+from parley.protocols.planned import truth_of
 from parley.protocols.planning.plan import Option, plan
+from parley.protocols.plugins import add_file
 from parley.protocols.registry import design
-from parley.protocols.workloads.choice import make_domain, make_workload
-from parley.protocols.workloads.statistics import Kernel
-from parley.protocols.workloads.workload import Workload, check_inputs
+from parley.protocols.tuned.split_users import salted
+from parley.protocols.workloads import synthetic as data_sets
+from parley.protocols.workloads.choice import make_domain, make_question
+from parley.protocols.workloads.kernel import Kernel
+from parley.protocols.workloads.workload import Levels, Workload, check_inputs
+
+if TYPE_CHECKING:
+    from parley.launch.cluster.layout import Layout
+
+MOST_USERS = 10**8
+# User nodes, unless somebody says how many.
+USUAL_PROCESSES = 4
+Declared = Mapping[str, Any] | Iterable[str]
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class Problem:
-    """A statistic of private inputs. The inputs never show in its text."""
+    """A question about private inputs: a statistic of pairs or, given levels alone, whatever a protocol estimates.
 
-    workload: Workload
+    The inputs never show in its text.
+    """
+
+    question: Workload | Levels
     inputs: Inputs
-    clipped: Mapping[str, int]
+    clipped: Mapping[str, int] = field(default_factory=dict)
     domain: Mapping[str, Any] | None = None
 
     def __repr__(self) -> str:
-        return f"<{self.workload.name} of {len(self.inputs)} users with {self.workload.size} possible inputs each>"
+        return f"<{self.question.name} of {self.users} users with {self.question.size} possible inputs each>"
 
     @property
     def users(self) -> int:
@@ -53,22 +73,43 @@ class Problem:
 
     def truth(self) -> float:
         """The statistic without privacy: for comparison, in emulations only."""
-        return self.workload.exact(self.inputs)
+        if isinstance(self.question, Levels):
+            raise BadInput("without a statistic, what is estimated is the protocol's own; see the answer's truth")
+        return self.question.exact(self.inputs)
 
-    def plan(self, epsilon: float) -> list[Option]:
+    def plan(
+        self,
+        epsilon: float,
+        *,
+        protocol: str = "all",
+        like: Floats | None = None,
+        trust: Trust = "nobody",
+        delta: float | None = None,
+    ) -> list[Option]:
         """Every protocol with its predicted error, best first. Private data play no part in it."""
-        return plan(self.workload, epsilon, self.users)
+        names = None if protocol in ("all", "auto") else protocol.split(",")
+        return plan(self.question, epsilon, self.users, like, names, trust, delta)
 
-    def protocol(self, name: str, epsilon: float) -> Protocol:
-        """The named protocol for this problem; `auto` takes the best of the plan."""
-        return design(name, self.workload, epsilon=epsilon, users=self.users)
+    def protocol(
+        self, name: str, epsilon: float, *, delta: float | None = None, quorum: float = 1.0, seed: int | None = None
+    ) -> Protocol:
+        """The named protocol for this problem; `auto` takes the best of the plan.
 
-    def simulate(self, *, epsilon: float, protocol: str = "auto", seed: int | None = None) -> Answer:
+        Where it splits users, the groups are drawn for this run. A shuffler must not post fewer replies than the
+        quorum, so privacy is computed for so many.
+        """
+        crowd = min(self.users, max(2, math.ceil(quorum * self.users)))
+        made = design(name, self.question, epsilon=epsilon, users=self.users, delta=delta, crowd=crowd)
+        return salted(made, public_salt(seed))
+
+    def simulate(
+        self, *, epsilon: float, protocol: str = "auto", delta: float | None = None, seed: int | None = None
+    ) -> Answer:
         """The whole conversation in this process. With a seed it repeats, and is not private."""
-        chosen = self.protocol(protocol, epsilon)
+        chosen = self.protocol(protocol, epsilon, delta=delta, seed=seed)
         began = time.monotonic()
         tally = _Tally()
-        for _, message in conversation(chosen, self.inputs, _key(seed), domain=self.domain):
+        for _, message in conversation(chosen, self.inputs, coin_key(seed), domain=self.domain):
             tally.take(message)
         return tally.answer(chosen, self, time.monotonic() - began, seed)
 
@@ -77,89 +118,153 @@ class Problem:
         *,
         epsilon: float,
         protocol: str = "auto",
-        processes: int | None = None,
+        delta: float | None = None,
         seed: int | None = None,
+        processes: int | None = None,
         out: str | Path | None = None,
-        deadline: float = 600.0,
         quorum: float = 1.0,
+        **options: Any,
     ) -> Answer:
-        """The conversation between real processes on this machine, on record in a folder."""
-        from parley.launch.cluster.cluster import Cluster, Layout
-        from parley.launch.results.folder import choose_folder
+        """The conversation between real processes on this machine, on record in a folder.
+
+        `options` are further fields of a `Layout`, such as deadline, conditions, relays, secure or wallet.
+        """
+        from parley.launch.cluster.cluster import Cluster
         from parley.launch.results.progress import make_progress
 
-        layout = Layout(
-            protocol=self.protocol(protocol, epsilon),
-            inputs=self.inputs,
-            key=_key(seed),
-            processes=min(4, self.users) if processes is None else processes,
-            deadline=deadline,
-            quorum=quorum,
-            domain=self.domain,
-            repeatable=seed is not None,
-        )
-        name = f"{self.workload.name}-{layout.protocol.name}"[:40]
-        folder = choose_folder(None if out is None else Path(out), name)
+        chosen = self.protocol(protocol, epsilon, delta=delta, quorum=quorum, seed=seed)
+        count = min(USUAL_PROCESSES, self.users) if processes is None else processes
+        layout = self.layout(chosen, seed=seed, processes=count, quorum=quorum, **options)
+        folder = self.folder(None if out is None else Path(out), chosen)
         with make_progress(quiet=True) as progress:
             Cluster(layout, folder, progress).run()
-        truth = true_answer(layout.protocol, self.inputs, self.truth)
-        record = {**summarize(folder.transcript).record(), "truth": truth, "seed": seed, "version": release()}
-        answer = Answer.from_record(record, folder.path)
+        answer = self.answer(folder, seed)
         folder.write_result(answer.record())
         return answer
 
+    def layout(self, protocol: Protocol, *, seed: int | None, **options: Any) -> "Layout":
+        """Who takes part in a run about this problem, and under which terms."""
+        from parley.launch.cluster.layout import Layout
+
+        key, repeatable = coin_key(seed), seed is not None
+        return Layout(
+            protocol=protocol, inputs=self.inputs, domain=self.domain, key=key, repeatable=repeatable, **options
+        )
+
+    def folder(self, out: Path | None, protocol: Protocol, name: str | None = None) -> RunFolder:
+        """Where a run goes, named for the question and the protocol unless somebody names it."""
+        usual = protocol.name if isinstance(self.question, Levels) else f"{self.question.name}-{protocol.name}"
+        return choose_folder(out, name or usual[:40])
+
+    def answer(self, folder: RunFolder, seed: int | None) -> Answer:
+        """The result of a finished run with what only the emulation knows."""
+        summary = summarize(folder.transcript)
+        extra = {"truth": truth_of(summary.protocol, self.inputs), "seed": seed, "version": release()}
+        return Answer.from_record({**summary.record(), **extra}, folder.path)
+
 
 def problem(
-    data: Any,
+    data: Any = None,
     statistic: str | None = None,
     *,
     columns: Sequence[str] = (),
-    levels: int | Sequence[int] | None = None,
-    ranges: Mapping[str, tuple[float, float]] | None = None,
-    categories: Mapping[str, Sequence[str]] | None = None,
+    label: str | None = None,
+    levels: int | str | Sequence[int] | None = None,
+    ranges: Declared = (),
+    categories: Declared = (),
     kernel: str | Path | ArrayLike | None = None,
+    users: int | None = None,
+    synthetic: str | None = None,
+    seed: int | None = None,
+    protocol_file: str | Path | None = None,
 ) -> Problem:
-    """A problem from a data frame, a mapping of arrays, or a CSV, TSV or Parquet file; one row a user.
+    """A problem from a data frame, a mapping of arrays, or a CSV, TSV or Parquet file; one row per user.
 
     Ranges and categories are declared, never read off the data: a range that follows the data tells about them.
+    Without data, `users` synthetic users hold data that a seed makes repeatable. `protocol_file` is a file with
+    protocols of your own; those that estimate no statistic of pairs need `levels` and no statistic.
     """
-    workload = _workload(statistic, levels, kernel)
-    declared = [f"{name}={low!r}:{high!r}" for name, (low, high) in (ranges or {}).items()]
-    named = [f"{name}={','.join(values)}" for name, values in (categories or {}).items()]
-    domain = make_domain(workload, list(columns), declared, named)
-    found = read_columns(Path(data), columns) if isinstance(data, str | Path) else columns_of(data, columns)
+    if protocol_file is not None:
+        add_file(Path(protocol_file))
+    question = ask(statistic, levels, kernel)
+    named = [*columns, *([] if label is None else [label])]
+    if data is None:
+        if named or ranges or categories:
+            raise BadInput("--columns, --label, --range and --categories describe a file; name it with --data FILE")
+        return _synthetic(question, users, synthetic, seed)
+    if users is not None or synthetic is not None:
+        raise BadInput("--data already says who the users are; leave out --users and --synthetic")
+    if not named:
+        raise BadInput("say which columns of the data to use, such as --columns age,score")
+    domain = make_domain(question, named, *declared(ranges, categories))
+    found = read_columns(Path(data), named) if isinstance(data, str | Path) else columns_of(data, named)
     encoded = domain.encode(found)
-    meaning = domain_of(workload.size, domain.declared)
-    return Problem(workload=workload, inputs=encoded.indices, clipped=dict(encoded.clipped), domain=meaning)
+    return Problem(
+        question=question,
+        inputs=encoded.indices,
+        clipped={name: count for name, count in encoded.clipped.items() if count},
+        domain=domain_of(question.size, domain.declared),
+    )
 
 
 def coded_problem(
     inputs: ArrayLike,
     statistic: str | None = None,
     *,
-    levels: int | Sequence[int] | None = None,
+    levels: int | str | Sequence[int] | None = None,
     kernel: str | Path | ArrayLike | None = None,
+    protocol_file: str | Path | None = None,
 ) -> Problem:
     """A problem whose inputs are already whole numbers 0 .. k-1."""
-    workload = _workload(statistic, levels, kernel)
+    if protocol_file is not None:
+        add_file(Path(protocol_file))
+    question = ask(statistic, levels, kernel)
     coded = np.asarray(inputs)
     if coded.ndim != 1 or coded.dtype.kind not in "iu":
         raise BadInput(f"inputs should be a list of whole numbers, got {coded.dtype} of shape {coded.shape}")
-    check_inputs(coded.astype(np.int64), workload.size)
-    return Problem(workload=workload, inputs=coded.astype(np.int64), clipped={})
+    check_inputs(coded.astype(np.int64), question.size)
+    return Problem(question=question, inputs=coded.astype(np.int64))
 
 
-def _workload(
-    statistic: str | None, levels: int | Sequence[int] | None, kernel: str | Path | ArrayLike | None
-) -> Workload:
+def ask(
+    statistic: str | None, levels: int | str | Sequence[int] | None, kernel: str | Path | ArrayLike | None
+) -> Workload | Levels:
+    """What is asked: a statistic on so many levels, a kernel, or levels alone."""
     if kernel is not None and not isinstance(kernel, str | Path):
         return Kernel(kernel)
-    words = None if levels is None else "x".join(map(str, np.atleast_1d(np.asarray(levels)).tolist()))
-    return make_workload(statistic, words, kernel)
+    if levels is not None and not isinstance(levels, str):
+        levels = "x".join(map(str, np.atleast_1d(np.asarray(levels)).tolist()))
+    return make_question(statistic, levels, kernel)
 
 
-def _key(seed: int | None) -> bytes:
+def declared(ranges: Declared, categories: Declared) -> tuple[list[str], list[str]]:
+    """Ranges and categories of columns as they are typed: `age=0:120`, `answer=no,maybe,yes`."""
+    if isinstance(ranges, Mapping):
+        ranges = [f"{name}={low!r}:{high!r}" for name, (low, high) in ranges.items()]
+    if isinstance(categories, Mapping):
+        categories = [f"{name}={','.join(values)}" for name, values in categories.items()]
+    return list(ranges), list(categories)
+
+
+def coin_key(seed: int | None) -> bytes:
+    """From the operating system, or from the seed of an experiment."""
     return fresh_key() if seed is None else key_from_seed(seed)
+
+
+def public_salt(seed: int | None) -> int:
+    """What splits users into groups. It is public, so it must say nothing about the coins."""
+    if seed is None:
+        return secrets.randbits(63)
+    return int.from_bytes(hashlib.sha256(f"parley salt {seed}".encode()).digest()[:8], "little") >> 1
+
+
+def _synthetic(question: Workload | Levels, users: int | None, name: str | None, seed: int | None) -> Problem:
+    if users is None:
+        raise BadInput("say whose data: --data FILE with --columns, or synthetic users with --users N")
+    if not 2 <= users <= MOST_USERS:
+        raise BadInput(f"--users {users} cannot be used; give a number from 2 to {MOST_USERS}")
+    chosen = name or data_sets.names(question)[0]
+    return Problem(question=question, inputs=data_sets.draw(chosen, question, users, np.random.default_rng(seed)))
 
 
 class _Tally:
@@ -188,7 +293,7 @@ class _Tally:
             estimate=self.result.estimate,
             interval95=(self.result.low, self.result.high),
             predicted_rmse=self.result.predicted_rmse,
-            statistic=asked.workload.name,
+            statistic=None if isinstance(asked.question, Levels) else asked.question.name,
             protocol=protocol.name,
             epsilon=protocol.claim.epsilon,
             delta=protocol.claim.delta,
@@ -199,7 +304,7 @@ class _Tally:
             bytes_up=self.up / asked.users,
             bytes_down=float(self.down),
             seconds=seconds,
-            truth=true_answer(protocol, asked.inputs, asked.truth),
+            truth=truth_of(protocol, asked.inputs),
             seed=seed,
             version=release(),
         )

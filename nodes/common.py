@@ -10,17 +10,18 @@ from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, fields
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 from parley.emulator.errors import BadInput, LocalProtocolError, ParleyError
 from parley.emulator.transport.addresses import BoardAddresses
-from parley.emulator.transport.conditions import read_conditions
-from parley.emulator.transport.faults import FaultyPort
 from parley.emulator.transport.memory import BROADCAST, NOTICE, REPLY, NodePort
 from parley.emulator.wire.messages import BROADCASTS, NOTICES, Message
 from parley.emulator.wire.security import RELAY_PREFIX, Security, read_allowed, read_keys
+
+if TYPE_CHECKING:
+    from parley.emulator.transport.faults import FaultyPort
 
 Port = TypeVar("Port", bound=NodePort)
 GOOD, CHECK_FAILED, BAD_INPUT, UNFINISHED = 0, 1, 2, 3
@@ -110,9 +111,14 @@ class BoardLink:
         """Without conditions a user node has nothing to wait for but its port, and needs no event loop."""
         return self.conditions is None
 
-    def under(self, port: Port, node: str) -> Port | FaultyPort:
+    def under(self, port: Port, node: str) -> "Port | FaultyPort":
         """The port itself, or the port under the conditions of a file."""
-        return port if self.conditions is None else FaultyPort(port, read_conditions(self.conditions), node)
+        if self.conditions is None:
+            return port
+        from parley.emulator.transport.conditions import read_conditions
+        from parley.emulator.transport.faults import FaultyPort
+
+        return FaultyPort(port, read_conditions(self.conditions), node)
 
 
 def read_addresses(path: Path) -> BoardAddresses:

@@ -8,13 +8,13 @@ from collections.abc import Callable
 from contextlib import closing, nullcontext
 from functools import lru_cache, partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 import numpy as np
 
 from parley.emulator.errors import BadInput, LocalProtocolError, RemoteProtocolError
 from parley.emulator.protocol import Inputs
-from parley.emulator.record.witness import Witness
 from parley.emulator.roles.cohort import Cohort, CohortRole, Distrust, Evidence, Unpledged
 from parley.emulator.transport.memory import NodePort, topic_for
 from parley.emulator.transport.sockets import connect_node
@@ -23,9 +23,11 @@ from parley.emulator.wire.messages import Announce, Message, Refusal, Reminder, 
 from parley.nodes.common import GOOD, LONGEST_SILENCE, UNFINISHED, BoardLink, link_options, run_to_exit
 from parley.nodes.memory import give_back
 from parley.nodes.state.user_state import Identity, State, save_evidence
-from parley.nodes.state.wallet import StoredWallet
 from parley.protocols.registry import build, inputs_of
-from parley.protocols.workloads.declared import view_of
+
+if TYPE_CHECKING:
+    from parley.emulator.record.witness import Witness
+    from parley.nodes.state.wallet import StoredWallet
 
 SILENCE_SECONDS = 0.5
 LONGEST_PATIENCE = 8.0
@@ -203,7 +205,7 @@ async def serve_user(
     inputs: Inputs,
     connect: Callable[[str], NodePort],
     patience: float = SILENCE_SECONDS,
-    wallet: StoredWallet | None = None,
+    wallet: "StoredWallet | None" = None,
 ) -> int:
     """Connect and take part to the end. `connect` is told the node's name."""
     identity = state.identity
@@ -223,7 +225,7 @@ async def serve_user(
         memory=state.memory,
         signer=identity.signer,
         wallet=wallet,
-        view=None if wallet is None else lambda setup: view_of(wallet.terms.domain, setup.domain),
+        view=None if wallet is None else wallet.view,
         measure=inputs_of,
     )
     port = connect(identity.node)
@@ -243,8 +245,10 @@ def check_inputs(inputs: Inputs, identity: Identity) -> None:
 
 
 @lru_cache(maxsize=1)
-def read_witness(path: Path) -> Witness:
+def read_witness(path: Path) -> "Witness":
     """The witness of an emulation. A process that forks nodes reads it first, and they all share what it read."""
+    from parley.emulator.record.witness import Witness
+
     return Witness.load(path)
 
 
@@ -307,7 +311,9 @@ def _inputs_of(identity: Identity, inputs: Path | None, witness: Path | None) ->
     return mine
 
 
-def _purse(folder: Path, identity: Identity, witness: Path | None) -> StoredWallet:
+def _purse(folder: Path, identity: Identity, witness: Path | None) -> "StoredWallet":
+    from parley.nodes.state.wallet import StoredWallet
+
     return StoredWallet.open(folder, users=identity.users, durable=witness is None)
 
 

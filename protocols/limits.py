@@ -1,4 +1,8 @@
-"""The limits on what a setup may cost a user's node; `work.py` says how work is counted.
+"""How much a stranger's setup may cost a user's node: two limits, checked before the work is done.
+
+Work is counted in numbers: 64-bit words that are drawn, computed or kept. The limits are fixed, not read off the
+machine, because analyst and users must agree on what is too much. The number of inputs k is a matter of its own: a
+user says which k it consents to, and `registry.inputs_of` reads k before anything is built.
 
 | limit        | numbers   | of what                                                                  | about          |
 |--------------|-----------|--------------------------------------------------------------------------|----------------|
@@ -6,9 +10,12 @@
 | `MOST_SETUP` | 2^26      | what a node computes once: a dense matrix, all vectors, a diagonal       | 0.5 GiB, 1 s   |
 """
 
+import math
 from collections.abc import Sequence
 
 from parley.emulator.errors import BadInput
+from parley.emulator.protocol import Protocol
+from parley.emulator.randomizer import WORD_BYTES
 
 MOST_REPLY = 1 << 20
 MOST_SETUP = 1 << 26
@@ -27,6 +34,18 @@ def check_setup(what: str, rows: int, columns: int) -> None:
             f"{what} takes {rows} x {columns} numbers, more than the limit of {MOST_SETUP} a node computes once; "
             "use fewer levels"
         )
+
+
+def check_work(protocol: Protocol) -> None:
+    """No round asks more than `MOST_REPLY` numbers of a user. This makes all randomizers, so wrong ones are refused."""
+    for number, step in enumerate(protocol.rounds, 1):
+        sent = sum(math.prod(shape) for _, shape in (*step.broadcast.values(), *step.reply.values()))
+        needed = max(step.work, sent, -(-step.coins // WORD_BYTES))
+        if needed > MOST_REPLY:
+            raise BadInput(
+                f"round {number} of {protocol.name} takes {needed} numbers for each user's reply, more than the limit "
+                f"of {MOST_REPLY}; use fewer levels or candidates"
+            )
 
 
 def affordable(sizes: Sequence[int], ambient: int) -> list[int]:

@@ -5,6 +5,9 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar
 
+import numpy as np
+
+from parley.emulator.errors import BadInput
 from parley.emulator.protocol import Estimate, Heard, Sends
 from parley.emulator.randomizer import Floats
 from parley.protocols.limits import check_many
@@ -53,3 +56,13 @@ class Pairwise(Planned):
         """The statistic from h'(W - cJ)h and what was heard, with its interval; `variance` is the form's, if known."""
         found: Estimate = self.planning.estimate(float(form), heard, variance)
         return found
+
+
+def with_diagonal(workload: Workload, pairs: float, replies: int) -> float:
+    """h'Wh from the mean of W over pairs of different users, where the diagonal is constant."""
+    diagonal = workload.diagonal()
+    if np.ptp(diagonal) != 0:
+        raise BadInput(
+            f"the diagonal of {workload.name} is not constant, so pairs alone do not give h'Wh; use one-round"
+        )
+    return pairs * (replies - 1) / replies + float(diagonal[0]) / replies

@@ -7,7 +7,7 @@ go through it. A user's node never does, and so never loads it.
 from functools import cached_property
 from typing import Any, Self
 
-from parley.emulator.protocol import Protocol
+from parley.emulator.protocol import Inputs, Protocol
 from parley.emulator.randomizer import Floats
 
 
@@ -33,3 +33,14 @@ class Planned(Protocol):
         """Predicted RMSE of the estimate if all users stay; without a histogram, for the worst one."""
         rmse: float = self.planning.predicted_rmse(histogram)
         return rmse
+
+
+def truth_of(protocol: Protocol, inputs: Inputs) -> float | None:
+    """What an estimate is compared with: the protocol's own `truth`, or the statistic; None where it has neither.
+
+    Only emulations and simulations know it.
+    """
+    own, workload = getattr(protocol, "truth", None), getattr(protocol, "workload", None)
+    if own is not None:
+        return float(own(inputs))
+    return None if workload is None else float(workload.exact(inputs))

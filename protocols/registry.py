@@ -1,74 +1,70 @@
-"""The protocols Parley speaks, by name. A protocol without an exact likelihood cannot be registered."""
+"""The protocols Parley speaks, by name. A class is loaded when its name is first asked for: nodes carry only theirs."""
 
 import difflib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any, ClassVar, Self
-from typing import Protocol as Interface
+from importlib import import_module
+from typing import Any
 
 import numpy as np
 
 from parley.emulator.errors import BadInput, LocalProtocolError
-from parley.emulator.protocol import Protocol, Trust
+from parley.emulator.protocol import Protocol, Trust, check_claim
 from parley.emulator.round import Round
 from parley.emulator.wire.codec import pack
-from parley.protocols.baselines.frequency import FrequencyGrr, FrequencyOue, FrequencySubset
-from parley.protocols.baselines.hierarchical import Hierarchical
-from parley.protocols.baselines.quantise import Quantise
-from parley.protocols.paper.linear_queries import MatrixMechanism
-from parley.protocols.paper.linear_queries_by_reduction import Reduction
-from parley.protocols.paper.one_round import OneRound
-from parley.protocols.paper.three_round import ThreeRound
-from parley.protocols.paper.two_round import TwoRound
-from parley.protocols.paper.two_round_black_box import TwoRoundBlackBox
-from parley.protocols.plugins import outside
-from parley.protocols.shuffle.shuffled import Shuffled
-from parley.protocols.shuffle.split_and_mix import SplitAndMix
-from parley.protocols.tuned.one_round_tuned import OneRoundTuned
-from parley.protocols.tuned.three_round_tuned import ThreeRoundTuned
-from parley.protocols.tuned.two_round_tuned import TwoRoundTuned
-from parley.protocols.work import check_work
-from parley.protocols.workloads.workload import Workload, check_entries
+from parley.protocols.limits import check_work
+from parley.protocols.workloads.workload import Levels, Workload, check_entries
 
-
-class Registered(Interface):
-    """What a protocol class offers besides the protocol itself."""
-
-    name: ClassVar[str]
-    summary: ClassVar[str]
-
-    @classmethod
-    def design(cls, workload: Workload, *, epsilon: float, users: int) -> Self: ...
-
-    @classmethod
-    def from_parameters(cls, parameters: Mapping[str, Any]) -> Self: ...
-
-
+# Name -> module below parley.protocols, and class.
+BUILT_IN: Mapping[str, tuple[str, str]] = {
+    "two-round-black-box": ("paper.two_round_black_box", "TwoRoundBlackBox"),
+    "two-round": ("paper.two_round", "TwoRound"),
+    "three-round": ("paper.three_round", "ThreeRound"),
+    "three-round-tuned": ("tuned.three_round_tuned", "ThreeRoundTuned"),
+    "two-round-tuned": ("tuned.two_round_tuned", "TwoRoundTuned"),
+    "one-round": ("paper.one_round", "OneRound"),
+    "one-round-tuned": ("tuned.one_round_tuned", "OneRoundTuned"),
+    "linear-queries": ("paper.linear_queries", "MatrixMechanism"),
+    "frequency-grr": ("baselines.frequency", "FrequencyGrr"),
+    "frequency-oue": ("baselines.frequency", "FrequencyOue"),
+    "frequency-subset": ("baselines.frequency", "FrequencySubset"),
+    "linear-queries-by-reduction": ("paper.linear_queries_by_reduction", "Reduction"),
+    "quantise": ("baselines.quantise", "Quantise"),
+    "hierarchical": ("baselines.hierarchical", "Hierarchical"),
+    "shuffled": ("shuffle.shuffled", "Shuffled"),
+    "split-and-mix": ("shuffle.split_and_mix", "SplitAndMix"),
+}
+# Those whose users trust a shuffler.
+SHUFFLED = ("shuffled", "split-and-mix")
 MOST_BUILT = 4
 MISREAD = (LookupError, TypeError, ValueError, AttributeError, MemoryError, ArithmeticError, LocalProtocolError)
-_PROTOCOLS: dict[str, type[Any]] = {}
+# Protocols from outside, by name.
+_OUTSIDE: dict[str, type[Any]] = {}
 _BUILT: dict[tuple[type[Any], bytes], Protocol] = {}
 
 
 def register(kind: type[Any]) -> type[Any]:
-    """Make a protocol known under its name."""
-    for needed in ("name", "from_parameters"):
-        if not hasattr(kind, needed):
-            raise BadInput(f"{kind.__name__} cannot be registered: it has no {needed}")
-    if not issubclass(kind, Protocol) or getattr(kind, "__abstractmethods__", None):
-        raise BadInput(f"{kind.__name__} cannot be registered: it is not a whole Protocol")
-    _PROTOCOLS[kind.name] = kind
+    """Make a protocol from outside known under its name."""
+    if not issubclass(kind, Protocol) or not hasattr(kind, "name") or getattr(kind, "__abstractmethods__", None):
+        raise BadInput(f"{kind.__name__} cannot be registered: it is not a whole Protocol with a name")
+    if kind.name in BUILT_IN:
+        raise BadInput(f"{kind.__name__} cannot be registered: {kind.name} is one of Parley's own names")
+    _OUTSIDE[kind.name] = kind
     return kind
 
 
 def names(trust: Trust = "nobody") -> list[str]:
-    """The registered names, in the order of registration; those from outside come last.
+    """All names, in the order of the table; those from outside come last.
 
     Protocols that ask users to trust a shuffler are listed only to those who say they do.
     """
+    # A node that speaks one of Parley's own protocols need not know how others are found.
+    from parley.protocols.plugins import outside
+
     for kind in outside():
         register(kind)
-    return [name for name, kind in _PROTOCOLS.items() if trust == "shuffler" or not needs_shuffler(kind)]
+    listed = [name for name in BUILT_IN if trust == "shuffler" or name not in SHUFFLED]
+    return listed + [name for name, kind in _OUTSIDE.items() if trust == "shuffler" or not needs_shuffler(kind)]
 
 
 def needs_shuffler(kind: type[Any]) -> bool:
@@ -78,39 +74,43 @@ def needs_shuffler(kind: type[Any]) -> bool:
 
 def lookup(name: str) -> type[Any]:
     """The class behind a name, or BadInput with the nearest one."""
-    if name not in _PROTOCOLS and name not in names("shuffler"):
-        near = difflib.get_close_matches(name, _PROTOCOLS, n=1)
-        hint = f"; did you mean {near[0]}?" if near else f"; known are {', '.join(_PROTOCOLS)}"
+    if name in BUILT_IN:
+        module, kind = BUILT_IN[name]
+        found: type[Any] = getattr(import_module(f"parley.protocols.{module}"), kind)
+        return found
+    if name not in _OUTSIDE and name not in (known := names("shuffler")):
+        near = difflib.get_close_matches(name, known, n=1)
+        hint = f"; did you mean {near[0]}?" if near else f"; known are {', '.join(known)}"
         raise BadInput(f"there is no protocol {name!r:.80}{hint}")
-    return _PROTOCOLS[name]
+    return _OUTSIDE[name]
 
 
 def design(
     name: str,
-    workload: Workload,
+    problem: Workload | Levels,
     *,
     epsilon: float,
     users: int,
     delta: float | None = None,
     crowd: int | None = None,
 ) -> Protocol:
-    """The protocol for a workload with everything chosen that a person did not choose; `auto` chooses it too.
+    """The protocol for a problem with everything chosen that a person did not choose; `auto` chooses it too.
 
-    `delta` and `crowd` are for protocols that trust a shuffler; the others promise epsilon without them.
+    The problem is a workload or, for protocols that estimate no statistic of pairs, the levels of the inputs. `delta`
+    and `crowd` are for protocols that trust a shuffler; the others promise epsilon without them.
     """
-    check_entries(workload.name, workload.infinity_norm)
-    if name == "auto":
-        # The planner asks all protocols, so it can only be loaded once they are known.
-        from parley.protocols.planning.plan import choose
+    if not isinstance(problem, Levels):
+        check_entries(problem.name, problem.infinity_norm)
+    # The planner asks all protocols, and user nodes never come here.
+    from parley.protocols.planning.plan import choose
+    from parley.protocols.planning.table import design as designed
 
-        return check_rounds(choose(workload, epsilon, users))
+    if name == "auto":
+        return check_rounds(choose(problem, epsilon, users))
     kind = lookup(name)
     given = {"delta": delta, "crowd": crowd} if needs_shuffler(kind) else {}
     chosen = {key: value for key, value in given.items() if value is not None}
-    from parley.protocols.planning.table import design as designed
-
-    protocol: Protocol = designed(kind, workload, epsilon=epsilon, users=users, **chosen)
-    return check_rounds(protocol)
+    return check_rounds(designed(kind, problem, epsilon=epsilon, users=users, **chosen))
 
 
 def build(name: str, parameters: Mapping[str, Any]) -> Protocol:
@@ -135,11 +135,12 @@ def inputs_of(name: str, parameters: Mapping[str, Any]) -> int:
     """k, the number of inputs of the protocol a Setup describes, or BadInput; nothing heavy is computed.
 
     It equals `build(name, parameters).inputs`, and a description that cannot be built may have a k all the same. A
-    protocol class says how by a class method `inputs_of`; one from outside that does not is built.
+    protocol class says how by a class method `inputs_of`, or has a field `inputs`; one that has neither is built.
     """
     kind = lookup(name)
     if not hasattr(kind, "inputs_of"):
-        return build(name, parameters).inputs
+        given = parameters.get("inputs")
+        return given if type(given) is int else build(name, parameters).inputs
     with _reading(name):
         return int(kind.inputs_of(parameters))
 
@@ -156,29 +157,10 @@ def _reading(name: str) -> Iterator[None]:
 
 
 def check_rounds(protocol: Protocol) -> Protocol:
-    """A protocol's rounds are whole, as many as it claims, and ask no more work of a user than `work.py` allows."""
-    if len(protocol.rounds) != protocol.claim.rounds or not all(isinstance(each, Round) for each in protocol.rounds):
+    """A protocol has the rounds it claims, takes no more than it claims, and asks no more work than is allowed."""
+    if protocol.script:
+        check_claim(protocol)
+    elif len(protocol.rounds) != protocol.claim.rounds or not all(isinstance(each, Round) for each in protocol.rounds):
         raise BadInput(f"{protocol.name} claims {protocol.claim.rounds} rounds and has {len(protocol.rounds)}")
     check_work(protocol)
     return protocol
-
-
-for _kind in (
-    TwoRoundBlackBox,
-    TwoRound,
-    ThreeRound,
-    ThreeRoundTuned,
-    TwoRoundTuned,
-    OneRound,
-    OneRoundTuned,
-    MatrixMechanism,
-    FrequencyGrr,
-    FrequencyOue,
-    FrequencySubset,
-    Reduction,
-    Quantise,
-    Hierarchical,
-    Shuffled,
-    SplitAndMix,
-):
-    register(_kind)

@@ -22,7 +22,7 @@ from parley.emulator.audit.evidence.statistics import Family, mean_p_value, unif
 from parley.emulator.audit.privacy import MOST_INPUTS
 from parley.emulator.audit.verdict import Progress, Verdict, quiet, unknown
 from parley.emulator.protocol import Broadcast, Inputs, Protocol
-from parley.emulator.randomizer import Columns, Floats, Randomizer
+from parley.emulator.randomizer import Alphabet, Columns, Floats, Randomizer
 from parley.emulator.record.witness import Witness
 from parley.emulator.round import Round
 
@@ -32,19 +32,6 @@ MOST_NODES = 16
 # Replies that are listed in full: so many likelihoods where each reply has a list of its own, and where it has not.
 LISTED_EACH = 2**17
 LISTED_SHARED = 2**24
-
-
-@dataclass(frozen=True, kw_only=True)
-class Alphabet:
-    """The column of a reply that is chosen from the integers first .. last; the others do not depend on the input."""
-
-    column: str
-    first: int
-    last: int
-
-    @property
-    def size(self) -> int:
-        return self.last - self.first + 1
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -16,6 +16,8 @@ proof costs a look-up for each of its steps.
 import hashlib
 from collections.abc import Iterator, Sequence
 
+from parley.emulator.wire.codec import pack
+
 HASH_BYTES = 32
 EMPTY = hashlib.sha256(b"").digest()
 
@@ -23,6 +25,11 @@ EMPTY = hashlib.sha256(b"").digest()
 def leaf_hash(data: bytes) -> bytes:
     """The hash of a leaf."""
     return hashlib.sha256(b"\0" + data).digest()
+
+
+def leaf_of(sequence: int, time_ns: int, sender: str, digest: bytes) -> bytes:
+    """The leaf of a message: its number, when and from whom it came, the SHA-256 of its frame."""
+    return leaf_hash(pack([sequence, time_ns, sender, digest]))
 
 
 def node_hash(left: bytes, right: bytes) -> bytes:

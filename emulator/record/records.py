@@ -14,7 +14,7 @@ from functools import cached_property
 from typing import Any, NamedTuple, cast, get_args
 
 from parley.emulator.errors import LocalProtocolError, RemoteProtocolError, TranscriptError
-from parley.emulator.record.merkle import leaf_hash
+from parley.emulator.record.merkle import leaf_of
 from parley.emulator.wire.codec import LARGEST_FRAME, decode, pack, plain, unpack
 from parley.emulator.wire.messages import LONGEST_TEXT, NAME, Message, Outcome
 from parley.emulator.wire.signatures import SIGNATURE_BYTES, Signer, verify
@@ -116,11 +116,6 @@ def link(chain: bytes, length: bytes, payload: bytes) -> bytes:
     digest = hashlib.sha256(chain + length)
     digest.update(payload)
     return digest.digest()
-
-
-def leaf_of(sequence: int, time_ns: int, sender: str, digest: bytes) -> bytes:
-    """The leaf of a message: its number, when and from whom it came, the SHA-256 of its frame."""
-    return leaf_hash(pack([sequence, time_ns, sender, digest]))
 
 
 def header_payload(run: str, fields: Mapping[str, Any]) -> bytes:

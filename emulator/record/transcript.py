@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, Self
 
 from parley.emulator.errors import BadInput, LocalProtocolError, RemoteProtocolError, TranscriptError
-from parley.emulator.record.merkle import Tree
+from parley.emulator.record.merkle import Tree, leaf_of
 from parley.emulator.record.records import (
     HASH_BYTES,
     LARGEST_PAYLOAD,
@@ -31,7 +31,6 @@ from parley.emulator.record.records import (
     closing_payload,
     head,
     header_payload,
-    leaf_of,
     link,
     message_payload,
     start,

@@ -21,7 +21,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import Enum, auto
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,12 +30,8 @@ from parley.emulator.coins import addressed, coins
 from parley.emulator.errors import LocalProtocolError, ParleyError, RemoteProtocolError
 from parley.emulator.protocol import Broadcast, Inputs, Protocol, check_arrays
 from parley.emulator.randomizer import Coins, Columns
-from parley.emulator.record.merkle import HASH_BYTES, is_consistent, is_included
-from parley.emulator.record.records import leaf_of
-from parley.emulator.roles.analyst import Builder
+from parley.emulator.record.merkle import HASH_BYTES, is_consistent, is_included, leaf_of
 from parley.emulator.roles.consent import Consent
-from parley.emulator.roles.wallet import Wallet
-from parley.emulator.roles.wallet_entries import View
 from parley.emulator.round import Round
 from parley.emulator.wire.codec import decode, encode, said_by
 from parley.emulator.wire.messages import (
@@ -60,6 +56,11 @@ from parley.emulator.wire.messages import (
 )
 from parley.emulator.wire.question import question_of, setup_digest, terms_of
 from parley.emulator.wire.signatures import Signer
+
+if TYPE_CHECKING:
+    from parley.emulator.roles.analyst import Builder
+    from parley.emulator.roles.wallet import Wallet
+    from parley.emulator.roles.wallet_entries import View
 
 CHUNK = 4096
 Measure = Callable[[str, Mapping[str, Any]], int]
@@ -182,11 +183,11 @@ class CohortRole:
         inputs: Inputs,
         key: bytes,
         consent: Consent,
-        build: Builder,
+        build: "Builder",
         memory: Memory | None = None,
         signer: Signer | None = None,
-        wallet: Wallet | None = None,
-        view: Callable[[Setup], View] | None = None,
+        wallet: "Wallet | None" = None,
+        view: "Callable[[Setup], View] | None" = None,
         measure: Measure | None = None,
         chunk: int = CHUNK,
     ) -> None:

@@ -20,7 +20,7 @@ from cryptography.hazmat.primitives.ciphers.algorithms import ChaCha20
 from numpy.typing import NDArray
 
 from parley.emulator.coins import KEY_BYTES
-from parley.emulator.errors import LocalProtocolError, RemoteProtocolError
+from parley.emulator.errors import BadInput, LocalProtocolError, RemoteProtocolError
 from parley.emulator.randomizer import Array, Columns
 from parley.emulator.wire.messages import Setup
 
@@ -43,18 +43,28 @@ class Mixing:
         """What Setup carries."""
         return {"crowd": self.crowd, "axes": dict(self.axes)}
 
+    @classmethod
+    def from_parameters(cls, rule: Mapping[str, Any]) -> "Mixing":
+        """The rule that a Setup describes; BadInput for anything that is not exactly such a description."""
+        if set(rule) != {"crowd", "axes"}:
+            raise BadInput(f"a mixing rule has a crowd and axes, got {rule!r:.80}")
+        crowd, axes = rule["crowd"], rule["axes"]
+        if type(crowd) is not int or not 1 <= crowd <= MOST_CROWD:
+            raise BadInput(f"a crowd of {crowd!r:.80} is not a number of replies")
+        if not isinstance(axes, Mapping) or not all(type(a) is int and 0 <= a <= MOST_AXES for a in axes.values()):
+            raise BadInput(f"the axes {axes!r:.80} are not small numbers")
+        return cls(crowd=crowd, axes=dict(axes))
+
 
 def read_mixing(setup: Setup) -> Mixing:
     """The rule of a setup; a protocol that has none is not meant to be shuffled."""
     rule = setup.parameters.get("shuffle")
-    if not isinstance(rule, Mapping) or set(rule) != {"crowd", "axes"}:
+    if not isinstance(rule, Mapping):
         raise RemoteProtocolError(f"shuffler: {setup.protocol} does not say how its replies are to be mixed")
-    crowd, axes = rule["crowd"], rule["axes"]
-    if type(crowd) is not int or not 1 <= crowd <= MOST_CROWD:
-        raise RemoteProtocolError(f"shuffler: a crowd of {crowd!r:.80} is not a number of replies")
-    if not isinstance(axes, Mapping) or not all(type(each) is int and 0 <= each <= MOST_AXES for each in axes.values()):
-        raise RemoteProtocolError(f"shuffler: the axes {axes!r:.80} are not small numbers")
-    return Mixing(crowd=crowd, axes=dict(axes))
+    try:
+        return Mixing.from_parameters(rule)
+    except BadInput as error:
+        raise RemoteProtocolError(f"shuffler: {error}") from None
 
 
 def system_draw(size: int) -> bytes:

@@ -16,7 +16,8 @@ from parley.emulator.protocol import Broadcast, Estimate, Protocol, Trust
 from parley.emulator.randomizer import Floats
 from parley.emulator.roles.consent import domain_of
 from parley.emulator.tally import Tally
-from parley.launch.problem import ProblemFlags, declared_domain, make_problem, problem_options, public_salt
+from parley.launch.api import public_salt
+from parley.launch.problem import ProblemFlags, asked, declared_domain, make_problem, problem_options
 from parley.launch.results.plot import check_plot, draw
 from parley.launch.settings import debug_option
 from parley.nodes.analyst import write_plan
@@ -24,8 +25,7 @@ from parley.protocols.planning import fast_simulation as shortcut
 from parley.protocols.planning import plan as planner
 from parley.protocols.registry import design
 from parley.protocols.tuned.split_users import salted
-from parley.protocols.workloads.choice import make_workload
-from parley.protocols.workloads.workload import Workload
+from parley.protocols.workloads.workload import Levels, Workload
 
 TIMED_USERS = 2000
 
@@ -55,7 +55,7 @@ def plan(
 ) -> None:
     """Predict every protocol's error, bytes and rounds for a problem; no private value is looked at."""
     check_plot(plot)
-    workload = make_workload(flags.statistic, flags.levels, flags.kernel)
+    workload = asked(flags)
     users = public_users(flags)
     guess = None if like is None else planner.checked_histogram(workload, read_numbers(like))
     names = None if flags.protocol in (planner.AUTO, "all") else flags.protocol.split(",")
@@ -64,14 +64,14 @@ def plan(
     if as_json:
         click.echo(json.dumps(record(workload, users, flags.epsilon, limits, options), indent=2))
     else:
-        show(workload, users, flags.epsilon, limits, options)
+        show(f"{workload.name}, k = {workload.size}, {users} users, epsilon {flags.epsilon:g}", limits, options)
     if plot is not None:
         picture(plot, workload, flags.epsilon, users, guess, [option.name for option in options], trust, flags.delta)
     if save is not None:
         save_plan(save, flags, workload, users, options[0].name)
 
 
-def save_plan(path: Path, flags: ProblemFlags, workload: Workload, users: int, name: str) -> None:
+def save_plan(path: Path, flags: ProblemFlags, workload: Workload | Levels, users: int, name: str) -> None:
     """What an analyst that is started by hand asks: the protocol, and the columns that its inputs come from."""
     if path.exists():
         raise BadInput(f"--save {path} exists already; give a new file")
@@ -83,7 +83,7 @@ def save_plan(path: Path, flags: ProblemFlags, workload: Workload, users: int, n
 
 def picture(
     path: Path,
-    workload: Workload,
+    workload: Workload | Levels,
     epsilon: float,
     users: int,
     guess: Floats | None,
@@ -95,7 +95,8 @@ def picture(
     curves: dict[str, list[tuple[float, float]]] = {}
     floor = []
     for crowd in (max(2, users // 10), users, users * 10):
-        floor.append((crowd, planner.bounds(workload, epsilon, crowd, guess).floor))
+        if (limits := planner.bounds(workload, epsilon, crowd, guess)) is not None:
+            floor.append((crowd, limits.floor))
         for option in planner.plan(workload, epsilon, crowd, guess, names, trust, delta):
             curves.setdefault(option.name, []).append((crowd, option.predicted_rmse))
     draw(path, f"{workload.name}, epsilon {epsilon:g}: predicted", curves, floor)
@@ -106,7 +107,7 @@ def public_users(flags: ProblemFlags) -> int:
     if flags.users is None:
         return make_problem(flags).users
     if flags.users < 2:
-        raise BadInput(f"--users {flags.users} cannot be used; a pairwise statistic needs at least 2")
+        raise BadInput(f"--users {flags.users} cannot be used; give at least 2")
     return flags.users
 
 
@@ -124,17 +125,21 @@ def read_numbers(path: Path) -> Floats:
 
 
 def record(
-    workload: Workload, users: int, epsilon: float, limits: planner.Bounds, options: list[planner.Option]
+    workload: Workload | Levels,
+    users: int,
+    epsilon: float,
+    limits: planner.Bounds | None,
+    options: list[planner.Option],
 ) -> dict[str, object]:
     """What `--json` prints."""
     return {
-        "statistic": workload.name,
+        "statistic": None if isinstance(workload, Levels) else workload.name,
         "k": workload.size,
         "users": users,
         "epsilon": epsilon,
-        "gamma_2": {"lower": limits.gamma_lower, "upper": limits.gamma_upper},
-        "floor": limits.floor,
-        "lower_bound": limits.lower_bound,
+        "gamma_2": None if limits is None else {"lower": limits.gamma_lower, "upper": limits.gamma_upper},
+        "floor": None if limits is None else limits.floor,
+        "lower_bound": None if limits is None else limits.lower_bound,
         "protocols": [
             {
                 "name": option.name,
@@ -148,7 +153,7 @@ def record(
     }
 
 
-def show(workload: Workload, users: int, epsilon: float, limits: planner.Bounds, options: list[planner.Option]) -> None:
+def show(title: str, limits: planner.Bounds | None, options: list[planner.Option]) -> None:
     """The same for people, with the worst histogram and the analyst's time beside it."""
     table = Table(box=box.SIMPLE_HEAD)
     table.add_column("protocol", no_wrap=True)
@@ -165,8 +170,10 @@ def show(workload: Workload, users: int, epsilon: float, limits: planner.Bounds,
             f"{analyst_seconds(option.protocol):.2f}",
         )
     console = wide_console()
-    console.print(f"{workload.name}, k = {workload.size}, {users} users, epsilon {epsilon:g}")
+    console.print(title)
     console.print(table)
+    if limits is None:
+        return
     gamma = (
         f"{limits.gamma_lower:.4g}"
         if limits.gamma_lower == limits.gamma_upper
@@ -186,10 +193,11 @@ def analyst_seconds(protocol: Protocol) -> float:
     """How long the analyst thinks between and after rounds, measured once; it does not depend on the users."""
     generator = np.random.default_rng(0)
     counts = generator.multinomial(TIMED_USERS, np.full(protocol.inputs, 1 / protocol.inputs)).astype(np.int64)
+    speakers = shortcut.speakers(protocol, counts, shortcut.group_sizes(protocol, TIMED_USERS), generator)
     conclusion: Broadcast | Estimate = protocol.opening()
     heard: tuple[tuple[Broadcast, Tally], ...] = ()
     spent = 0.0
-    for step, speaking in zip(protocol.rounds, shortcut.speakers(protocol, counts, generator), strict=True):
+    for step, speaking in zip(protocol.rounds, speakers, strict=True):
         assert not isinstance(conclusion, Estimate)
         heard = (*heard, (conclusion, shortcut.tally(step, conclusion, speaking, generator)))
         started = time.perf_counter()

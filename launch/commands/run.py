@@ -12,20 +12,18 @@ import click
 
 from parley.emulator.errors import BadInput
 from parley.emulator.wire.sealing import new_secret
+from parley.launch.api import USUAL_PROCESSES
 from parley.launch.cluster.cluster import Cluster, Hosts
 from parley.launch.cluster.dask import Farm, Workers
 from parley.launch.cluster.fault_driver import find_conditions
-from parley.launch.cluster.layout import LOOPBACK, Layout
-from parley.launch.problem import Problem, ProblemFlags, make_problem, problem_options
+from parley.launch.cluster.layout import LOOPBACK
+from parley.launch.problem import ProblemFlags, make_problem, problem_options
 from parley.launch.processes.command_lines import CROWD
 from parley.launch.processes.processes import Processes
 from parley.launch.results.answer import Answer
-from parley.launch.results.folder import RunFolder, choose_folder
 from parley.launch.results.progress import make_progress
 from parley.launch.results.reporting import reporting
-from parley.launch.results.summary import summarize, true_answer
 from parley.launch.settings import Stopped, debug_option
-from parley.launch.version import release
 from parley.protocols.shuffle.sealed import sealed
 
 
@@ -85,13 +83,12 @@ def run(
     # The process that forks nodes warms up while the problem is read.
     with Processes() as started, _place(on) as place:
         problem = make_problem(flags)
-        protocol = problem.protocol(flags.protocol, quorum)
+        protocol = problem.protocol(flags.protocol, flags.epsilon, delta=flags.delta, quorum=quorum, seed=flags.seed)
         opening_key = new_secret() if seal else b""
         count = _processes(processes, process_per_user, problem.users, place.nodes)
-        layout = Layout(
-            protocol=sealed(protocol, opening_key) if seal else protocol,
-            inputs=problem.inputs,
-            key=problem.coin_key(),
+        layout = problem.layout(
+            sealed(protocol, opening_key) if seal else protocol,
+            seed=flags.seed,
             processes=count,
             deadline=deadline,
             quorum=quorum,
@@ -104,12 +101,10 @@ def run(
             keys=None if keys is None else keys.absolute(),
             secure=secure or (keys is None and place.exposed),
             opening_key=opening_key,
-            domain=problem.domain,
-            repeatable=flags.seed is not None,
             signed=_signs(signed, count, encrypted=keys is not None or secure or place.exposed),
             wallet=None if wallet is None else wallet.absolute(),
         )
-        folder = choose_folder(out, name or f"{problem.workload.name}-{layout.protocol.name}"[:40])
+        folder = problem.folder(out, layout.protocol, name)
         if flags.seed is not None:
             click.echo("parley: with --seed the noise is known in advance, so this run is not private", err=True)
         for column, count in problem.clipped.items():
@@ -117,7 +112,7 @@ def run(
         with reporting(folder, watch=watch) as report:
 
             def conclude() -> None:
-                answers.append(_answer(folder, problem))
+                answers.append(problem.answer(folder, flags.seed))
                 folder.write_result(answers[0].record())
                 report()
 
@@ -139,7 +134,7 @@ class Place:
 
     hosts: Hosts | None = None
     address: str = LOOPBACK
-    nodes: int = 4
+    nodes: int = USUAL_PROCESSES
 
     @property
     def exposed(self) -> bool:
@@ -184,11 +179,3 @@ def _stoppable() -> Iterator[None]:
         yield
     finally:
         signal.signal(signal.SIGTERM, before)
-
-
-def _answer(folder: RunFolder, problem: Problem) -> Answer:
-    """The result record with what only the emulation knows."""
-    summary = summarize(folder.transcript)
-    truth = true_answer(summary.protocol, problem.inputs, problem.truth)
-    extra = {"truth": truth, "seed": problem.seed, "version": release()}
-    return Answer.from_record({**summary.record(), **extra}, folder.path)

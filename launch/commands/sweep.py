@@ -21,11 +21,13 @@ from parley.launch.cluster.dask import run_on
 from parley.launch.commands.plan import wide_console
 from parley.launch.problem import ProblemFlags, make_problem, problem_options
 from parley.launch.results.plot import check_plot, draw
-from parley.launch.results.summary import true_answer
 from parley.launch.results.sweeps import Batch, Outcome, batches, rmse, run_all
 from parley.launch.settings import debug_option
+from parley.protocols.planned import truth_of
 from parley.protocols.planning import plan as planner
+from parley.protocols.planning.table import predicted_rmse
 from parley.protocols.registry import design
+from parley.protocols.workloads.workload import Levels
 
 
 def whole_numbers(text: str) -> tuple[int, ...]:
@@ -48,7 +50,7 @@ class Case:
     inputs: Inputs
     truth: float
     predicted_rmse: float
-    floor: float
+    floor: float | None
 
 
 @click.command()
@@ -99,7 +101,7 @@ def picture(path: Path, rows: list[dict[str, Any]], *, several: bool) -> None:
         name = f"{row['protocol']}, epsilon {row['epsilon']:g}" if several else row["protocol"]
         curves.setdefault(name, []).append((row["users"], row["rmse"]))
     largest = max(row["epsilon"] for row in rows)
-    floor = {row["users"]: row["floor"] for row in rows if row["epsilon"] == largest}
+    floor = {row["users"]: row["floor"] for row in rows if row["epsilon"] == largest and row["floor"] is not None}
     draw(path, f"measured, {rows[0]['trials']} trials each", curves, list(floor.items()))
 
 
@@ -120,25 +122,29 @@ def make_cases(flags: ProblemFlags, seed: int) -> list[Case]:
     for users in many.users or (None,):
         for epsilon in many.epsilon:
             problem = make_problem(replace(flags, users=users, epsilon=epsilon, seed=seed))
-            histogram = np.bincount(problem.inputs, minlength=problem.workload.size) / problem.users
-            floor = planner.floor(problem.workload, histogram, epsilon, problem.users)
+            question = problem.question
+            histogram = np.bincount(problem.inputs, minlength=question.size) / problem.users
+            limit = None if isinstance(question, Levels) else planner.floor(question, histogram, epsilon, problem.users)
             named = flags.protocol not in ("all", planner.AUTO)
-            for name in flags.protocol.split(",") if flags.protocol != "all" else planner.statistics_names():
+            for name in flags.protocol.split(",") if flags.protocol != "all" else planner.suitable_names(question):
                 try:
-                    protocol: Any = design(name, problem.workload, epsilon=epsilon, users=problem.users)
+                    protocol: Any = design(name, question, epsilon=epsilon, users=problem.users)
                 except BadInput:
                     if named:
                         raise
                     continue
+                truth = truth_of(protocol, problem.inputs)
+                if truth is None:
+                    raise BadInput(f"{name} has no method `truth` to compare with; a sweep needs one")
                 cases.append(
                     Case(
                         protocol=protocol,
                         users=problem.users,
                         epsilon=epsilon,
                         inputs=problem.inputs,
-                        truth=true_answer(protocol, problem.inputs, problem.truth),
-                        predicted_rmse=protocol.predicted_rmse(histogram),
-                        floor=floor,
+                        truth=truth,
+                        predicted_rmse=predicted_rmse(protocol, problem.users, histogram),
+                        floor=limit,
                     )
                 )
     return cases
@@ -173,5 +179,5 @@ def show(rows: list[dict[str, object]]) -> None:
     for heading in ("protocol", "users", "epsilon", "trials", "rmse", "predicted_rmse", "floor"):
         table.add_column(heading, justify="left" if heading == "protocol" else "right", no_wrap=True)
     for row in rows:
-        table.add_row(*(f"{value:.4g}" if isinstance(value, float) else str(value) for value in row.values()))
+        table.add_row(*(f"{each:.4g}" if isinstance(each, float) else str(each or "") for each in row.values()))
     wide_console().print(table)

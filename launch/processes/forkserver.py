@@ -30,6 +30,8 @@ from parley.nodes.memory import keep_one_heap
 LENGTH = struct.Struct("<I")
 PIECE = 2**20
 NODES = ("board", "analyst", "user", "relay", "shuffler")
+# Nodes import these when they are asked to; a thousand forks must not do so one by one.
+LATER = ("parley.emulator.record.witness", "parley.emulator.transport.faults", "parley.nodes.state.wallet")
 
 
 class Channel:
@@ -249,9 +251,9 @@ def run_node(node: str, arguments: list[str], parameters: dict[str, Any] | None)
 
 
 def warm() -> None:
-    """Import what a node needs."""
-    for node in NODES:
-        import_module(f"parley.nodes.{node}")
+    """Import what a node needs, and what it would load later."""
+    for module in (*(f"parley.nodes.{node}" for node in NODES), *LATER):
+        import_module(module)
     import_module("parley.nodes.common").start_logging()
     learn_fields()
     settle()

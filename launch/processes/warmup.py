@@ -14,8 +14,7 @@ import numpy as np
 from parley.emulator.coins import KEY_BYTES
 from parley.emulator.errors import LocalProtocolError, ParleyError
 from parley.emulator.protocol import Protocol
-from parley.emulator.record.merkle import Tree, is_included
-from parley.emulator.record.records import leaf_of
+from parley.emulator.record.merkle import Tree, is_included, leaf_of
 from parley.emulator.roles.consent import Consent, consent_to, domain_of
 from parley.emulator.simulate import conversation
 from parley.emulator.transport.addresses import BoardAddresses

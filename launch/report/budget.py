@@ -1,6 +1,6 @@
 """Where the error comes from: what is predicted for each source, and what each did in this run.
 
-A protocol may say so itself, with two methods; for those that come with Parley `sources` knows.
+A protocol may say so itself, with two methods; for those that come with Parley their planning says so.
 
 - `error_budget() -> Mapping[str, float]`: source -> variance it is predicted to add to the estimate.
 - `realised_errors(heard, inputs) -> Mapping[str, float]`: source -> signed error it did add, given what the analyst
@@ -16,11 +16,10 @@ import numpy as np
 from parley.emulator.audit.evidence.answers import tallies
 from parley.emulator.audit.evidence.conversation import Conversation
 from parley.emulator.errors import ParleyError
-from parley.emulator.protocol import Protocol
+from parley.emulator.protocol import Heard, Protocol
 from parley.emulator.record.witness import Witness
 from parley.emulator.wire.messages import Result
 from parley.launch.report.words import cut
-from parley.protocols.planning.error_sources import Heard, predicted, realised
 
 SOURCES = 12
 
@@ -49,23 +48,31 @@ def error_budget(conversation: Conversation, witness: Witness | None) -> dict[st
     return {"sources": rows, "reason": ""}
 
 
-def _predicted(protocol: Protocol, heard: Heard, result: Result) -> dict[str, float]:
-    own = getattr(protocol, "error_budget", None)
-    return _finite(own() if own is not None else predicted(protocol, heard, result.predicted_rmse) or {})
+def _predicted(protocol: Protocol, heard: tuple[Heard, ...], result: Result) -> dict[str, float]:
+    own, planning = getattr(protocol, "error_budget", None), getattr(protocol, "planning", None)
+    if own is not None:
+        return _finite(own())
+    return _finite(getattr(planning, "error_sources", _nothing)(heard, result.predicted_rmse) or {})
 
 
-def _realised(protocol: Protocol, heard: Heard, witness: Witness) -> dict[str, float]:
-    own = getattr(protocol, "realised_errors", None)
-    found = own(heard, witness.inputs) if own is not None else realised(protocol, heard, witness.inputs)
-    return _finite(found or {})
+def _realised(protocol: Protocol, heard: tuple[Heard, ...], witness: Witness) -> dict[str, float]:
+    planning = getattr(protocol, "planning", None)
+    own: Any = getattr(protocol, "realised_errors", getattr(planning, "realised_errors", _nothing))
+    return _finite(own(heard, witness.inputs) or {})
 
 
-def _heard(protocol: Protocol, conversation: Conversation) -> Heard:
-    """What the analyst heard: each round's broadcast and the sums over the replies it used."""
+def _nothing(*given: object) -> None:
+    """Of a protocol that nobody has worked the sources out for."""
+
+
+def _heard(protocol: Protocol, conversation: Conversation) -> tuple[Heard, ...]:
+    """What the analyst heard of each round."""
     public, sums = conversation.broadcasts(), tallies(conversation, protocol)
     if len(sums) != len(protocol.rounds):
         raise ValueError(f"{len(sums)} of {len(protocol.rounds)} rounds were answered")
-    return tuple((public[number], sums[number]) for number in sorted(sums))
+    return tuple(
+        Heard(public[step.number], step.sends(public[step.number]), sums[step.number]) for step in protocol.rounds
+    )
 
 
 def _finite(values: Mapping[str, float]) -> dict[str, float]:

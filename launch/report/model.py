@@ -18,8 +18,8 @@ from parley.emulator.wire.trust import read_trust
 from parley.launch.report.budget import error_budget
 from parley.launch.report.story import Story
 from parley.launch.report.words import cut
-from parley.launch.results.summary import true_answer
 from parley.launch.version import release
+from parley.protocols.planned import truth_of
 from parley.protocols.registry import build
 
 SAMPLE = 2000
@@ -120,11 +120,12 @@ def _loss(privacy: Verdict) -> dict[str, Any]:
 
 def _with_truth(model: dict[str, Any], conversation: Conversation, witness: Witness | None) -> dict[str, Any]:
     """Add what the users' inputs say the answer is; only an emulation can."""
-    workload = getattr(conversation.protocol, "workload", None)
     if witness is None:
         return model
     model["emulation"] = True
-    if model["answer"] is not None and workload is not None and isinstance(conversation.ending, Result):
-        truth = true_answer(conversation.protocol, witness.inputs, lambda: workload.exact(witness.inputs))
-        model["answer"] |= {"truth": truth, "error": conversation.ending.estimate - truth}
+    protocol = conversation.protocol
+    if model["answer"] is not None and protocol is not None and isinstance(conversation.ending, Result):
+        truth = truth_of(protocol, witness.inputs)
+        if truth is not None:
+            model["answer"] |= {"truth": truth, "error": conversation.ending.estimate - truth}
     return model

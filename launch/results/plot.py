@@ -26,7 +26,7 @@ def check_plot(path: Path | None) -> None:
 
 
 def draw(path: Path, title: str, curves: Mapping[str, Curve], floor: Curve) -> None:
-    """One line a protocol, broken for baselines; the floor in grey."""
+    """One line a protocol, broken for baselines; the floor, if there is one, in grey."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(8, 5), layout="constrained")
@@ -34,7 +34,8 @@ def draw(path: Path, title: str, curves: Mapping[str, Curve], floor: Curve) -> N
     for name, points in curves.items():
         style = "--" if name.startswith(BASELINES) else "-"
         axes.plot(*zip(*sorted(points), strict=True), style, marker="o", markersize=3, label=name)
-    axes.plot(*zip(*sorted(floor), strict=True), color="grey", linestyle=":", label="floor")
+    if floor:
+        axes.plot(*zip(*sorted(floor), strict=True), color="grey", linestyle=":", label="floor")
     axes.set(xscale="log", yscale="log", xlabel="users", ylabel="RMSE", title=title)
     axes.grid(visible=True, which="both", alpha=0.2)
     axes.legend(fontsize="small", loc="center left", bbox_to_anchor=(1, 0.5))

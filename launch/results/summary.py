@@ -1,6 +1,5 @@
 """The result record of a run, from its transcript alone; what only an emulation knows is added beside it."""
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -9,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from parley.emulator.errors import LocalProtocolError, TranscriptError
-from parley.emulator.protocol import Inputs, Protocol
+from parley.emulator.protocol import Protocol
 from parley.emulator.record.transcript import TranscriptReader
 from parley.emulator.wire.messages import BROADCASTS, Announce, Message, Reminder, Replies, Result, Roster, Setup
 from parley.protocols.registry import build
@@ -110,11 +109,6 @@ class Summary:
         if len(replies.users) and int(replies.users[-1]) >= len(self._answered):
             raise TranscriptError(f"{replies.node} answers for user {replies.users[-1]}, who was never seated")
         self._answered[replies.users] += 1
-
-
-def true_answer(protocol: Any, inputs: Inputs, statistic: Callable[[], float]) -> float:
-    """What the estimate is compared with: the statistic, unless the protocol answers another question."""
-    return float(protocol.truth(inputs) if hasattr(protocol, "truth") else statistic())
 
 
 def statistic_name(setup: Setup) -> str | None:

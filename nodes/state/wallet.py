@@ -17,9 +17,11 @@ from parley.emulator.randomizer import Integers
 from parley.emulator.roles.wallet import Builder, Wallet
 from parley.emulator.roles.wallet_entries import Accepted, Entry, Granted, Mask, Said, Terms, View
 from parley.emulator.wire.codec import pack, unpack
+from parley.emulator.wire.messages import Setup
 from parley.nodes.state.disk import Disk
 from parley.nodes.state.log import Log
 from parley.protocols.registry import build
+from parley.protocols.workloads.declared import view_of
 
 MAGIC = b"PARLEYW1"
 WHAT = "wallet"
@@ -77,6 +79,10 @@ class StoredWallet(Wallet):
     def terms_of(folder: Path) -> Terms:
         """What a wallet was made for."""
         return _read_terms(folder, Log.look(folder, WHAT, MAGIC, Disk())[0])
+
+    def view(self, setup: Setup) -> View:
+        """What the inputs of a run are to this wallet."""
+        return view_of(self.terms.domain, setup.domain)
 
     def close(self) -> None:
         """Let others open it."""

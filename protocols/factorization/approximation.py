@@ -5,24 +5,18 @@ rank-striction shortens the vectors at the same price. alpha is measured here, n
 """
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from parley.emulator.errors import BadInput
 from parley.emulator.randomizer import Floats, Integers
 from parley.protocols.factorization.factors import COMPUTED, factorize
 from parley.protocols.factorization.model import Factorization, signed, symmetric
 from parley.protocols.factorization.operator import Dense
-from parley.protocols.factorization.reference.rank import reduce_rank
-from parley.protocols.factorization.reference.sdp import LARGEST as LARGEST_PROGRAM
-from parley.protocols.factorization.reference.sdp import SolverFailed, zeta
-from parley.protocols.factorization.selected import Selected
-from parley.protocols.limits import check_many
 from parley.protocols.workloads.workload import LARGEST_ENTRY, Workload
 
 # Approximations travel as dense factors and are compared with a dense W.
@@ -61,6 +55,10 @@ class Approximation:
 
 def useful_approximations(workload: Workload, *, epsilon: float, users: int) -> Iterator[Approximation]:
     """W itself, and zeta's W~ where it can differ."""
+    # Only who designs a protocol solves a program for it.
+    from parley.protocols.factorization.reference.sdp import LARGEST as LARGEST_PROGRAM
+    from parley.protocols.factorization.reference.sdp import SolverFailed, zeta
+
     yield exact(workload)
     slope = epsilon * math.sqrt(users)
     # A dual certificate G has |G|_1 <= sqrt(k) gamma_2*(G), so a steeper slope makes alpha = 0 optimal.
@@ -76,6 +74,8 @@ def useful_approximations(workload: Workload, *, epsilon: float, users: int) -> 
 
 def reductions(workload: Workload, base: Approximation, alphas: Sequence[float]) -> Iterator[Approximation]:
     """Lemma rank-striction for each alpha, where it shortens the vectors at all."""
+    from parley.protocols.factorization.reference.rank import reduce_rank
+
     if workload.size > LARGEST_REDUCED:
         return
     for alpha in alphas:
@@ -103,23 +103,6 @@ def shifted(workload: Workload) -> Floats:
     if workload.size > LARGEST_DENSE:
         raise BadInput(f"{workload.size} inputs are too many for dense factors; the limit is {LARGEST_DENSE}")
     return workload.matrix() - workload.shift
-
-
-def approximation_parameters(approximation: Approximation) -> dict[str, Floats]:
-    """What Setup must carry of the factors: nothing where everybody can derive them."""
-    if approximation.target is None:
-        return {}
-    return {"left": approximation.factors.left.dense(), "right": approximation.factors.right.dense()}
-
-
-def read_approximation(workload: Workload, parameters: Mapping[str, Any]) -> Approximation:
-    """The factors a Setup describes. Norms and the error are measured, never believed."""
-    if "left" not in parameters and "right" not in parameters and workload.kind not in COMPUTED:
-        check_many(workload.size)
-        return exact(workload)
-    target = shifted(workload)
-    left, right = (given_factor(parameters.get(name), name, workload.size) for name in ("left", "right"))
-    return Approximation(factors=plain(left, right), target=target)
 
 
 def two_factors(workload: Workload, left: Floats | None, right: Floats | None) -> Approximation:
@@ -156,8 +139,10 @@ def single(approximation: Approximation) -> Approximation:
     return Approximation(factors=factors, target=approximation.target)
 
 
-def signed_parameters(approximation: Approximation) -> dict[str, NDArray[Any]]:
-    """What Setup must carry of A and D: nothing or the rows kept where everybody can derive them."""
+def one_factor_fields(approximation: Approximation) -> dict[str, Any]:
+    """What must travel of A and D: nothing, or the rows kept, where everybody can derive them."""
+    from parley.protocols.factorization.selected import Selected
+
     if approximation.target is None:
         return {}
     whole = signed(approximation.factors)
@@ -166,40 +151,27 @@ def signed_parameters(approximation: Approximation) -> dict[str, NDArray[Any]]:
     return {"factor": whole.factor.dense(), "signs": whole.signs}
 
 
-def read_signed(workload: Workload, parameters: Mapping[str, Any]) -> Approximation:
-    """The A and D a Setup describes. Norms and the error are measured, never believed."""
-    if workload.kind in COMPUTED or "factor" in parameters:
-        return _given(workload, parameters)
-    if "signs" in parameters:
+def one_factor(workload: Workload, factor: Floats | None, signs: Floats | None, rows: Integers | None) -> Approximation:
+    """A and D as they were given, or W's own or some rows of it. Norms and the error are measured, never believed."""
+    from parley.protocols.factorization.selected import Selected
+
+    if workload.kind in COMPUTED or factor is not None:
+        if rows is not None:
+            raise BadInput("a factor given entry by entry has no rows to choose from")
+        target = shifted(workload)
+        given = given_factor(factor, "single", workload.size)
+        if signs is None or signs.shape != (len(given),) or not np.all(np.abs(signs) == 1):
+            raise BadInput(f"the signs of the factor should be {len(given)} numbers, +1 or -1")
+        return Approximation(factors=symmetric(Dense(given), signs, 0.0), target=target)
+    if signs is not None:
         raise BadInput("signs without a factor make no sense")
-    check_many(workload.size)
-    if "rows" not in parameters:
+    if rows is None:
         return exact(workload)
     # First, for it refuses inputs that are too many for a matrix, which choosing rows needs too.
     target = shifted(workload)
-    base = exact(workload)
-    whole = signed(base.factors)
-    kept = _given_rows(parameters["rows"], whole.rows)
-    factors = symmetric(Selected(whole.factor, kept), whole.signs[kept], 0.0)
-    return Approximation(factors=factors, target=target)
-
-
-def _given(workload: Workload, parameters: Mapping[str, Any]) -> Approximation:
-    if "rows" in parameters:
-        raise BadInput("a factor given entry by entry has no rows to choose from")
-    target = shifted(workload)
-    factor = given_factor(parameters.get("factor"), "single", workload.size)
-    signs = parameters.get("signs")
-    if not isinstance(signs, np.ndarray) or signs.dtype != np.float64 or signs.shape != (len(factor),):
-        raise BadInput(f"the signs of the factor should be {len(factor)} float64")
-    if not np.all(np.abs(signs) == 1):
-        raise BadInput("the signs of the factor should be +1 or -1")
-    return Approximation(factors=symmetric(Dense(factor), signs, 0.0), target=target)
-
-
-def _given_rows(rows: Any, most: int) -> Integers:
-    if not isinstance(rows, np.ndarray) or rows.dtype != np.int64 or rows.ndim != 1 or not 1 <= len(rows) <= most:
-        raise BadInput(f"the rows kept should be 1 to {most} int64")
-    if rows[0] < 0 or rows[-1] >= most or not np.all(np.diff(rows) > 0):
-        raise BadInput(f"the rows kept should increase from 0 to at most {most - 1}")
-    return rows
+    whole = signed(exact(workload).factors)
+    if rows.ndim != 1 or not 1 <= len(rows) <= whole.rows:
+        raise BadInput(f"the rows kept should be 1 to {whole.rows} numbers")
+    if rows[0] < 0 or rows[-1] >= whole.rows or not np.all(np.diff(rows) > 0):
+        raise BadInput(f"the rows kept should increase from 0 to at most {whole.rows - 1}")
+    return Approximation(factors=symmetric(Selected(whole.factor, rows), whole.signs[rows], 0.0), target=target)

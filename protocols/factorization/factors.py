@@ -4,16 +4,11 @@ Closed forms are rebuilt by every party from the statistic's name. Factors that 
 that all parties use the same numbers; privacy does not depend on them, since each user bounds the norms itself.
 """
 
-from collections.abc import Mapping
-from typing import Any
-
 import numpy as np
 
-from parley.emulator.errors import BadInput
 from parley.emulator.randomizer import Floats
 from parley.protocols.factorization import closed_forms
-from parley.protocols.factorization.fixed_point import fixed_point
-from parley.protocols.factorization.model import Factorization, balanced
+from parley.protocols.factorization.model import Factorization
 from parley.protocols.workloads.workload import Structure, Workload
 
 COMPUTED = ("kernel", "lipschitz", "margin")
@@ -36,32 +31,10 @@ def factorize(workload: Workload, tolerance: float = 1e-3) -> Factorization:
         return closed_forms.gini_mean_difference(structure.levels[0])[1]
     if structure.kind == "identity":
         return closed_forms.gini_diversity(structure.levels[0])[1]
+    # Where there is no closed form, the factors travel: a user's node does not look for them.
+    from parley.protocols.factorization.fixed_point import fixed_point
+
     return fixed_point(_matrix(workload, structure), tolerance=tolerance)
-
-
-def factor_parameters(workload: Workload, factors: Factorization) -> dict[str, Floats]:
-    """What Setup must carry of the factors: nothing where everybody can derive them."""
-    if workload.kind not in COMPUTED:
-        return {}
-    return {"left": factors.left.dense(), "right": factors.right.dense()}
-
-
-def factors_from(workload: Workload, parameters: Mapping[str, Any]) -> Factorization:
-    """The factors a Setup describes. Norms are measured, never believed."""
-    if workload.kind not in COMPUTED:
-        return factorize(workload)
-    return balanced(_given(workload, parameters, "left"), _given(workload, parameters, "right"), 0.0)
-
-
-def _given(workload: Workload, parameters: Mapping[str, Any], name: str) -> Floats:
-    factor = parameters.get(name)
-    if not isinstance(factor, np.ndarray) or factor.ndim != 2 or factor.dtype != np.float64:
-        raise BadInput(f"the {name} factor is not a matrix of float64")
-    if factor.shape[1] != workload.size or not 1 <= factor.shape[0] <= 4 * workload.size:
-        raise BadInput(f"the {name} factor has shape {factor.shape} for {workload.size} inputs")
-    if not np.isfinite(factor).all():
-        raise BadInput(f"the {name} factor holds a value that is not finite")
-    return factor
 
 
 def _matrix(workload: Workload, structure: Structure) -> Floats:

@@ -12,8 +12,6 @@ import numpy as np
 from parley.emulator.protocol import Analyst, Ask, Send, Sends, require, sends
 from parley.emulator.randomizer import Floats
 from parley.protocols.paper.two_factors import TwoFactors, clip
-from parley.protocols.projection.l1_projection import project_l1
-from parley.protocols.projection.simplex_projection import quick
 
 # A broadcast mu is rounded to float64; the inequality a user checks must not fail for that.
 ROUNDING = 1e-9
@@ -58,8 +56,11 @@ class ThreeRound(TwoFactors):
 
     def analyst(self) -> Analyst:
         """Theorem proj gives mu, the means of the others are what they estimate."""
+        from parley.protocols.projection.l1_projection import project_l1
+        from parley.protocols.projection.simplex_projection import densified
+
         one = yield Ask(self.first)
-        mu = project_l1(quick(self.R), one.mean("y_R"), tolerance=TOLERANCE).point
+        mu = project_l1(densified(self.R), one.mean("y_R"), tolerance=TOLERANCE).point
         two = yield Ask(self.second, mu=mu)
         three = yield Ask(self.third, mu=mu, Y=two.mean("y_L"))
         return self.finish(two.mean("a") + three.mean("v"), one, two, three)

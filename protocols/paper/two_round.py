@@ -12,7 +12,7 @@ from parley.emulator.protocol import Analyst, Ask, Send, Sends, sends
 from parley.emulator.randomizer import Floats
 from parley.protocols.factorization.operator import Factor
 from parley.protocols.paper.two_factors import TwoFactors
-from parley.protocols.projection.simplex_projection import quick
+from parley.protocols.projection.simplex_projection import densified
 from parley.protocols.randomizers.scalars.grid_laplace import GridLaplace
 from parley.protocols.randomizers.scalars.ranges import exact_range
 
@@ -36,7 +36,7 @@ class TwoRound(TwoFactors):
     @cached_property
     def products(self) -> Factor:
         """R for inner products with all its columns at once."""
-        return quick(self.R)
+        return densified(self.R)
 
     @sends
     def vectors(self) -> Sends:

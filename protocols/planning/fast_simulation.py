@@ -3,7 +3,8 @@
 An analyst sees nothing of a round but its tally, and a tally is a sum over users. Where the law of the sum is known it
 is drawn directly; everything the analyst does with it is the protocol's own code.
 
-- which users speak: their counts by input are multivariate hypergeometric, as for a random salt;
+- which users speak: groups are as large as the protocol makes them, and their counts by input are multivariate
+  hypergeometric, as for users in random order;
 - which level of a tree a user draws: multinomial by input (exact);
 - one bit: the ones among the users of an input are binomial (exact);
 - randomized response, unary encoding: multinomial and binomial by input (exact);
@@ -21,34 +22,44 @@ from functools import singledispatch
 import numpy as np
 
 from parley.emulator.errors import LocalProtocolError
-from parley.emulator.protocol import Broadcast, Estimate, Protocol
+from parley.emulator.protocol import Broadcast, Estimate, Protocol, Send
 from parley.emulator.randomizer import Array, Floats, Integers, Randomizer
-from parley.emulator.round import Round
+from parley.emulator.round import Round, wire_name
 from parley.emulator.tally import Tally
-from parley.protocols.baselines.frequency import subset_support
-from parley.protocols.baselines.hierarchical import Level
-from parley.protocols.legacy_rounds import ComposedRound
+from parley.protocols.baselines.oracle_moments import OracleMoments
 from parley.protocols.planning.noise import noise_of
+from parley.protocols.randomizers.categories.levelled import LevelledSelection
 from parley.protocols.randomizers.categories.oracle import FrequencyOracle
 from parley.protocols.randomizers.categories.oue import OptimisedUnaryEncoding
 from parley.protocols.randomizers.categories.randomized_response import RandomizedResponse
 from parley.protocols.randomizers.categories.subset_selection import SubsetSelection
 from parley.protocols.randomizers.scalars.grid_laplace import GridLaplace
 from parley.protocols.randomizers.scalars.one_bit import OneBit
+from parley.protocols.randomizers.shuffled.shares import Shares
 from parley.protocols.randomizers.vectors.directional import Directional
-from parley.protocols.shuffle.split_and_mix import Split
-from parley.protocols.tuned.one_round_tuned import One
-from parley.protocols.tuned.split_users import Tuned
-from parley.protocols.tuned.vector_round import Vectors
+from parley.protocols.tuned.encoding import FoldSizes, FoldSums
+from parley.protocols.tuned.one_round_tuned import Squares
 
 BATCH = 4096
+# Users whose groups are worked out at a time.
+BLOCK = 1 << 20
 
 
 def play(protocol: Protocol, counts: Integers, generator: np.random.Generator) -> Estimate:
     """A whole run for users of whom counts[x] hold the input x."""
+    return play_all(protocol, counts, [generator])[0]
+
+
+def play_all(protocol: Protocol, counts: Integers, generators: Sequence[np.random.Generator]) -> list[Estimate]:
+    """A run for each generator."""
+    sizes = group_sizes(protocol, int(counts.sum()))
+    return [_play(protocol, counts, sizes, generator) for generator in generators]
+
+
+def _play(protocol: Protocol, counts: Integers, sizes: Integers, generator: np.random.Generator) -> Estimate:
     conclusion: Broadcast | Estimate = protocol.opening()
     heard: tuple[tuple[Broadcast, Tally], ...] = ()
-    for step, speaking in zip(protocol.rounds, speakers(protocol, counts, generator), strict=True):
+    for step, speaking in zip(protocol.rounds, speakers(protocol, counts, sizes, generator), strict=True):
         if isinstance(conclusion, Estimate):
             break
         heard = (*heard, (conclusion, tally(step, conclusion, speaking, generator)))
@@ -58,42 +69,30 @@ def play(protocol: Protocol, counts: Integers, generator: np.random.Generator) -
     return conclusion
 
 
-def play_all(protocol: Protocol, counts: Integers, generators: Sequence[np.random.Generator]) -> list[Estimate]:
-    """A run for each generator; where the analyst's work can be shared, the runs of a tuned protocol share it."""
-    if not isinstance(protocol, Tuned):
-        return [play(protocol, counts, generator) for generator in generators]
-    speaking = [speakers(protocol, counts, generator) for generator in generators]
-    vectors: list[tuple[tuple[Broadcast, Tally], ...]] = [
-        tuple(({}, tally(step, {}, group, generator)) for step, group in zip(protocol.vectors, groups, strict=False))
-        for groups, generator in zip(speaking, generators, strict=True)
-    ]
-    found = []
-    for heard, public, groups, generator in zip(
-        vectors, protocol.questions(vectors), speaking, generators, strict=True
-    ):
-        last = (public, tally(protocol.scalars, public, groups[-1], generator))
-        estimate = protocol.conclude((*heard, last))
-        assert isinstance(estimate, Estimate)
-        found.append(estimate)
-    return found
+def group_sizes(protocol: Protocol, users: int) -> Integers:
+    """How many of so many users are in each of the protocol's groups."""
+    if protocol.groups == 1:
+        return np.array([users])
+    blocks = (np.arange(start, min(start + BLOCK, users)) for start in range(0, users, BLOCK))
+    counted = [np.bincount(protocol.group_of(block), minlength=protocol.groups) for block in blocks]
+    return np.asarray(np.sum(counted, axis=0), dtype=np.int64)
 
 
-def speakers(protocol: Protocol, counts: Integers, generator: np.random.Generator) -> list[Integers]:
-    """How many users with each input speak in each round."""
-    if not isinstance(protocol, Tuned) or protocol.split == "budget":
-        return [counts for _ in protocol.rounds]
-    sizes = generator.multinomial(int(counts.sum()), np.asarray(protocol.shares) / sum(protocol.shares))
+def speakers(protocol: Protocol, counts: Integers, sizes: Integers, generator: np.random.Generator) -> list[Integers]:
+    """How many users with each input speak in each round, when groups of these sizes are drawn from them."""
     left, groups = counts, []
     for size in sizes[:-1]:
         groups.append(generator.multivariate_hypergeometric(left, int(size), method="marginals"))
         left = left - groups[-1]
-    return [*groups, left]
+    groups.append(left)
+    numbers = range(1, len(protocol.rounds) + 1)
+    speak = [[protocol.participates(number, group) for group in range(len(groups))] for number in numbers]
+    return list(np.array(speak, dtype=np.int64) @ np.stack(groups))
 
 
-@singledispatch
 def tally(step: Round, public: Broadcast, counts: Integers, generator: np.random.Generator) -> Tally:
     """The round's tally for these users; unless something better is known, from a reply of each of them."""
-    if hasattr(step, "question"):
+    if all(map(_is_known, step.sends(public).values())):
         return _of_sends(step, public, counts, generator)
     inputs = generator.permutation(np.repeat(np.arange(len(counts)), counts))
     total: Tally | None = None
@@ -107,60 +106,35 @@ def tally(step: Round, public: Broadcast, counts: Integers, generator: np.random
     return total
 
 
+def _is_known(send: Send) -> bool:
+    return all(isinstance(each, FoldSums | FoldSizes | Squares) for each in send.tallies.values())
+
+
 def _of_sends(step: Round, public: Broadcast, counts: Integers, generator: np.random.Generator) -> Tally:
-    sent = step.sends(public)
-    every = np.arange(len(counts))
-    sums = {name: total(send.randomizer, send.at(every), counts, generator) for name, send in sent.items()}
+    sums = {
+        wire_name(name, each): drawn
+        for name, send in step.sends(public).items()
+        for each, drawn in _sums(send, counts, generator).items()
+    }
     return Tally(int(counts.sum()), sums)
 
 
-@tally.register
-def _(step: ComposedRound, public: Broadcast, counts: Integers, generator: np.random.Generator) -> Tally:
-    if type(step).tally is not ComposedRound.tally:
-        return tally.dispatch(Round)(step, public, counts, generator)
-    values = step.functions(public, np.arange(len(counts)))
-    sums = {part.name: total(part.randomizer, values[part.name], counts, generator) for part in step.parts_for(public)}
-    return Tally(int(counts.sum()), sums)
-
-
-@tally.register
-def _(step: Vectors, public: Broadcast, counts: Integers, generator: np.random.Generator) -> Tally:
-    """Folds are a random partition of those who speak."""
-    folds = generator.multinomial(counts, np.full(step.folds, 1 / step.folds)).T
-    columns = step.functions(public, np.arange(len(counts)))["vector"]
-    sums = np.stack([total(step.parts[0].randomizer, columns, fold, generator) for fold in folds])
-    return Tally(int(counts.sum()), {"vector": sums, "size": folds.sum(axis=1).astype(np.int64)})
-
-
-@tally.register
-def _(step: One, public: Broadcast, counts: Integers, generator: np.random.Generator) -> Tally:
-    """One vector, and the mean of the sum of y'Dy."""
-    vector, signs = step.protocol.vector, step.protocol.signs
-    columns = step.functions(public, np.arange(len(counts)))["vector"]
-    noise = noise_of(vector)
-    own = noise.isotropic * signs.sum() + (noise.lean + 1) * (columns**2 @ signs)
-    squares = np.array(round(float(counts @ own) / vector.quadratic_unit), dtype=np.int64)
-    return Tally(int(counts.sum()), {"vector": total(vector, columns, counts, generator), "squares": squares})
-
-
-@tally.register
-def _(step: Level, public: Broadcast, counts: Integers, generator: np.random.Generator) -> Tally:
-    """Levels share out the users of each input; every level has its own oracle."""
-    protocol = step.protocol
-    drawn = generator.multinomial(counts, np.full(protocol.depth, 1 / protocol.depth)).T
-    sums: dict[str, Integers] = {"replies": drawn.sum(axis=1).astype(np.int64)}
-    for number, (level, category, held) in enumerate(zip(protocol.levels, protocol.categories, drawn, strict=True), 1):
-        sums[f"level-{number}"] = total(level.oracle, category, held, generator)
-    return Tally(int(counts.sum()), sums)
-
-
-@tally.register
-def _(step: Split, public: Broadcast, counts: Integers, generator: np.random.Generator) -> Tally:
-    """The sum of all shares is that of the vectors and of the users' noise: Skellam, as each user's."""
-    protocol, users = step.protocol, int(counts.sum())
-    rates = np.full((2, protocol.encoder.dimension), users * protocol.variance / 2)
-    up, down = generator.poisson(rates)
-    return Tally(users, {"total": counts.astype(np.int64) @ protocol.numbers + up - down})
+def _sums(send: Send, counts: Integers, generator: np.random.Generator) -> dict[str, Integers]:
+    """The tallies of one send."""
+    values = send.at(np.arange(len(counts)))
+    by_fold, squares = send.tallies.get(""), send.tallies.get("squares")
+    if isinstance(by_fold, FoldSums):
+        # Folds are a random partition of those who speak.
+        folds = generator.multinomial(counts, np.full(by_fold.folds, 1 / by_fold.folds)).T
+        drawn = np.stack([total(send.randomizer, values, fold, generator) for fold in folds])
+        return {"": drawn, "sizes": folds.sum(axis=1).astype(np.int64)}
+    drawn = total(send.randomizer, values, counts, generator)
+    if not isinstance(squares, Squares):
+        return {"": drawn}
+    noise = noise_of(squares.randomizer)
+    own = noise.isotropic * squares.signs.sum() + (noise.radial + 1) * (values**2 @ squares.signs)
+    mean = round(float(counts @ own) / squares.randomizer.quadratic_unit)
+    return {"": drawn, "squares": np.array(mean, dtype=np.int64)}
 
 
 @singledispatch
@@ -179,10 +153,18 @@ def total(randomizer: Randomizer, values: Array, counts: Integers, generator: np
 def _(randomizer: Directional, values: Array, counts: Integers, generator: np.random.Generator) -> Integers:
     columns, users = np.asarray(values, dtype=np.float64), int(counts.sum())
     noise = noise_of(randomizer)
-    covariance = noise.lean * (columns.T * counts) @ columns
+    covariance = noise.radial * (columns.T * counts) @ columns
     covariance[np.diag_indices_from(covariance)] += noise.isotropic * users
     drawn = counts @ columns + _normal(covariance, generator)
     return _whole(drawn / randomizer.unit)
+
+
+@total.register
+def _(randomizer: Shares, values: Array, counts: Integers, generator: np.random.Generator) -> Integers:
+    """The sum of all shares is that of the numbers and of the users' noise: Skellam, as each user's."""
+    rates = np.full((2, randomizer.dimension), int(counts.sum()) * randomizer.variance / 2)
+    up, down = generator.poisson(rates)
+    return np.asarray(counts.astype(np.int64) @ values.astype(np.int64) + up - down)
 
 
 @total.register
@@ -225,11 +207,20 @@ def _(randomizer: SubsetSelection, values: Array, counts: Integers, generator: n
     counts = _by_category(randomizer, values, counts)
     users = int(counts.sum())
     share = counts / max(1, users)
-    diagonal, mixing = subset_support(randomizer).covariance(share)
+    diagonal, mixing = OracleMoments(randomizer).covariance(share)
     basis = np.stack([np.ones(len(counts)), share], axis=1)
     covariance = (np.diag(diagonal) + basis @ mixing @ basis.T) * users / randomizer.unit**2
     mean = randomizer.other * users + (randomizer.own - randomizer.other) * counts
     return _whole(mean + _normal(covariance, generator))
+
+
+@total.register
+def _(randomizer: LevelledSelection, values: Array, counts: Integers, generator: np.random.Generator) -> Integers:
+    """Levels share out the users of each input; every level has its own oracle."""
+    drawn = generator.multinomial(counts, np.full(randomizer.depth, 1 / randomizer.depth)).T
+    levels = zip(randomizer.oracles, np.asarray(values).T, drawn, strict=True)
+    sums = [total(oracle, category, held, generator) for oracle, category, held in levels]
+    return np.concatenate([*sums, drawn.sum(axis=1)]).astype(np.int64)
 
 
 def _by_category(oracle: FrequencyOracle, values: Array, counts: Integers) -> Integers:

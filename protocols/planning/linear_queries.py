@@ -66,10 +66,10 @@ class MatrixMechanismPlanning:
         isotropic = self.noise.isotropic * self.protocol.approximation.factors.left.norms() ** 2
         squares = (self.protocol.workload.matrix() - self.protocol.shift) ** 2
         if histogram is not None:
-            leaning: Floats = squares @ histogram
+            radial: Floats = squares @ histogram
         else:
-            leaning = squares.max(axis=1) if self.noise.lean > 0 else squares.min(axis=1)
-        return np.asarray(isotropic + self.noise.lean * leaning) / replies
+            radial = squares.max(axis=1) if self.noise.radial > 0 else squares.min(axis=1)
+        return np.asarray(isotropic + self.noise.radial * radial) / replies
 
     def mean_squared_error(self, replies: int, histogram: Floats | None = None) -> float:
         """mMSE: the largest of them."""

@@ -23,12 +23,12 @@ from parley.protocols.paper.three_round import TOLERANCE, ThreeRound
 from parley.protocols.paper.two_factors import TwoFactors
 from parley.protocols.paper.two_round import TwoRound
 from parley.protocols.paper.two_round_black_box import TwoRoundBlackBox
+from parley.protocols.planning.guesses import public_guesses
 from parley.protocols.planning.noise import FormNoise, VectorNoise, noise_of
 from parley.protocols.planning.non_interactive import NonInteractivePlanning
 from parley.protocols.planning.planning import Planning, Sources
-from parley.protocols.planning.prediction import public_guesses
 from parley.protocols.projection.l1_projection import project_l1, projection_error
-from parley.protocols.projection.simplex_projection import calmed, quick, simplex_weights
+from parley.protocols.projection.simplex_projection import densified, shrunk_to_norm, simplex_weights
 from parley.protocols.randomizers.scalars.grid_laplace import GridLaplace
 from parley.protocols.side_queries import side_share
 from parley.protocols.workloads.workload import Workload
@@ -63,8 +63,8 @@ def blurred(factor: Factor, noise: VectorNoise, histogram: Floats, replies: int)
     """The noise of the mean of so many randomised vectors, one simulated first round per column; the seed is fixed."""
     generator = np.random.default_rng(SEED)
     isotropic = np.sqrt(noise.isotropic) * generator.standard_normal((factor.rows, SIMULATED))
-    lean = np.sqrt(max(noise.lean, 0.0) * histogram)[:, None] * generator.standard_normal((factor.inputs, SIMULATED))
-    return np.asarray((isotropic + factor @ lean) / np.sqrt(replies))
+    along = np.sqrt(max(noise.radial, 0.0) * histogram)[:, None] * generator.standard_normal((factor.inputs, SIMULATED))
+    return np.asarray((isotropic + factor @ along) / np.sqrt(replies))
 
 
 class OneRoundPlanning(NonInteractivePlanning[OneRound]):
@@ -118,7 +118,7 @@ class TwoRoundPlanning(Planning[TwoRound]):
     @cached_property
     def left(self) -> Factor:
         """L for the analyst, who multiplies by it often."""
-        return quick(self.protocol.L)
+        return densified(self.protocol.L)
 
     @cached_property
     def noise(self) -> VectorNoise:
@@ -130,7 +130,7 @@ class TwoRoundPlanning(Planning[TwoRound]):
         if histogram is None:
             blur = protocol.R.radius * np.sqrt(2 * protocol.vrand.variance / replies[0] * np.log(2 * protocol.inputs))
             width = 2 * (protocol.workload.infinity_norm + abs(protocol.workload.shift)) + 2 * blur
-            lost = (noise.isotropic + max(noise.lean, 0.0) * self.left.radius**2) * protocol.products.radius**2
+            lost = (noise.isotropic + max(noise.radial, 0.0) * self.left.radius**2) * protocol.products.radius**2
             return float(unit * width**2 / replies[1] + lost / replies[0])
         kappa = unit * self._squared_width(histogram, replies[0]) / replies[1]
         return kappa + self._first_variance(histogram, replies[0])
@@ -140,7 +140,7 @@ class TwoRoundPlanning(Planning[TwoRound]):
         one, two = heard
         mean = two.asked["O_L"]
         explained = simplex_weights(self.left, mean[None])[:, 0]
-        likely = calmed(self.left, explained, self.noise.squared_length(mean, one.replies))
+        likely = shrunk_to_norm(self.left, explained, self.noise.squared_length(mean, one.replies))
         return two.variance("inner") + self._first_variance(likely, one.replies)
 
     def _first_variance(self, histogram: Floats, replies: int) -> float:
@@ -197,12 +197,12 @@ class BlackBoxPlanning(Planning[TwoRoundBlackBox]):
         one, two = heard
         explained = simplex_weights(Dense(self.protocol.workload.matrix()), two.asked["answers"][None])[:, 0]
         energy = self.protocol.oracle.planning.noise.squared_length(one.mean("y"), one.replies)
-        return self.form_variance((one.replies, two.replies), calmed(self._factors[1], explained, energy))
+        return self.form_variance((one.replies, two.replies), shrunk_to_norm(self._factors[1], explained, energy))
 
     @cached_property
     def _factors(self) -> tuple[Factor, Factor]:
         factors = self.protocol.oracle.approximation.factors
-        return quick(factors.left), quick(factors.right)
+        return densified(factors.left), densified(factors.right)
 
 
 class ThreeRoundPlanning(Planning[ThreeRound]):
@@ -240,7 +240,7 @@ class ThreeRoundPlanning(Planning[ThreeRound]):
 
     def _loss(self, histogram: Floats, replies: int, runs: int = RUNS) -> float:
         """E|Rh - mu|^2 for this histogram, by a few projections of simulated means; the seed is fixed."""
-        R = quick(self.protocol.R)
+        R = densified(self.protocol.R)
         generator, centre = np.random.default_rng(SEED), R @ histogram
         noise = np.sqrt(self.protocol.vrand.variance / replies) * generator.standard_normal((runs, self.protocol.d))
         points = [project_l1(R, centre + each, tolerance=TOLERANCE).point for each in noise]

@@ -16,12 +16,15 @@ from parley.emulator.protocol import Protocol, Trust
 from parley.emulator.randomizer import Floats, Shape
 from parley.protocols import registry
 from parley.protocols.factorization.factors import factorize, infinity_norm
-from parley.protocols.legacy_pairwise import Pairwise
+from parley.protocols.pairwise import Pairwise
+from parley.protocols.planned import Planned
+from parley.protocols.planning.guesses import public_guesses
 from parley.protocols.planning.lower_bounds import non_interactive_bound
-from parley.protocols.planning.prediction import public_guesses
-from parley.protocols.tuned.split_users import Tuned
+from parley.protocols.planning.simulated import shares_of_replies
+from parley.protocols.planning.table import predicted_rmse
+from parley.protocols.tuned.split_users import SplitUsers
 from parley.protocols.tuned.three_round_tuned import ThreeRoundTuned
-from parley.protocols.workloads.workload import Workload
+from parley.protocols.workloads.workload import Levels, Workload
 
 # The paper's own constants are for comparison with its theorems; `auto` picks among tuned forms and baselines.
 VERBATIM = ("one-round", "two-round", "two-round-black-box", "three-round")
@@ -56,12 +59,19 @@ class Bounds:
 
 
 def statistics_names(trust: Trust = "nobody") -> list[str]:
-    """The protocols that estimate a pairwise statistic; the others answer linear queries."""
+    """The protocols that estimate a statistic of pairs."""
     return [name for name in registry.names(trust) if issubclass(registry.lookup(name), Pairwise)]
 
 
+def suitable_names(problem: Workload | Levels, trust: Trust = "nobody") -> list[str]:
+    """Those that can be asked: where no statistic is asked for, protocols of other people's."""
+    if not isinstance(problem, Levels):
+        return statistics_names(trust)
+    return [name for name in registry.names(trust) if not issubclass(registry.lookup(name), Planned)]
+
+
 def plan(
-    workload: Workload,
+    workload: Workload | Levels,
     epsilon: float,
     users: int,
     histogram: Floats | None = None,
@@ -69,22 +79,29 @@ def plan(
     trust: Trust = "nobody",
     delta: float | None = None,
 ) -> list[Option]:
-    """All protocols for this problem, best first; those that cannot be used for it are left out."""
+    """All protocols for this problem, best first; those that cannot be used for it are left out.
+
+    Without a statistic (`Levels`) these are protocols of other people's that estimate something else.
+    """
     guesses = [checked_histogram(workload, histogram)] if histogram is not None else public_guesses(workload)
-    options = []
-    for name in statistics_names(trust) if names is None else names:
+    options, reason = [], ""
+    for name in suitable_names(workload, trust) if names is None else names:
         try:
             options.append(_option(name, workload, epsilon, users, guesses, histogram, delta))
-        except BadInput:
-            continue
+        except BadInput as error:
+            # What is wrong with one of many is of no interest; with the only one, it is the reason.
+            reason = "" if names is None else f": {error}"
     if not options:
-        raise BadInput(f"no protocol can be used for {workload.name} with {workload.size} inputs and epsilon {epsilon}")
+        what = f"{workload.name} with {workload.size} inputs and epsilon {epsilon}"
+        raise BadInput(f"no protocol can be used for {what}{reason}")
     return sorted(options, key=lambda option: option.predicted_rmse)
 
 
-def choose(workload: Workload, epsilon: float, users: int, histogram: Floats | None = None) -> Protocol:
+def choose(workload: Workload | Levels, epsilon: float, users: int, histogram: Floats | None = None) -> Protocol:
     """The best of the tuned protocols and baselines."""
-    tried = [name for name in statistics_names() if name not in NOT_ASKED]
+    if isinstance(workload, Levels):
+        raise BadInput("say what to estimate: --statistic NAME, --kernel FILE, or --protocol NAME of your own")
+    tried = [name for name in suitable_names(workload) if name not in NOT_ASKED]
     return pick(plan(workload, epsilon, users, histogram, tried)).protocol
 
 
@@ -96,8 +113,10 @@ def pick(options: list[Option]) -> Option:
     return min(good, key=lambda option: (option.rounds, option.bytes_up + option.bytes_down))
 
 
-def bounds(workload: Workload, epsilon: float, users: int, histogram: Floats | None = None) -> Bounds:
-    """What no choice of protocol changes."""
+def bounds(workload: Workload | Levels, epsilon: float, users: int, histogram: Floats | None = None) -> Bounds | None:
+    """What no choice of protocol changes; None where no statistic is asked for."""
+    if isinstance(workload, Levels):
+        return None
     factors = factorize(workload)
     guesses = [histogram] if histogram is not None else public_guesses(workload)
     lowest = non_interactive_bound(factors, infinity_norm(workload), users, epsilon)
@@ -123,7 +142,7 @@ def floor(workload: Workload, histogram: Floats, epsilon: float, users: int) -> 
     return float(np.ptp(derivative) / 2 / math.tanh(epsilon / 2) / math.sqrt(users))
 
 
-def checked_histogram(workload: Workload, histogram: Floats) -> Floats:
+def checked_histogram(workload: Workload | Levels, histogram: Floats) -> Floats:
     """Shares that add up to one, whatever they were counted in."""
     values = np.asarray(histogram, dtype=np.float64)
     if values.shape != (workload.size,):
@@ -136,7 +155,7 @@ def checked_histogram(workload: Workload, histogram: Floats) -> Floats:
 
 def _option(
     name: str,
-    workload: Workload,
+    workload: Workload | Levels,
     epsilon: float,
     users: int,
     guesses: list[Floats],
@@ -144,25 +163,28 @@ def _option(
     delta: float | None,
 ) -> Option:
     kind: Any = registry.lookup(name)
-    if histogram is not None and issubclass(kind, Tuned):
-        protocol = kind.tailored(workload, epsilon=epsilon, users=users, histogram=guesses[0])
+    if histogram is not None and issubclass(kind, SplitUsers):
+        protocol = kind.design(workload, epsilon=epsilon, users=users, histogram=guesses[0])
     else:
         protocol = registry.design(name, workload, epsilon=epsilon, users=users, delta=delta)
     return Option(
         name=name,
         protocol=protocol,
         rounds=protocol.claim.rounds,
-        predicted_rmse=max(protocol.predicted_rmse(guess) for guess in guesses),
-        worst_rmse=protocol.predicted_rmse(),
-        bytes_up=_bytes_up(protocol),
+        predicted_rmse=max(predicted_rmse(protocol, users, guess) for guess in guesses),
+        worst_rmse=predicted_rmse(protocol, users),
+        bytes_up=_bytes_up(protocol, users),
         bytes_down=float(sum(_size(step.broadcast) for step in protocol.rounds)),
     )
 
 
-def _bytes_up(protocol: Pairwise) -> float:
+def _bytes_up(protocol: Protocol, users: int) -> float:
     """What a user sends, in the mean over users: where users are split, each speaks in one round only."""
-    spoken = zip(protocol.rounds, protocol.planned_replies, strict=True)
-    return sum(_size(step.reply) * replies for step, replies in spoken) / protocol.users
+    if isinstance(protocol, Planned):
+        shares = [float(replies / users) for replies in protocol.planning.planned_replies]
+    else:
+        shares = shares_of_replies(protocol)
+    return sum(_size(step.reply) * share for step, share in zip(protocol.rounds, shares, strict=True))
 
 
 def _size(shape: Shape) -> int:

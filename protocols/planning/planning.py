@@ -7,7 +7,7 @@ ever sees private data, except `realised_errors`, which an emulation asks for.
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import fields
+from dataclasses import MISSING, fields
 from itertools import pairwise
 from typing import Any, Generic, TypeVar
 
@@ -17,7 +17,7 @@ from parley.emulator.errors import BadInput
 from parley.emulator.protocol import Estimate, Heard, Inputs, Protocol
 from parley.emulator.randomizer import Floats
 from parley.protocols.pairwise import Pairwise
-from parley.protocols.workloads.workload import Workload
+from parley.protocols.workloads.workload import Levels, Workload
 
 Kind = TypeVar("Kind", bound=Pairwise)
 Sources = dict[str, float]
@@ -45,7 +45,7 @@ class Planning(Generic[Kind]):
 
     def form_variance(self, replies: tuple[int, ...], histogram: Floats | None = None) -> float:
         """Predicted MSE of the form when so many users reply in each round: for this histogram, or for the worst."""
-        raise BadInput(f"nobody has worked out the error of {self.protocol.name}")
+        raise BadInput(f"nobody has worked out the error of {self.protocol.name}; let it finish(..., variance=...)")
 
     def estimated_variance(self, heard: tuple[Heard, ...]) -> float:
         """The form's MSE as far as what was heard shows which histogram it is; here, that of the worst."""
@@ -146,8 +146,11 @@ def root_of_sum(slopes: Mapping[str, float], variances: Mapping[str, float]) -> 
     return math.sqrt(sum(slopes[name] ** 2 * variance for name, variance in variances.items()))
 
 
-def default_design(kind: type[Protocol], workload: Workload, *, epsilon: float, users: int) -> Any:
+def default_design(kind: type[Protocol], problem: Workload | Levels, *, epsilon: float, users: int) -> Any:
     """A protocol whose fields are among the problem's own: workload, inputs, epsilon, users."""
-    problem = {"workload": workload, "inputs": workload.size, "epsilon": epsilon, "users": users}
-    names = {each.name for each in fields(kind) if each.init}  # type: ignore[arg-type]
-    return kind(**{name: value for name, value in problem.items() if name in names})
+    known = {"workload": problem, "inputs": problem.size, "epsilon": epsilon, "users": users}
+    names = {each.name: each for each in fields(kind) if each.init}  # type: ignore[arg-type]
+    for name, each in names.items():
+        if name not in known and each.default is MISSING and each.default_factory is MISSING:
+            raise BadInput(f"nobody knows {name} of {kind.name}; give it a default, or the class a method `design`")
+    return kind(**{name: value for name, value in known.items() if name in names})

@@ -16,7 +16,7 @@ PASSES = 2000
 LARGEST_DENSE = 1 << 21
 
 
-def quick(factor: Factor) -> Factor:
+def densified(factor: Factor) -> Factor:
     """The same operator entry by entry where that is small, for then a product is one call."""
     rows, columns = factor.shape
     if isinstance(factor, Dense) or rows * columns > LARGEST_DENSE:
@@ -75,7 +75,7 @@ def simplex_weights(factor: Factor, points: Floats, tolerance: float = TOLERANCE
     return found
 
 
-def calmed(factor: Factor, weights: Floats, energy: float) -> Floats:
+def shrunk_to_norm(factor: Factor, weights: Floats, energy: float) -> Floats:
     """The mix of `weights` and equal shares with |A h|^2 = `energy`, or as near to it as there is.
 
     A histogram explained from a noisy mean is as uneven as its noise, so |A h|^2 is too large; an estimate of |A h|^2

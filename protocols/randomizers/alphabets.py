@@ -1,78 +1,25 @@
-"""Which column of a reply a randomizer chooses, and from what: everything else in a reply does not depend on the input.
-
-An auditor that knows the alphabet can list every reply a user might have sent instead of the recorded one, and so
-test the recorded ones against the whole law.
-"""
-
-from functools import singledispatch
+"""The parts of a reply for the audit of fidelity: what is randomised, its values, and what it is chosen from."""
 
 import numpy as np
 
-from parley.emulator.audit.fidelity import Alphabet, Choice
+from parley.emulator.audit.fidelity import Choice
 from parley.emulator.protocol import Broadcast
-from parley.emulator.randomizer import Randomizer
-from parley.emulator.round import Round
-from parley.protocols.legacy_rounds import ComposedRound
-from parley.protocols.randomizers.categories.randomized_response import RandomizedResponse
-from parley.protocols.randomizers.categories.subset_selection import SubsetSelection
-from parley.protocols.randomizers.scalars.grid_laplace import GridLaplace
-from parley.protocols.randomizers.scalars.one_bit import OneBit
-from parley.protocols.randomizers.vectors.seeded import Seeded
-
-
-@singledispatch
-def alphabet(randomizer: Randomizer) -> Alphabet | None:
-    """The chosen column with its smallest and largest value; None where a reply is no choice from a list."""
-    return None
-
-
-@alphabet.register
-def _(randomizer: OneBit) -> Alphabet:
-    return Alphabet(column="bit", first=0, last=1)
-
-
-@alphabet.register
-def _(randomizer: Seeded) -> Alphabet:
-    return Alphabet(column="index", first=0, last=randomizer.candidates - 1)
-
-
-@alphabet.register
-def _(randomizer: RandomizedResponse) -> Alphabet:
-    return Alphabet(column="category", first=0, last=randomizer.categories - 1)
-
-
-@alphabet.register
-def _(randomizer: SubsetSelection) -> Alphabet:
-    return Alphabet(column="shift", first=0, last=randomizer.categories - 1)
-
-
-@alphabet.register
-def _(randomizer: GridLaplace) -> Alphabet:
-    first, last = randomizer.outcomes
-    return Alphabet(column="step", first=first, last=last)
+from parley.emulator.round import Round, wire_name
 
 
 def choices(step: Round, public: Broadcast) -> tuple[Choice, ...]:
-    """The parts of a round with their functions at all k inputs; none where a round is not made of parts."""
-    if hasattr(step, "question"):
-        return tuple(
-            Choice(
-                name=name,
-                randomizer=send.randomizer,
-                values=send.at(np.arange(step.inputs)),
-                alphabet=alphabet(send.randomizer),
-            )
-            for name, send in step.sends(public).items()
-        )
-    if not isinstance(step, ComposedRound):
+    """What a round sends, with the values of all k inputs; nothing where replies are sealed."""
+    sent = step.sends(public)
+    if not all(
+        wire_name(name, column) in step.reply for name, send in sent.items() for column in send.randomizer.reply
+    ):
         return ()
-    values = step.functions(public, np.arange(step.inputs))
     return tuple(
         Choice(
-            name=part.name,
-            randomizer=part.randomizer,
-            values=values[part.name],
-            alphabet=alphabet(part.randomizer),
+            name=name,
+            randomizer=send.randomizer,
+            values=send.at(np.arange(step.inputs)),
+            alphabet=send.randomizer.alphabet,
         )
-        for part in step.parts_for(public)
+        for name, send in sent.items()
     )

@@ -1,4 +1,4 @@
-"""Vectors in fixed point: whole numbers for every input, the form they have, and the room their sum takes."""
+"""Vectors in fixed point: whole numbers for every input, and the room their sum takes."""
 
 import math
 
@@ -6,7 +6,6 @@ import numpy as np
 
 from parley.emulator.errors import BadInput
 from parley.emulator.randomizer import Floats, Integers
-from parley.protocols.factorization.approximation import shifted
 from parley.protocols.factorization.model import SignedFactorization
 from parley.protocols.workloads.workload import Workload
 
@@ -33,12 +32,6 @@ def grid(factors: SignedFactorization, query: Query | None, weight: float, fract
     if not largest < math.ldexp(LARGEST_NUMBER, -fraction):
         raise BadInput(f"a vector with an entry of {largest:g} is too long for fixed point; rescale the statistic")
     return np.rint(columns * 2.0**fraction).astype(np.int64)
-
-
-def form_error(workload: Workload, numbers: Integers, signs: Floats, scale: float) -> Floats:
-    """A~'DA~ - (W - cJ): what rounding and left-out rows do to the form."""
-    vectors = numbers / scale
-    return np.asarray((vectors * signs) @ vectors.T - shifted(workload))
 
 
 def extent(numbers: Integers, users: int, variance: float) -> float:

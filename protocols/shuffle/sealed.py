@@ -1,18 +1,19 @@
 """A round whose replies are sealed for the analyst: whoever carries them sees boxes of one size and nothing else."""
 
+import math
 from dataclasses import replace
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from parley.emulator.errors import BadInput, LocalProtocolError
-from parley.emulator.protocol import Broadcast, Inputs, Protocol
+from parley.emulator.protocol import Broadcast, Inputs, Method, Protocol
 from parley.emulator.randomizer import Array, Coins, Columns, Floats, Shape
+from parley.emulator.round import Round
 from parley.emulator.tally import Tally
-from parley.emulator.wire.messages import Users
 from parley.emulator.wire.sealing import KEY_BYTES, OVERHEAD, open_boxes, public_of, seal
-from parley.protocols.legacy_rounds import LegacyRound as Round
 
 if TYPE_CHECKING:
     from parley.protocols.shuffle.shuffled import Shuffled
@@ -21,45 +22,38 @@ COLUMN = "sealed"
 
 
 class SealedRound(Round):
-    """Another round with its replies in boxes. Without the analyst's secret key it can be answered, not read."""
+    """A round with its replies in boxes. Without the analyst's secret key it can be answered, not read."""
 
-    def __init__(self, inner: Round, public: bytes, secret: bytes = b"") -> None:
-        self.inner = inner
-        self._public = public
+    def __init__(self, protocol: Protocol, number: int, method: Method, *, key: bytes, secret: bytes = b"") -> None:
+        super().__init__(protocol, number, method)
+        self.inner = Round(protocol, number, method)
+        self._key = key
         self._secret = secret
-        self._last: tuple[Array, Columns, NDArray[np.bool_]] | None = None
+        self._opened: tuple[Array, Columns, NDArray[np.bool_]] | None = None
 
-    @property
-    def name(self) -> str:  # type: ignore[override]
-        return f"{self.inner.name}, sealed"
-
-    @property
-    def broadcast(self) -> Shape:
-        return self.inner.broadcast
-
-    @property
-    def length(self) -> int:
-        """Bytes of a reply in the open."""
-        return sum(dtype.itemsize * int(np.prod(trailing)) for dtype, trailing in self.inner.reply.values())
-
-    @property
+    @cached_property
     def reply(self) -> Shape:
-        return {COLUMN: (np.dtype(np.uint8), (self.length + OVERHEAD,))}
+        length = sum(dtype.itemsize * math.prod(trailing) for dtype, trailing in self.inner.reply.values())
+        return {COLUMN: (np.dtype(np.uint8), (length + OVERHEAD,))}
 
-    @property
+    @cached_property
     def coins(self) -> int:
         return self.inner.coins + KEY_BYTES
 
-    def participates(self, users: Users) -> NDArray[np.bool_]:
-        return self.inner.participates(users)
+    @property
+    def work(self) -> int:
+        return self.inner.work
 
     def check_broadcast(self, public: Broadcast) -> None:
         self.inner.check_broadcast(public)
 
+    def outcomes(self, public: Broadcast) -> Columns | None:
+        return None
+
     def respond(self, public: Broadcast, inputs: Inputs, coins: Coins) -> Columns:
         replies = self.inner.respond(public, inputs, np.ascontiguousarray(coins[:, : self.inner.coins]))
         rows = [np.ascontiguousarray(replies[name]).view(np.uint8).reshape(len(inputs), -1) for name in sorted(replies)]
-        return {COLUMN: seal(self._public, np.concatenate(rows, axis=1), coins[:, self.inner.coins :])}
+        return {COLUMN: seal(self._key, np.concatenate(rows, axis=1), coins[:, self.inner.coins :])}
 
     def check(self, public: Broadcast, replies: Columns) -> NDArray[np.bool_]:
         columns, good = self._open(replies)
@@ -76,16 +70,16 @@ class SealedRound(Round):
         """The replies in the open; those opened last are remembered, for an analyst first checks and then adds up."""
         if not self._secret and len(replies[COLUMN]):
             raise LocalProtocolError("these replies are sealed for the analyst; give its opening key")
-        if self._last is None or self._last[0] is not replies[COLUMN]:
+        if self._opened is None or self._opened[0] is not replies[COLUMN]:
             boxes = np.asarray(replies[COLUMN], dtype=np.uint8)
             messages, good = open_boxes(self._secret or bytes(KEY_BYTES), boxes)
-            self._last = (replies[COLUMN], self._columns(messages), good)
-        return self._last[1], self._last[2]
+            self._opened = (replies[COLUMN], self._columns(messages), good)
+        return self._opened[1], self._opened[2]
 
     def _columns(self, messages: NDArray[np.uint8]) -> Columns:
         columns, start = {}, 0
         for name, (dtype, trailing) in sorted(self.inner.reply.items()):
-            size = dtype.itemsize * int(np.prod(trailing))
+            size = dtype.itemsize * math.prod(trailing)
             raw = np.ascontiguousarray(messages[:, start : start + size])
             columns[name] = raw.view(dtype).reshape(len(messages), *trailing)
             start += size
@@ -105,7 +99,7 @@ def unsealed(protocol: Protocol, secret: bytes) -> Protocol:
     """The protocol of a setup for one who holds the opening key."""
     from parley.protocols.shuffle.shuffled import Shuffled
 
-    if not isinstance(protocol, Shuffled) or not protocol.seal:
+    if not isinstance(protocol, Shuffled) or protocol.seal is None:
         return protocol
     if public_of(secret).hex() != protocol.seal:
         raise BadInput("the opening key is not the one that the replies of this run are sealed for")

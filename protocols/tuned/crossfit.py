@@ -10,7 +10,7 @@ import numpy as np
 
 from parley.emulator.randomizer import Floats, Integers
 from parley.protocols.tuned.encoding import Encoding
-from parley.protocols.tuned.ratio_form import Guess, Target
+from parley.protocols.tuned.ratio_form import Guess, RatioForm
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -24,7 +24,7 @@ class Fit:
     points: Floats
 
 
-def fit(encoding: Encoding, means: Floats, sizes: Integers | Floats) -> list[Fit]:
+def crossfit(encoding: Encoding, means: Floats, sizes: Integers | Floats) -> list[Fit]:
     """One fit for each of a stack of runs: `means` is (runs, folds, length), `sizes` the users of each fold and run."""
     runs, folds, length = means.shape
     each = np.broadcast_to(np.asarray(sizes, dtype=np.float64), (runs, folds))
@@ -33,16 +33,16 @@ def fit(encoding: Encoding, means: Floats, sizes: Integers | Floats) -> list[Fit
     others = np.maximum(users - each, 1.0)
     without = (total[:, None] - each[:, :, None] * means) / others[:, :, None]
     weights = encoding.explain(without.reshape(runs * folds, length))
-    points = encoding.target.operator.apply(weights).T.reshape(runs, folds, -1)
+    points = encoding.ratio_form.operator.apply(weights).T.reshape(runs, folds, -1)
     images = encoding.image(means.reshape(runs * folds, length)).reshape(runs, folds, -1)
     shares = each / users
     histograms = np.einsum("rf,krf->rk", shares, weights.reshape(-1, runs, folds))
-    return [_one(encoding.target, *run) for run in zip(images, points, histograms, shares, strict=True)]
+    return [_one(encoding.ratio_form, *run) for run in zip(images, points, histograms, shares, strict=True)]
 
 
-def _one(target: Target, means: Floats, points: Floats, histogram: Floats, shares: Floats) -> Fit:
-    guess = target.guess(histogram)
-    signs = target.signs(guess)
+def _one(ratio_form: RatioForm, means: Floats, points: Floats, histogram: Floats, shares: Floats) -> Fit:
+    guess = ratio_form.guess(histogram)
+    signs = ratio_form.signs(guess)
     return Fit(
         direction=signs * (shares @ (means + points)),
         pivot=float(shares @ ((means * points) @ signs)),

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from parley.emulator.errors import BadInput
+from parley.emulator.randomizer import Integers
 from parley.emulator.wire.messages import Users
 
 WORD = 1 << 64
@@ -32,13 +33,10 @@ def words(users: Users, salt: int) -> NDArray[np.uint64]:
     return scramble(scramble(users.astype(np.uint64) * np.uint64(_GOLDEN)) ^ key)
 
 
-def members(users: Users, salt: int, shares: tuple[float, ...], group: int) -> NDArray[np.bool_]:
-    """Whether each user belongs to the group; groups are disjoint intervals of words, as wide as their shares."""
-    ends = [min(WORD, int(sum(shares[: index + 1]) * WORD)) for index in range(len(shares))]
-    low, high = (ends[group - 1] if group else 0), (WORD if group == len(shares) - 1 else ends[group])
-    drawn = words(users, salt)
-    inside: NDArray[np.bool_] = drawn >= np.uint64(min(low, WORD - 1))
-    return inside if high == WORD else inside & (drawn < np.uint64(high))
+def groups_of(users: Users, salt: int, shares: tuple[float, ...]) -> Integers:
+    """The group of each user: groups are disjoint intervals of words, as wide as their shares."""
+    ends = [int(sum(shares[:index]) * WORD) for index in range(1, len(shares))]
+    return np.searchsorted(np.array(ends, dtype=np.uint64), words(users, salt), side="right").astype(np.int64)
 
 
 def check_shares(shares: tuple[float, ...], groups: int) -> tuple[float, ...]:

@@ -1,4 +1,4 @@
-"""What a tuned protocol measures: a form A'DA of one vector a user, and how the statistic follows from it.
+"""What a tuned protocol measures: a form A'DA of one vector per user, and how the statistic follows from it.
 
 Most statistics are one form, M = W - cJ = A'DA. The AUC is a ratio of two, N / (4 p q) + 1/2, and one stacked vector
 serves both: with s = +-1 the label, 4 p q = 1 - (s'h)^2, so N - r * 4 p q = h'A'DAh + r (s'h)^2 - r for every r. With a
@@ -14,7 +14,7 @@ from parley.emulator.randomizer import Floats
 from parley.protocols.factorization.model import SignedFactorization
 from parley.protocols.factorization.operator import Factor
 from parley.protocols.limits import check_setup
-from parley.protocols.projection.simplex_projection import quick
+from parley.protocols.projection.simplex_projection import densified
 from parley.protocols.tuned.labelled import Labelled
 from parley.protocols.workloads.auc import AreaUnderCurve
 from parley.protocols.workloads.workload import Workload
@@ -34,7 +34,7 @@ class Guess:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Target:
+class RatioForm:
     """The vectors A e_x, the diagonal D, and the way from the form to the statistic."""
 
     workload: Workload
@@ -64,7 +64,7 @@ class Target:
     @cached_property
     def operator(self) -> Factor:
         """A for the analyst, who multiplies by it often."""
-        return quick(self.factor)
+        return densified(self.factor)
 
     def signs(self, guess: Guess) -> Floats:
         """The diagonal of D: for a ratio with r / beta^2 at the label."""

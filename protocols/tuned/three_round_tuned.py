@@ -6,11 +6,12 @@ The first group's vectors give mu, the second group's Y, and the other way round
 from dataclasses import dataclass
 from typing import ClassVar
 
-from parley.protocols.tuned.split_users import Tuned
+from parley.emulator.protocol import Analyst, Ask, Sends, sends
+from parley.protocols.tuned.split_users import SplitUsers
 
 
 @dataclass(frozen=True, kw_only=True)
-class ThreeRoundTuned(Tuned):
+class ThreeRoundTuned(SplitUsers):
     """Two groups send vectors one after the other, the third sends one scalar each.
 
     Formal guarantee: eps-LDP against any analyst: a user speaks once (or its three epsilons add up to eps), through a
@@ -19,4 +20,22 @@ class ThreeRoundTuned(Tuned):
 
     name: ClassVar[str] = "three-round-tuned"
     summary: ClassVar[str] = "The paper's three rounds with split users, exact ranges and one scalar in the last round"
-    vector_rounds: ClassVar[int] = 2
+
+    @sends
+    def first_vectors(self) -> Sends:
+        """Each user of the first group sends VRand(A 1_x), or x by subset selection."""
+        return {"vector": self.vector(0)}
+
+    @sends
+    def second_vectors(self) -> Sends:
+        """Each user of the second group sends VRand(A 1_x), or x by subset selection."""
+        return {"vector": self.vector(1)}
+
+    script = (first_vectors, second_vectors, SplitUsers.scalars)
+
+    def analyst(self) -> Analyst:
+        """mu and Y from the folds of both groups, then the mean of the scalars."""
+        one = yield Ask(self.first_vectors)
+        two = yield Ask(self.second_vectors)
+        three = yield Ask(self.scalars, **self.question(self.fit(one, two)))
+        return self.finish(self.form(three), one, two, three)

@@ -7,11 +7,12 @@ into one round: the third round of the paper is needed only because there every 
 from dataclasses import dataclass
 from typing import ClassVar
 
-from parley.protocols.tuned.split_users import Tuned
+from parley.emulator.protocol import Analyst, Ask, Sends, sends
+from parley.protocols.tuned.split_users import SplitUsers
 
 
 @dataclass(frozen=True, kw_only=True)
-class TwoRoundTuned(Tuned):
+class TwoRoundTuned(SplitUsers):
     """Some users send vectors at once, the others one scalar each afterwards.
 
     Formal guarantee: eps-LDP against any analyst: a user speaks once (or its two epsilons add up to eps), through a
@@ -20,4 +21,16 @@ class TwoRoundTuned(Tuned):
 
     name: ClassVar[str] = "two-round-tuned"
     summary: ClassVar[str] = "Vectors from some users, then one scalar over its exact range from each of the others"
-    vector_rounds: ClassVar[int] = 1
+
+    @sends
+    def vectors(self) -> Sends:
+        """Each user of the first group sends VRand(A 1_x), or x by subset selection."""
+        return {"vector": self.vector(0)}
+
+    script = (vectors, SplitUsers.scalars)
+
+    def analyst(self) -> Analyst:
+        """mu and Y from the folds of one group, then the mean of the scalars."""
+        one = yield Ask(self.vectors)
+        two = yield Ask(self.scalars, **self.question(self.fit(one)))
+        return self.finish(self.form(two), one, two)

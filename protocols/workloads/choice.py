@@ -2,21 +2,18 @@
 
 import re
 from collections.abc import Callable, Sequence
-from functools import partial
+from functools import partial, reduce
 from pathlib import Path
 
 from parley.emulator.errors import BadInput
+from parley.protocols.workloads.auc import AreaUnderCurve
 from parley.protocols.workloads.distances import DISTANCES
 from parley.protocols.workloads.domain import Categories, Domain, Interval, Pair, nearest
-from parley.protocols.workloads.statistics import (
-    AreaUnderCurve,
-    GiniDiversity,
-    GiniMeanDifference,
-    Kendall,
-    Lipschitz,
-    Workload,
-    load_kernel,
-)
+from parley.protocols.workloads.gini import GiniDiversity, GiniMeanDifference
+from parley.protocols.workloads.kendall import Kendall
+from parley.protocols.workloads.kernel import load_kernel
+from parley.protocols.workloads.lipschitz import Lipschitz
+from parley.protocols.workloads.workload import Levels, Workload
 
 SINGLE: dict[str, Callable[..., Workload]] = {
     AreaUnderCurve.name: AreaUnderCurve,
@@ -27,6 +24,15 @@ SINGLE: dict[str, Callable[..., Workload]] = {
 }
 STATISTICS = (Kendall.name, *SINGLE)
 LABELS = ("0", "1")
+
+
+def make_question(statistic: str | None, levels: str | None, kernel: str | Path | None) -> Workload | Levels:
+    """The workload, or with `--levels` alone the inputs of a protocol that estimates something else."""
+    if statistic is not None or kernel is not None or levels is None:
+        return make_workload(statistic, levels, kernel)
+    if re.fullmatch(r"\s*[0-9]{1,9}(\s*[xX]\s*[0-9]{1,9})*\s*", levels) is None:
+        raise BadInput(f"--levels should be a whole number such as 32, or 16x16 for two columns, got {levels!r}")
+    return Levels(tuple(int(number) for number in re.findall("[0-9]+", levels)))
 
 
 def make_workload(statistic: str | None, levels: str | None, kernel: str | Path | None) -> Workload:
@@ -46,23 +52,17 @@ def make_workload(statistic: str | None, levels: str | None, kernel: str | Path 
 
 
 def make_domain(
-    workload: Workload, columns: Sequence[str], ranges: Sequence[str] = (), categories: Sequence[str] = ()
+    question: Workload | Levels, columns: Sequence[str], ranges: Sequence[str] = (), categories: Sequence[str] = ()
 ) -> Domain:
-    """How the named columns become the workload's inputs, from `column=lo:hi` and `column=value,value,...`."""
+    """How the named columns become inputs, from `column=lo:hi` and `column=value,value,...`."""
+    needed = len(question.shape)
+    if len(columns) != needed:
+        many = {1: "one column", 2: "two columns"}.get(needed, f"{needed} columns")
+        raise BadInput(f"{question.name} needs {many}, got {len(columns)}: {', '.join(columns) or 'none'}")
     declared = _declared(columns, ranges, categories)
-    if isinstance(workload, Kendall | AreaUnderCurve):
-        if len(columns) != 2:
-            raise BadInput(f"{workload.name} needs two columns, got {len(columns)}: {', '.join(columns) or 'none'}")
-        first, second = columns
-        if isinstance(workload, Kendall):
-            sizes = workload.levels
-        else:
-            sizes = (workload.levels, 2)
-            declared.setdefault(second, Categories(second, LABELS))
-        return Pair(_column(first, sizes[0], declared), _column(second, sizes[1], declared))
-    if len(columns) != 1:
-        raise BadInput(f"{workload.name} needs one column, got {len(columns)}: {', '.join(columns) or 'none'}")
-    return _column(columns[0], workload.size, declared)
+    if isinstance(question, AreaUnderCurve):
+        declared.setdefault(columns[1], Categories(columns[1], LABELS))
+    return reduce(Pair, [_column(name, size, declared) for name, size in zip(columns, question.shape, strict=True)])
 
 
 def _two_levels(levels: str | None) -> tuple[int, int]:

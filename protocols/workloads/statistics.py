@@ -1,45 +1,21 @@
-"""The statistics by name, and the way back from what a Setup message carries to the workload itself."""
+"""The way back from what a Setup carries to the workload itself; its class is loaded when it is asked for."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
+from importlib import import_module
 from typing import Any
 
 from parley.emulator.errors import BadInput
-from parley.protocols.workloads.auc import AreaUnderCurve
-from parley.protocols.workloads.domain import nearest
-from parley.protocols.workloads.gini import GiniDiversity, GiniMeanDifference
-from parley.protocols.workloads.kendall import Kendall, KendallTauB, Untied
-from parley.protocols.workloads.kernel import Kernel, load_kernel
-from parley.protocols.workloads.linear import LinearQueries
-from parley.protocols.workloads.lipschitz import Lipschitz
-from parley.protocols.workloads.workload import Structure, Workload
+from parley.protocols.workloads.workload import Workload
 
-__all__ = [
-    "AreaUnderCurve",
-    "GiniDiversity",
-    "GiniMeanDifference",
-    "Kendall",
-    "KendallTauB",
-    "Kernel",
-    "LinearQueries",
-    "Lipschitz",
-    "Structure",
-    "Untied",
-    "Workload",
-    "load_kernel",
-    "workload_from",
-]
-
-Builder = Callable[..., Workload]
-
-# name -> (constructor, the parameters it must be given, those it may be given)
-REGISTRY: Mapping[str, tuple[Builder, tuple[str, ...], tuple[str, ...]]] = {
-    Kendall.name: (Kendall, ("levels",), ()),
-    Untied.name: (Untied, ("levels", "axis"), ()),
-    AreaUnderCurve.name: (AreaUnderCurve, ("levels",), ()),
-    GiniMeanDifference.name: (GiniMeanDifference, ("levels",), ()),
-    GiniDiversity.name: (GiniDiversity, ("levels",), ()),
-    Kernel.name: (Kernel, ("matrix", "shift"), ()),
-    Lipschitz.name: (Lipschitz, ("function", "levels", "constant"), ("width",)),
+# name -> (module of this folder, class, the parameters it must be given, those it may be given)
+REGISTRY: Mapping[str, tuple[str, str, tuple[str, ...], tuple[str, ...]]] = {
+    "kendall": ("kendall", "Kendall", ("levels",), ()),
+    "untied": ("kendall", "Untied", ("levels", "axis"), ()),
+    "auc": ("auc", "AreaUnderCurve", ("levels",), ()),
+    "gini-mean-difference": ("gini", "GiniMeanDifference", ("levels",), ()),
+    "gini-diversity": ("gini", "GiniDiversity", ("levels",), ()),
+    "kernel": ("kernel", "Kernel", ("matrix", "shift"), ()),
+    "lipschitz": ("lipschitz", "Lipschitz", ("function", "levels", "constant"), ("width",)),
 }
 
 
@@ -47,10 +23,11 @@ def workload_from(parameters: Mapping[str, Any]) -> Workload:
     """The strict inverse of `Workload.parameters`: nothing missing, nothing unknown."""
     name = parameters.get("statistic")
     if not isinstance(name, str) or name not in REGISTRY:
-        raise BadInput(f"unknown statistic {name!r}{nearest(str(name), list(REGISTRY))}")
-    build, required, optional = REGISTRY[name]
+        raise BadInput(f"unknown statistic {name!r:.80}; known are {', '.join(REGISTRY)}")
+    module, kind, required, optional = REGISTRY[name]
     given = {key: value for key, value in parameters.items() if key != "statistic"}
     if not set(required) <= set(given) <= {*required, *optional}:
         expected = (*required, *optional)
         raise BadInput(f"{name} takes the parameters {', '.join(expected)}, got {', '.join(map(str, given)) or 'none'}")
-    return build(**given)
+    workload: Workload = getattr(import_module(f"parley.protocols.workloads.{module}"), kind)(**given)
+    return workload

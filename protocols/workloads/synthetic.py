@@ -15,7 +15,7 @@ from parley.emulator.protocol import Inputs
 from parley.emulator.randomizer import Floats
 from parley.protocols.workloads.auc import AreaUnderCurve
 from parley.protocols.workloads.domain import nearest
-from parley.protocols.workloads.workload import Workload
+from parley.protocols.workloads.workload import Levels, Workload
 
 Recipe = Callable[[tuple[int, ...], int, np.random.Generator], Inputs]
 
@@ -24,30 +24,30 @@ SEPARATION = 1.0
 RARE_SHARE = 0.05
 
 
-def draw(name: str, workload: Workload, users: int, generator: np.random.Generator) -> Inputs:
+def draw(name: str, workload: Workload | Levels, users: int, generator: np.random.Generator) -> Inputs:
     """`users` inputs of the named kind for that workload."""
     if users < 2:
-        raise BadInput(f"a pairwise statistic needs at least 2 users, got {users}")
+        raise BadInput(f"at least 2 users are needed, got {users}")
     recipes = _recipes(workload)
     if name not in recipes:
         raise BadInput(f"unknown synthetic data {name!r} for {workload.name}{nearest(name, list(recipes))}")
     return recipes[name](workload.shape, users, generator).astype(np.int64)
 
 
-def names(workload: Workload) -> tuple[str, ...]:
+def names(workload: Workload | Levels) -> tuple[str, ...]:
     """The data sets there are for a workload; the first is the default."""
     return tuple(_recipes(workload))
 
 
-def describe(name: str, workload: Workload) -> str:
+def describe(name: str, workload: Workload | Levels) -> str:
     """What the named data set is, in one line."""
     return (_recipes(workload)[name].__doc__ or "").splitlines()[0]
 
 
-def _recipes(workload: Workload) -> dict[str, Recipe]:
+def _recipes(workload: Workload | Levels) -> dict[str, Recipe]:
     if isinstance(workload, AreaUnderCurve):
         return LABELLED
-    return PAIRS if len(workload.shape) == 2 else SCALARS
+    return {1: SCALARS, 2: PAIRS}.get(len(workload.shape), {"uniform": uniform})
 
 
 def _bins(uniform: Floats, levels: int) -> Inputs:
@@ -95,7 +95,7 @@ def sorted_pairs(levels: tuple[int, ...], users: int, generator: np.random.Gener
 
 def uniform(levels: tuple[int, ...], users: int, generator: np.random.Generator) -> Inputs:
     """Every input equally likely."""
-    return generator.integers(levels[0], size=users)
+    return generator.integers(int(np.prod(levels)), size=users)
 
 
 def normal(levels: tuple[int, ...], users: int, generator: np.random.Generator) -> Inputs:

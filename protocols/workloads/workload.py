@@ -5,6 +5,7 @@ normalised histogram, it follows from the form h'Wh and the mean of the diagonal
 own structure, so that none of them needs the k x k matrix in order to multiply by it.
 """
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -46,6 +47,23 @@ class Structure:
     axis: int | None = None
     step: float | None = None
     matrix: Floats | None = None
+
+
+@dataclass(frozen=True)
+class Levels:
+    """Inputs and no statistic of pairs: what protocols are asked about that estimate something else."""
+
+    name: ClassVar[str] = "inputs"
+    shape: tuple[int, ...]
+
+    def __post_init__(self) -> None:
+        for levels in (*self.shape, self.size):
+            check_level("levels", levels)
+
+    @property
+    def size(self) -> int:
+        """k, the product of the levels of each column."""
+        return math.prod(self.shape)
 
 
 class Workload(ABC):

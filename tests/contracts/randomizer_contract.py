@@ -52,8 +52,8 @@ def chi_square(observed: NDArray[np.int64], expected: Floats) -> tuple[float, fl
 class RandomizerContract(ABC):
     """Inherit, name the class `Test...` and implement the abstract methods."""
 
-    # Bytes at the start of a coin row that make a public seed; fixed where a law is conditional on it.
-    seed_bytes = 0
+    # The bytes of a coin row that make a public seed; fixed where a law is conditional on it.
+    seed_bytes = slice(0)
     # Absolute slack of exact expectations, in units of the decoded value's standard deviation.
     bias = 1e-9
 
@@ -143,9 +143,8 @@ class RandomizerContract(ABC):
                 continue
             space = next(iter(self.outcomes(randomizer)))
             coins = random_coins(randomizer, DRAWS, 7)
-            if self.seed_bytes:
-                seed = np.array([space["seed"][0]], dtype="<u8").view(np.uint8)
-                coins[:, : self.seed_bytes] = seed
+            if "seed" in space:
+                coins[:, self.seed_bytes] = np.array([space["seed"][0]], dtype="<u8").view(np.uint8)
             for number, x in enumerate(self.inputs(randomizer)[:3]):
                 reply = randomizer.sample(np.repeat(x[None], DRAWS, axis=0), coins)
                 pmf = np.exp(self.log_probability(randomizer, space, x[None]))[:, 0]

@@ -284,6 +284,8 @@ def decoding(randomizer: str, parameters: dict[str, Any], dimension: int) -> tup
         high, low = replies.two_level(candidates, best, epsilon)
         sum_of_best = best_sum(dimension + (randomizer == "Codebook"), candidates, best)
         return parameters["radius"] / ((high - low) / WHOLE * sum_of_best) / 2**36, 0.0
+    if randomizer == "LevelledSelection":
+        return 1.0, 0.0
     k = parameters["categories"]
     if randomizer == "OptimisedUnaryEncoding":
         own, other = 0.5, math.ceil(2**32 / (1 + replies.exponential_lower(guarded(epsilon)))) / 2**32

@@ -1,7 +1,6 @@
 """What the page says each protocol sends, in plain Python: nothing of Parley is imported here."""
 
 import math
-import struct
 from itertools import pairwise
 from typing import Any
 
@@ -177,9 +176,9 @@ def reply(name: str, parameters: Setup, number: int, public: Columns, x: int, co
         return prefixed("category", independent.randomized_response(bins, epsilon, x * bins // k, coins.take(8)))
     if name == "hierarchical":
         depth = (k // 2 - 1).bit_length()
-        level = (struct.unpack("<Q", coins.take(8))[0] >> 32) * depth >> 32
-        category = 2 * (x // 2 >> depth - 1 - level) + x % 2
-        return {"level": level, **subset(2 ** (level + 2), epsilon, category, coins)}
+        nodes = [2 * (x // 2 >> depth - 1 - level) + x % 2 for level in range(depth)]
+        sizes = [2 ** (level + 2) for level in range(depth)]
+        return prefixed("node", levelled_selection(sizes, epsilon, nodes, coins.take(24)))
     if name == "two-round-black-box" and number == 1:
         inner = reply("linear-queries", parameters["oracle"], 1, {}, x, coins)
         return {**inner, **side(parameters, x, coins)}
@@ -215,6 +214,11 @@ def reply(name: str, parameters: Setup, number: int, public: Columns, x: int, co
 
 def subset(k: int, epsilon: float, x: int, coins: Coins) -> Columns:
     return independent.subset_selection(k, epsilon, independent.usual_size(k, epsilon), x, coins.take(16))
+
+
+def levelled_selection(categories: list[int], epsilon: float, x: list[int], coins: bytes) -> Columns:
+    level = (independent.words(coins)[0] >> 32) * len(categories) >> 32
+    return {"level": level, **subset(categories[level], epsilon, x[level], Coins(coins[8:]))}
 
 
 def three_round(parameters: Setup, factors: Factors, number: int, public: Columns, x: int, coins: Coins) -> Columns:

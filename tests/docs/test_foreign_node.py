@@ -8,8 +8,7 @@ from typing import Any
 
 import pytest
 
-from parley.emulator.record.merkle import Tree
-from parley.emulator.record.records import leaf_of
+from parley.emulator.record.merkle import Tree, leaf_of
 from parley.emulator.wire.codec import decode, encode
 from parley.emulator.wire.messages import (
     Abort,

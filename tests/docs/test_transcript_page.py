@@ -11,8 +11,7 @@ from typing import Any
 
 import pytest
 
-from parley.emulator.record.merkle import Tree
-from parley.emulator.record.records import leaf_of
+from parley.emulator.record.merkle import Tree, leaf_of
 from parley.emulator.record.transcript import TranscriptReader, TranscriptWriter
 from parley.emulator.wire.codec import encode
 from parley.emulator.wire.messages import MESSAGES, Replies

@@ -24,7 +24,7 @@ from parley.emulator.wire.messages import MESSAGES, Announce, Pledge, Ready, Ros
 from parley.protocols.registry import build
 from tests.docs import independent
 from tests.docs.independent import replies, wire
-from tests.docs.independent_protocols import Coins, participates, reply
+from tests.docs.independent_protocols import Coins, levelled_selection, participates, reply
 from tests.docs.tables import DOCS, parameter_names, registered
 from tests.vectors.wire import PATH, make
 from tests.vectors.wire_replies import column, decoding_vectors, drawn
@@ -180,6 +180,7 @@ RANDOMIZERS: dict[str, Callable[..., dict[str, Any]]] = {
     "RandomizedResponse": independent.randomized_response,
     "OptimisedUnaryEncoding": independent.unary_encoding,
     "SubsetSelection": independent.subset_selection,
+    "LevelledSelection": levelled_selection,
     "OneBit": independent.one_bit,
     "GridLaplace": independent.grid_laplace,
     "Codebook": independent.codebook,

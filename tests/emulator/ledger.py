@@ -2,8 +2,7 @@
 
 import hashlib
 
-from parley.emulator.record.merkle import Tree
-from parley.emulator.record.records import leaf_of
+from parley.emulator.record.merkle import Tree, leaf_of
 from parley.emulator.wire.codec import encode
 from parley.emulator.wire.messages import Close, Message, Receipt, Seating
 from parley.emulator.wire.signatures import Signer, derived

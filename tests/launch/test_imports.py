@@ -4,17 +4,24 @@ import ast
 import re
 import subprocess
 import sys
+from importlib import import_module
 from pathlib import Path
 
 import pytest
 
+import parley
+from parley.emulator.errors import BadInput
+from parley.emulator.wire.codec import pack
 from parley.nodes.analyst import write_plan
-from parley.protocols.registry import design
+from parley.protocols.registry import BUILT_IN, SHUFFLED, design, lookup, needs_shuffler
 from parley.protocols.workloads.kendall import Kendall
+from parley.protocols.workloads.statistics import REGISTRY, workload_from
 from tests.launch.conftest import ROOT
 
 LAYERS = ("emulator", "protocols", "nodes", "launch")
 FILES = [path.relative_to(ROOT) for layer in LAYERS for path in sorted((ROOT / layer).rglob("*.py"))]
+# Modules that hold code; a package without any is none.
+MOST_MODULES = 45
 ONLY = {
     "zmq": "emulator/transport/sockets.py",
     "msgpack": "emulator/wire/codec.py",
@@ -95,3 +102,50 @@ def test_a_crowd_is_forked_without_what_only_an_analyst_needs(tmp_path: Path) ->
     )
     done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+def test_a_user_node_carries_little(tmp_path: Path) -> None:
+    """What a user's node has loaded once it has built three-round from a setup, in a process of its own."""
+    protocol = design("three-round", Kendall(levels=(8, 8)), epsilon=4.0, users=100)
+    (tmp_path / "setup").write_bytes(pack(protocol.parameters()))
+    program = (
+        "import sys; from pathlib import Path; import parley.nodes.user as node; "
+        "from parley.emulator.wire.codec import unpack; "
+        f"node.build('three-round', unpack(Path({str(tmp_path / 'setup')!r}).read_bytes())); "
+        "print(*sorted(name for name in sys.modules if name.startswith('parley')))"
+    )
+    done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=True)
+    loaded = done.stdout.split()
+    modules = [name for name in loaded if not (ROOT / name.replace(".", "/")).is_dir() or name == "parley"]
+    assert len(modules) <= MOST_MODULES, modules
+    assert not [name for name in loaded if ".planning" in name or ".launch" in name or ".reference" in name]
+
+
+def test_parley_itself_is_one_module_and_no_library() -> None:
+    program = (
+        "import sys; import parley; "
+        "print(*sorted(name for name in sys.modules if name.split('.')[0] in ('parley', 'numpy', 'scipy', 'zmq')))"
+    )
+    done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["parley"]
+
+
+def test_what_parley_gives_is_what_type_checkers_see() -> None:
+    tree = ast.parse((ROOT / "parley" / "__init__.py").read_text())
+    (block,) = [node for node in tree.body if isinstance(node, ast.If)]
+    seen = {
+        alias.asname: node.module for node in block.body if isinstance(node, ast.ImportFrom) for alias in node.names
+    }
+    assert seen == parley._MODULES
+    for name, module in seen.items():
+        assert getattr(parley, name) is getattr(import_module(module), name)
+    assert set(dir(parley)) == {*seen, "__version__"}
+
+
+def test_every_name_leads_to_its_class() -> None:
+    for name in BUILT_IN:
+        assert lookup(name).name == name
+        assert needs_shuffler(lookup(name)) == (name in SHUFFLED)
+    for name, (_, _, required, _) in REGISTRY.items():
+        with pytest.raises(BadInput, match=required[0]):
+            workload_from({"statistic": name})

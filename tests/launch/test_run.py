@@ -58,7 +58,7 @@ def estimates(messages: list[Message]) -> list[float]:
 @pytest.fixture(scope="module")
 def in_memory() -> list[Message]:
     problem = make_problem(FLAGS)
-    protocol = problem.protocol("three-round")
+    protocol = problem.protocol("three-round", FLAGS.epsilon, seed=FLAGS.seed)
     return [message for _, message in conversation(protocol, problem.inputs, key_from_seed(7))]
 
 

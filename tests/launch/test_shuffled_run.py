@@ -84,7 +84,8 @@ def test_a_run_is_anonymous_and_its_audit_good(parley: Parley, tmp_path: Path) -
     messages = recorded(out)
     assert {message.node for message in messages if isinstance(message, Ready | Replies)} == {"shuffler"}
     problem = make_problem(FLAGS)
-    past = list(conversation(problem.protocol("shuffled"), problem.inputs, key_from_seed(5)))
+    protocol = problem.protocol("shuffled", FLAGS.epsilon, delta=FLAGS.delta, seed=FLAGS.seed)
+    past = list(conversation(protocol, problem.inputs, key_from_seed(5)))
     assert rows(messages) == rows([message for _, message in past])
     audit = parley("audit", out, "--json")
     assert audit.code == 0

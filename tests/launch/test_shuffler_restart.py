@@ -36,7 +36,10 @@ class Stage:
 
     def __init__(self, path: Path) -> None:
         problem = make_problem(FLAGS)
-        self.protocol, self.inputs = problem.protocol("split-and-mix", QUORUM), problem.inputs
+        self.inputs = problem.inputs
+        self.protocol = problem.protocol(
+            "split-and-mix", FLAGS.epsilon, delta=FLAGS.delta, quorum=QUORUM, seed=FLAGS.seed
+        )
         self.folder = RunFolder(run="fragile", path=path, default=False)
         key = key_from_seed(5)
         layout = Layout(

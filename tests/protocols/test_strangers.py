@@ -16,7 +16,6 @@ from parley.emulator.wire.codec import pack
 from parley.protocols import registry
 from parley.protocols.factorization import closed_forms
 from parley.protocols.limits import MOST_REPLY, MOST_SETUP, affordable
-from parley.protocols.work import work
 from parley.protocols.workloads.auc import AreaUnderCurve
 from parley.protocols.workloads.gini import GiniDiversity, GiniMeanDifference
 from parley.protocols.workloads.kendall import Kendall, Untied
@@ -133,7 +132,7 @@ def test_a_setup_is_refused_or_can_be_answered(name: str, problem: str) -> None:
             continue
         built += 1
         assert registry.inputs_of(name, parameters) == found.inputs
-        assert max(work(step) for step in found.rounds) <= MOST_REPLY
+        assert max(step.work for step in found.rounds) <= MOST_REPLY
         opening = found.opening()
         found.rounds[0].check_broadcast(opening)
         answer(found.rounds[0], opening, found.inputs)
@@ -251,7 +250,7 @@ def test_too_much_work_is_refused_before_it_is_done(
     except BadInput:
         return
     # What has no factors may well serve so many inputs, within the limits.
-    assert max(work(step) for step in found.rounds) <= MOST_REPLY
+    assert max(step.work for step in found.rounds) <= MOST_REPLY
 
 
 def test_a_diagonal_of_too_many_vectors_is_refused() -> None:
@@ -332,7 +331,7 @@ class Outside(Protocol):
 
 
 def test_a_protocol_from_outside_is_built_to_read_its_inputs(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(registry._PROTOCOLS, Outside.name, Outside)
+    monkeypatch.setitem(registry._OUTSIDE, Outside.name, Outside)
     parameters = Outside.design(KERNEL, epsilon=1.0, users=USERS).parameters()
     assert registry.inputs_of(Outside.name, parameters) == 3
     with pytest.raises(BadInput):
@@ -347,7 +346,7 @@ def test_a_protocol_that_lies_about_its_inputs_is_refused(monkeypatch: pytest.Mo
         def inputs_of(cls, parameters: Mapping[str, Any]) -> int:
             return 2
 
-    monkeypatch.setitem(registry._PROTOCOLS, Lying.name, Lying)
+    monkeypatch.setitem(registry._OUTSIDE, Lying.name, Lying)
     parameters = Lying.design(KERNEL, epsilon=1.0, users=USERS).parameters()
     with pytest.raises(BadInput, match="says otherwise"):
         registry.build(Lying.name, parameters)

@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 
 from parley.emulator.coins import coins
-from parley.emulator.record.merkle import Tree, leaf_hash
-from parley.emulator.record.records import closing, closing_payload, leaf_of
+from parley.emulator.record.merkle import Tree, leaf_hash, leaf_of
+from parley.emulator.record.records import closing, closing_payload
 from parley.emulator.roles.board import BOARD_NAME
 from parley.emulator.transport.memory import topic_for
 from parley.emulator.wire.codec import DTYPES, bundle, encode, envelope, pack
@@ -43,7 +43,7 @@ from parley.emulator.wire.question import question_of, setup_digest, terms_of
 from parley.emulator.wire.sealing import public_of, seal
 from parley.emulator.wire.signatures import Signer, covered
 from parley.nodes.state.receipts import Receipts
-from parley.protocols.tuned.groups import members
+from parley.protocols.tuned.groups import groups_of
 from tests.vectors.wire_replies import (
     KEY,
     NONCE,
@@ -280,7 +280,7 @@ def other_vectors() -> dict[str, Any]:
     message = np.arange(9, dtype=np.uint8)
     box = seal(public_of(secret), message[None], np.frombuffer(coin, np.uint8)[None])[0]
     shares, users = (0.2, 0.5, 0.3), np.arange(12)
-    groups = np.stack([members(users, 77, shares, group) for group in range(3)]).argmax(axis=0)
+    groups = groups_of(users, 77, shares)
     frame = encode(REPLIES, ALICE, NONCE)
     end = closing("completed", "", 9, bytes(range(32))).signed(BOARD, NONCE)
     body = pack([end.outcome, end.reason, end.records, end.root])

@@ -20,6 +20,7 @@ from parley.emulator.simulate import conversation
 from parley.emulator.wire.codec import encode
 from parley.emulator.wire.messages import Announce, Setup
 from parley.emulator.wire.question import question_of, terms_of
+from parley.protocols.randomizers.categories.levelled import LevelledSelection
 from parley.protocols.randomizers.categories.oue import OptimisedUnaryEncoding
 from parley.protocols.randomizers.categories.randomized_response import RandomizedResponse
 from parley.protocols.randomizers.categories.subset_selection import SubsetSelection
@@ -27,6 +28,7 @@ from parley.protocols.randomizers.exact import exponential_lower, exponential_up
 from parley.protocols.randomizers.scalars.grid_laplace import GridLaplace
 from parley.protocols.randomizers.scalars.one_bit import OneBit
 from parley.protocols.randomizers.shuffled.shares import Shares
+from parley.protocols.randomizers.shuffled.skellam import Skellam
 from parley.protocols.randomizers.two_level import TwoLevel
 from parley.protocols.randomizers.vectors.codebook import Codebook
 from parley.protocols.randomizers.vectors.expansion import all_directions, expand_words, table
@@ -103,6 +105,11 @@ def randomizer_cases() -> list[Case]:
             {"categories": 9, "epsilon": 1.0, "size": SubsetSelection(categories=9, epsilon=1.0).width},
             np.array([0, 8, 5]),
         ),
+        (
+            LevelledSelection(categories=(4, 8, 16), epsilon=1.0),
+            {"categories": [4, 8, 16], "epsilon": 1.0},
+            np.array([[0, 0, 0], [3, 7, 15], [1, 2, 5]]),
+        ),
         (OneBit(low=-1.0, high=3.0, epsilon=0.5), {"low": -1.0, "high": 3.0, "epsilon": 0.5}, np.array([-2.0, 0.3])),
         (
             GridLaplace(low=-0.7, high=1.1, epsilon=2.0),
@@ -164,8 +171,8 @@ def randomizer_vectors() -> list[dict[str, Any]]:
 
 
 def share_vectors() -> list[dict[str, Any]]:
-    """Shares are not a randomizer on their own: they hide a number among those of others."""
-    encoder = Shares(dimension=2, shares=3, bits=20, variance=2.5)
+    """Shares hide a number among those of others."""
+    encoder = Shares(dimension=2, shares=3, bits=20, noise=Skellam(2.5))
     numbers = np.array([[7, -9], [0, 1000]])
     return [
         reply_vector(
@@ -173,7 +180,7 @@ def share_vectors() -> list[dict[str, Any]]:
             {"shares": 3, "bits": 20, "variance": 2.5},
             numbers[place % 2].tolist(),
             row,
-            {"shares": encoder.sample(numbers[place % 2][None], row[None])[0]},
+            {"shares": encoder.sample(numbers[place % 2][None], row[None])[""][0]},
         )
         for place, row in enumerate(rows_of("Shares", encoder.coins))
     ]

@@ -74,7 +74,7 @@ def listen(source: Path | TranscriptReader, build: Builder) -> Conversation:
             ending = message
     protocol, problem = rebuild(setup, build)
     if protocol is not None and reader.version == 1 and not speaks_today(protocol, announces, columns):
-        protocol, problem = None, f"in format 1 {protocol.name} had other words than today"
+        problem, protocol = f"in format 1 {protocol.name} had other words than today", None
     return Conversation(
         reader=reader,
         setup=setup,

@@ -42,6 +42,16 @@ class FrequencyOracle(Randomizer):
     def other(self) -> float:
         """q: the probability that a reply supports a category when another one is the input."""
 
+    @property
+    @abstractmethod
+    def own_and_other(self) -> float:
+        """The probability that a reply supports both the input and one given other category."""
+
+    @property
+    @abstractmethod
+    def two_others(self) -> float:
+        """The probability that a reply supports both of two given categories, neither of them the input."""
+
     @abstractmethod
     def support(self, reply: Columns) -> Integers:
         """Which categories each reply supports: an n x k matrix of 0 and 1."""

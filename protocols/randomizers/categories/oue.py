@@ -53,6 +53,16 @@ class OptimisedUnaryEncoding(FrequencyOracle):
         return self.threshold / COIN
 
     @property
+    def own_and_other(self) -> float:
+        """Bits are independent."""
+        return self.own * self.other
+
+    @property
+    def two_others(self) -> float:
+        """Bits are independent."""
+        return self.other**2
+
+    @property
     def coins(self) -> int:
         """32 bits a category."""
         return COIN_BYTES * self.categories

@@ -6,7 +6,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from parley.emulator.randomizer import MOST_OUTCOMES, Coins, Columns, Floats, Integers, Shape
+from parley.emulator.randomizer import MOST_OUTCOMES, Alphabet, Coins, Columns, Floats, Integers, Shape
 from parley.protocols.randomizers.categories.oracle import MOST_CATEGORIES, FrequencyOracle, check_categories
 from parley.protocols.randomizers.exact import WHOLE, WORD_BYTES, check_count, check_epsilon, words
 from parley.protocols.randomizers.two_level import TwoLevel
@@ -47,6 +47,16 @@ class RandomizedResponse(FrequencyOracle):
         return (self.choice.low + self.choice.leftover / self.categories) / WHOLE
 
     @property
+    def own_and_other(self) -> float:
+        """A reply supports one category, never two."""
+        return 0.0
+
+    @property
+    def two_others(self) -> float:
+        """A reply supports one category, never two."""
+        return 0.0
+
+    @property
     def coins(self) -> int:
         """One word."""
         return WORD_BYTES
@@ -55,6 +65,11 @@ class RandomizedResponse(FrequencyOracle):
     def reply(self) -> Shape:
         """A category."""
         return {"category": (np.dtype(np.uint32), ())}
+
+    @property
+    def alphabet(self) -> Alphabet:
+        """The categories."""
+        return Alphabet(column="category", first=0, last=self.categories - 1)
 
     def sample(self, inputs: Floats, coins: Coins) -> Columns:
         """Rank 0 is the true category, rank r the r-th after it, around the end."""

@@ -12,7 +12,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from parley.emulator.randomizer import Coins, Columns, Floats, Integers, Shape
+from parley.emulator.randomizer import Alphabet, Coins, Columns, Floats, Integers, Shape
 from parley.protocols.randomizers.categories.oracle import MOST_CATEGORIES, FrequencyOracle, check_categories
 from parley.protocols.randomizers.exact import (
     WHOLE,
@@ -79,14 +79,36 @@ class SubsetSelection(FrequencyOracle):
         return (both * self.choice.high + (self.width - both) * self.choice.low + leftover) / WHOLE
 
     @property
+    def own_and_other(self) -> float:
+        """Given that it holds the input, a subset is uniform among those that do."""
+        return self.own * (self.width - 1) / (self.categories - 1)
+
+    @property
+    def two_others(self) -> float:
+        """Either way a subset is uniform among those that hold the input, or among those that do not."""
+        size, width = self.categories, self.width
+        pairs = self.own * (width - 1) * (width - 2) + (1 - self.own) * width * (width - 1)
+        return pairs / ((size - 1) * max(1, size - 2))
+
+    @property
     def coins(self) -> int:
         """One word for the seed, one for the choice."""
         return 2 * WORD_BYTES
 
     @property
+    def work(self) -> int:
+        """Every category has a word."""
+        return self.categories
+
+    @property
     def reply(self) -> Shape:
         """The seed of the order and where the arc begins."""
         return {"seed": (np.dtype(np.uint64), ()), "shift": (np.dtype(np.uint32), ())}
+
+    @property
+    def alphabet(self) -> Alphabet:
+        """Where the arc begins."""
+        return Alphabet(column="shift", first=0, last=self.categories - 1)
 
     def _keys(self, seeds: Words) -> Words:
         return expand_words(seeds, np.arange(self.categories, dtype=np.uint64))

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from parley.emulator.errors import BadInput
-from parley.emulator.randomizer import MOST_OUTCOMES, Coins, Columns, Floats, Integers, Randomizer, Shape
+from parley.emulator.randomizer import MOST_OUTCOMES, Alphabet, Coins, Columns, Floats, Integers, Randomizer, Shape
 from parley.protocols.randomizers.exact import WORD_BYTES, Words, check_epsilon, check_interval, words
 from parley.protocols.randomizers.scalars.laplace_table import LaplaceTable, laplace_table
 from parley.protocols.randomizers.scalars.ranges import PLACES, clip
@@ -191,6 +191,12 @@ class GridLaplace(Randomizer):
         mixed = (1.0 - up) * self.probabilities(steps, below) + up * self.probabilities(steps, below + 1)
         result: Floats = np.log(mixed)
         return result
+
+    @property
+    def alphabet(self) -> Alphabet:
+        """The step."""
+        first, last = self.outcomes
+        return Alphabet(column="step", first=first, last=last)
 
     def every_reply(self) -> Columns | None:
         """The outcomes, where the grid is coarse or epsilon large."""

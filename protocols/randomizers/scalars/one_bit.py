@@ -6,7 +6,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from parley.emulator.randomizer import Coins, Columns, Floats, Integers, Randomizer, Shape
+from parley.emulator.randomizer import Alphabet, Coins, Columns, Floats, Integers, Randomizer, Shape
 from parley.protocols.randomizers.exact import (
     WHOLE,
     WORD_BYTES,
@@ -86,6 +86,11 @@ class OneBit(Randomizer):
         zeros = np.uint64(0) - ones
         table: Floats = np.log(np.stack([zeros, ones]).astype(np.float64) * 2.0**-64)
         return table[reply["bit"].astype(np.int64)]
+
+    @property
+    def alphabet(self) -> Alphabet:
+        """The bit."""
+        return Alphabet(column="bit", first=0, last=1)
 
     def every_reply(self) -> Columns:
         """Both bits."""

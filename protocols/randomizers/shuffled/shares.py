@@ -11,14 +11,13 @@ Q is a power of two, so sums mod 2^64 are sums mod Q and no order of addition ma
 """
 
 import math
-from dataclasses import dataclass
-from functools import cached_property
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
 
 from parley.emulator.errors import BadInput
-from parley.emulator.randomizer import Array, Coins, Floats, Integers
+from parley.emulator.randomizer import Array, Coins, Columns, Floats, Integers, Randomizer, Shape
 from parley.protocols.randomizers.exact import WORD_BYTES, check_count, words
 from parley.protocols.randomizers.shuffled.skellam import Skellam
 
@@ -42,28 +41,29 @@ def security_of(shares: int, bits: int, users: int) -> float:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Shares:
+class Shares(Randomizer):
     """Vectors of whole numbers with noise of their own, in shares: (n, d) numbers become (n, d, m) shares.
 
-    Formal guarantee: none for one user alone beyond its own little noise. Mixed with the shares of n users the sum is
-    all that shows, up to 2^-sigma for each coordinate, and the sum has Skellam noise of variance n times `noise`'s.
+    Formal guarantee: none for one user alone beyond its own little noise, so epsilon is infinite. Mixed with the shares
+    of n users the sum is all that shows, up to 2^-sigma for each coordinate, and its Skellam noise has n times the
+    variance of `noise`.
     """
 
     dimension: int
     shares: int
     bits: int
-    variance: float
+    noise: Skellam
+    epsilon: float = field(default=math.inf, init=False)
 
     def __post_init__(self) -> None:
         check_count("dimension", self.dimension, 1, 1 << 16)
         check_count("shares", self.shares, 2, MOST_SHARES)
         check_count("bits", self.bits, 1, MOST_BITS)
-        Skellam(self.variance)
 
-    @cached_property
-    def noise(self) -> Skellam:
-        """What a user adds to each of its numbers."""
-        return Skellam(self.variance)
+    @property
+    def variance(self) -> float:
+        """What a user's noise adds to each of its numbers."""
+        return self.noise.variance
 
     @property
     def dtype(self) -> "np.dtype[np.generic]":
@@ -75,26 +75,37 @@ class Shares:
         """For each coordinate a word for each share but the last, and two for the noise."""
         return self.dimension * (self.shares + 1) * WORD_BYTES
 
-    def sample(self, numbers: Integers, coins: Coins) -> Array:
+    @property
+    def reply(self) -> Shape:
+        """One column, which has no name of its own."""
+        return {"": (self.dtype, (self.dimension, self.shares))}
+
+    def sample(self, inputs: Array, coins: Coins) -> Columns:
         """Shares of each number with its noise."""
-        count, dimension = numbers.shape
-        drawn = words(coins, dimension * (self.shares + 1)).reshape(count, dimension, self.shares + 1)
-        noisy = numbers + self.noise.draw(drawn[:, :, 0], drawn[:, :, 1])
+        drawn = words(coins, self.dimension * (self.shares + 1)).reshape(len(inputs), self.dimension, self.shares + 1)
+        noisy = inputs.astype(np.int64) + self.noise.draw(drawn[:, :, 0], drawn[:, :, 1])
         free = drawn[:, :, 2:]
         # Unsigned arithmetic is mod 2^64, of which Q is a divisor.
         last = noisy.astype(np.uint64) - free.sum(axis=2, dtype=np.uint64)
         whole = np.concatenate([free, last[:, :, None]], axis=2) & np.uint64(self._mask)
-        return np.asarray(whole.astype(self.dtype))
+        return {"": whole.astype(self.dtype)}
 
-    def check(self, shares: Array) -> NDArray[np.bool_]:
+    def check(self, reply: Columns) -> NDArray[np.bool_]:
         """Which rows hold nothing but numbers below Q."""
-        inside = shares.astype(np.uint64) <= np.uint64(self._mask)
+        inside = reply[""].astype(np.uint64) <= np.uint64(self._mask)
         return np.asarray(inside.all(axis=(1, 2)), dtype=np.bool_)
 
-    def total(self, shares: Array) -> Integers:
-        """The sum of all shares of each coordinate mod 2^64."""
-        total: Integers = shares.astype(np.uint64).sum(axis=(0, 2), dtype=np.uint64).view(np.int64)
-        return total
+    def decode(self, reply: Columns) -> Floats:
+        """Each user's numbers with their noise."""
+        return self.centred(self._sums(reply)).astype(np.float64)
+
+    def total(self, reply: Columns) -> Integers:
+        """The sum of all shares of each coordinate mod 2^64; `centred` makes it the sum of the numbers."""
+        return np.asarray(self._sums(reply).sum(axis=0))
+
+    @property
+    def unit(self) -> float:
+        return 1.0
 
     def centred(self, total: Integers) -> Integers:
         """The number in [-Q/2, Q/2) that a total stands for."""
@@ -102,14 +113,21 @@ class Shares:
         residue = (np.asarray(total, dtype=np.int64).view(np.uint64) + half) & np.uint64(self._mask)
         return residue.astype(np.int64) - np.int64(1 << (self.bits - 1))
 
-    def log_likelihood(self, shares: Array, numbers: Integers) -> Floats:
-        """log p(shares | numbers j), an n x k matrix: m - 1 shares are uniform, the sum is the number and its noise."""
-        sums = shares.astype(np.uint64).sum(axis=2, dtype=np.uint64).view(np.int64)
-        logs = np.empty((len(sums), len(numbers)))
-        for column, number in enumerate(numbers):
+    def log_likelihood(self, reply: Columns, inputs: Array) -> Floats:
+        """log p(shares | numbers j), an n x k matrix: m - 1 shares are uniform, the sum is the number and its noise.
+
+        That is of one user's shares as it sends them; once mixed, a row is no user's any more.
+        """
+        sums = self._sums(reply)
+        logs = np.empty((len(sums), len(inputs)))
+        for column, number in enumerate(inputs.astype(np.int64)):
             logs[:, column] = self.noise.log_probability(self.centred(sums - number)).sum(axis=1)
         logs -= self.dimension * (self.shares - 1) * self.bits * math.log(2)
         return logs
+
+    def _sums(self, reply: Columns) -> Integers:
+        sums: Integers = reply[""].astype(np.uint64).sum(axis=2, dtype=np.uint64).view(np.int64)
+        return sums
 
     @property
     def _mask(self) -> int:

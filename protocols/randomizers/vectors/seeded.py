@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from parley.emulator.randomizer import Columns, Floats, Integers, Shape
+from parley.emulator.randomizer import Alphabet, Columns, Floats, Integers, Shape
 from parley.protocols.randomizers.exact import Words
 from parley.protocols.randomizers.vectors.directional import STEP, Directional, blocks
 from parley.protocols.randomizers.vectors.expansion import all_directions, one_direction
@@ -28,10 +28,20 @@ class Seeded(Directional):
         return self.candidates // 2
 
     @property
+    def work(self) -> int:
+        """Every candidate is expanded."""
+        return self.half * self.ambient
+
+    @property
     def reply(self) -> Shape:
         """The seed and the index of a candidate."""
         index: np.dtype[np.generic] = np.dtype(np.uint8 if self.candidates <= 256 else np.uint16)
         return {"seed": (np.dtype(np.uint64), ()), "index": (index, ())}
+
+    @property
+    def alphabet(self) -> Alphabet:
+        """The index of a candidate."""
+        return Alphabet(column="index", first=0, last=self.candidates - 1)
 
     def check(self, reply: Columns) -> NDArray[np.bool_]:
         """Any seed, and an index below the number of candidates."""

@@ -12,7 +12,7 @@ from tests.contracts.randomizer_contract import RandomizerContract
 
 
 class TestBlasiok(RandomizerContract):
-    seed_bytes = 8
+    seed_bytes = slice(8)
     # Inputs are rounded to 2^-24 of the radius.
     bias = 1e-7
 

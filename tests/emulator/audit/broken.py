@@ -2,20 +2,16 @@
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from parley.emulator.coins import key_from_seed
-from parley.emulator.protocol import Broadcast, Claim, Estimate, Inputs, Interaction, Protocol
+from parley.emulator.protocol import Analyst, Ask, Claim, Estimate, Interaction, Protocol, Send, Sends, sends
 from parley.emulator.randomizer import Coins, Columns, Floats, Integers, Randomizer, Shape
 from parley.emulator.roles.cohort import CohortRole, Commit
-from parley.emulator.round import Round
-from parley.emulator.tally import Tally
 from parley.emulator.wire.messages import Message, Reminder
-from parley.protocols.legacy_rounds import ComposedRound, Part
 from parley.protocols.randomizers.scalars.grid_laplace import GridLaplace
 from parley.protocols.randomizers.scalars.one_bit import OneBit
 from parley.protocols.randomizers.vectors.codebook import Codebook
@@ -102,31 +98,12 @@ class FloatLaplace(Randomizer):
         return np.array(np.rint(reply["value"].astype(np.float64) / self.unit).sum(), dtype=np.int64)
 
 
-class Ask(ComposedRound):
-    """Everybody's level, scaled to [0, 1], through one randomizer; with a vector, a direction instead."""
-
-    name = "ask"
-    inputs = LEVELS
-    broadcast: ClassVar[Shape] = {}
-
-    def __init__(self, randomizer: Randomizer) -> None:
-        self.randomizer = randomizer
-
-    @cached_property
-    def parts(self) -> tuple[Part, ...]:
-        return (Part(name="level", randomizer=self.randomizer),)
-
-    def functions(self, public: Broadcast, inputs: Inputs) -> dict[str, Floats]:
-        places = inputs / (LEVELS - 1)
-        vectors = np.stack([np.cos(3 * places), np.sin(3 * places)], axis=1)
-        return {"level": vectors if "seed" in self.randomizer.reply else places}
-
-
 @dataclass(frozen=True, kw_only=True)
 class Mean(Protocol):
     """The mean level in `asked` rounds of the same randomizer; it promises `promised`."""
 
     name: ClassVar[str] = "mean"
+    inputs: ClassVar[int] = LEVELS
     randomizer: Randomizer = field(repr=False)
     promised: float = EPSILON
     asked: int = 1
@@ -136,24 +113,25 @@ class Mean(Protocol):
     def claim(self) -> Claim:
         return Claim(epsilon=self.promised, rounds=self.asked, interaction=self.interaction)
 
-    @cached_property
-    def rounds(self) -> tuple[Round, ...]:
-        return tuple(Ask(self.randomizer) for _ in range(self.asked))
+    @sends
+    def ask(self) -> Sends:
+        """Everybody's level, scaled to [0, 1], through one randomizer; with a vector, a direction instead."""
+        places = np.arange(LEVELS) / (LEVELS - 1)
+        vectors = np.stack([np.cos(3 * places), np.sin(3 * places)], axis=1)
+        return {"level": Send(self.randomizer, vectors if "seed" in self.randomizer.reply else places)}
 
     @property
-    def inputs(self) -> int:
-        return LEVELS
+    def script(self) -> Any:
+        return (Mean.ask,) * self.asked
 
     def parameters(self) -> Mapping[str, Any]:
         return {}
 
-    def opening(self) -> Broadcast:
-        return {}
-
-    def conclude(self, heard: tuple[tuple[Broadcast, Tally], ...]) -> Broadcast | Estimate:
-        if len(heard) < self.asked:
-            return {}
-        mean = float(np.sum(heard[0][1].sums["level"])) * self.randomizer.unit / heard[0][1].replies
+    def analyst(self) -> Analyst:
+        heard = []
+        for _ in range(self.asked):
+            heard.append((yield Ask(self.ask)))
+        mean = float(np.sum(heard[0].sum("level"))) * self.randomizer.unit / heard[0].replies
         return Estimate(value=mean, predicted_rmse=1.0, interval95=(mean - 1, mean + 1))
 
 

@@ -169,7 +169,7 @@ def test_refusing_is_needed(cap: float) -> None:
     """Who is refused could have said something that exceeds the cap."""
     protocol, paths = grr(3, 0.5), np.array(list(itertools.product(range(3), repeat=4)))
     wallet = Wallet(terms(len(paths), 3, cap), build)
-    table = protocol.step.log_likelihood({}, category(range(3)))
+    table = protocol.rounds[0].log_likelihood({}, category(range(3)))
     log = np.zeros((len(paths), 3))
     for number in range(4):
         mask = ask(wallet, f"run-{number}", protocol, paths[:, number])

@@ -10,9 +10,10 @@ from parley.emulator.simulate import conversation
 from parley.emulator.wire.codec import encode
 from parley.emulator.wire.messages import Message, Reminder, Replies, Result, Setup
 from parley.launch.api import coded_problem
-from parley.launch.results.summary import Summary, true_answer
+from parley.launch.results.summary import Summary
 from parley.protocols.paper.linear_queries import MatrixMechanism
 from parley.protocols.paper.linear_queries_by_reduction import Reduction
+from parley.protocols.planned import truth_of
 from parley.protocols.registry import design
 from parley.protocols.workloads.choice import make_workload
 from parley.protocols.workloads.gini import GiniDiversity
@@ -79,7 +80,7 @@ def test_a_user_who_was_never_seated(messages: list[Message]) -> None:
 def test_linear_queries_are_compared_with_what_they_answer(protocol: str) -> None:
     asked = coded_problem(np.minimum(np.arange(2000) % 5, 3), "kendall", levels=(2, 2))
     answer = asked.simulate(epsilon=8.0, protocol=protocol, seed=1)
-    made = design(protocol, asked.workload, epsilon=8.0, users=asked.users)
+    made = design(protocol, asked.question, epsilon=8.0, users=asked.users)
     assert isinstance(made, MatrixMechanism | Reduction)
     assert answer.truth == made.truth(asked.inputs) != asked.truth()
     assert answer.error is not None
@@ -95,7 +96,8 @@ def test_a_run_of_linear_queries_is_too(parley: Parley) -> None:
 
 def test_statistics_are_compared_with_themselves() -> None:
     made = design("one-round-tuned", GiniDiversity(levels=4), epsilon=1.0, users=USERS)
-    assert true_answer(made, np.arange(USERS) % 4, lambda: 0.25) == 0.25
+    inputs = np.arange(USERS) % 4
+    assert truth_of(made, inputs) == GiniDiversity(levels=4).exact(inputs)
 
 
 def test_what_was_spoken_is_known_once_the_run_began(messages: list[Message]) -> None:

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from parley.emulator.coins import addressed, key_from_seed
-from parley.emulator.protocol import Broadcast
+from parley.emulator.protocol import Broadcast, Heard
 from parley.emulator.randomizer import Columns, Floats
 from parley.protocols.baselines.frequency import Frequency, FrequencyGrr, FrequencyOue, FrequencySubset
 from parley.protocols.workloads.auc import AreaUnderCurve
@@ -65,19 +65,19 @@ class TestFrequencySubsetOfAuc(ProtocolContract):
 
 
 def replies_of(protocol: Frequency, inputs: Any) -> Any:
-    step = protocol.step
+    (step,) = protocol.rounds
     return step.respond({}, inputs, addressed(key_from_seed(3), 1, 0, len(inputs), step.coins))
 
 
 def test_randomized_response_takes_out_the_very_sum_of_pairs_with_oneself() -> None:
     protocol = FrequencyGrr(workload=KERNEL, epsilon=1.0, users=200)
     replies = replies_of(protocol, np.arange(200) % 5)
-    tally = protocol.step.tally({}, replies)
+    heard = Heard({}, protocol.category(), protocol.rounds[0].tally({}, replies))
     decoded = protocol.oracle.decode({"category": replies["category.category"]})
     matrix = KERNEL.values - KERNEL.shift
     gram = decoded @ matrix @ decoded.T
     pairs = (gram.sum() - np.trace(gram)) / (200 * 199)
-    assert protocol.form(tally) == pytest.approx(pairs, rel=1e-9)
+    assert protocol.form(heard) == pytest.approx(pairs, rel=1e-9)
 
 
 def test_moments_of_unary_encoding_agree_with_enumeration() -> None:
@@ -91,9 +91,9 @@ def test_moments_of_unary_encoding_agree_with_enumeration() -> None:
             weight = np.prod([c if b else 1 - c for c, b in zip(chances, bits, strict=True)])
             decoded = offset + unit * np.array(bits)
             moment += weight * np.outer(decoded, decoded)
-        assert protocol._own_pairs[truth] == pytest.approx(float((workload.values * moment).sum()), rel=1e-12)
+        assert protocol.own_pairs[truth] == pytest.approx(float((workload.values * moment).sum()), rel=1e-12)
         histogram = np.eye(3)[truth]
-        diagonal, mixing = protocol.support.covariance(histogram)
+        diagonal, mixing = protocol.moments.covariance(histogram)
         basis = np.stack([np.ones(3), histogram], axis=1)
         covariance = np.diag(diagonal) + basis @ mixing @ basis.T
         assert covariance == pytest.approx(moment - np.outer(histogram, histogram), abs=1e-12)
@@ -105,7 +105,7 @@ def test_the_moments_are_those_of_the_replies(kind: type[Frequency]) -> None:
     replies = replies_of(protocol, np.full(40_000, 2))
     own = {name.removeprefix("category."): column for name, column in replies.items()}
     decoded = protocol.oracle.decode(own)
-    diagonal, mixing = protocol.support.covariance(np.eye(5)[2])
+    diagonal, mixing = protocol.moments.covariance(np.eye(5)[2])
     basis = np.stack([np.ones(5), np.eye(5)[2]], axis=1)
     expected = np.diag(diagonal) + basis @ mixing @ basis.T
     errors = np.abs(np.cov(decoded.T) - expected)

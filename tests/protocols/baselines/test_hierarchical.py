@@ -34,7 +34,7 @@ def test_levels_add_up_to_the_kernel_of_the_auc(levels: int) -> None:
     workload = AreaUnderCurve(levels=levels)
     protocol = Hierarchical(workload=workload, epsilon=1.0, users=100)
     total = np.zeros((2 * levels, 2 * levels))
-    for number, category in enumerate(protocol.categories, 1):
+    for number, category in enumerate(protocol.nodes.T, 1):
         total += siblings(1 << number)[np.ix_(category, category)]
     assert np.array_equal(total, workload.matrix())
 

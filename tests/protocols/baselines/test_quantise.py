@@ -3,8 +3,8 @@
 import pytest
 
 from parley.emulator.errors import BadInput
-from parley.protocols.baselines.oracle_moments import coarsened
 from parley.protocols.baselines.quantise import Quantise
+from parley.protocols.planning.baselines import QuantisePlanning, coarsened
 from parley.protocols.tuned.one_round_tuned import OneRoundTuned
 from parley.protocols.workloads.gini import GiniMeanDifference
 from parley.protocols.workloads.kendall import Kendall
@@ -23,7 +23,9 @@ class TestQuantise(ProtocolContract):
         assert isinstance(protocol, Quantise)
         histogram = self.workload.histogram(self.inputs)
         coarse = protocol.coarse.workload.form(coarsened(histogram, protocol.bin_of, protocol.bins))
-        assert protocol.rounding(histogram) == pytest.approx(coarse - self.workload.form(histogram), abs=1e-12)
+        assert QuantisePlanning(protocol).rounding(histogram) == pytest.approx(
+            coarse - self.workload.form(histogram), abs=1e-12
+        )
 
 
 class TestQuantiseOfALipschitzKernel(ProtocolContract):
@@ -53,3 +55,9 @@ def test_one_vector_is_better_than_quantising(users: int) -> None:
 def test_kernels_of_two_columns_are_refused() -> None:
     with pytest.raises(BadInput, match="one ordered column"):
         Quantise.design(Kendall(levels=(4, 4)), epsilon=1.0, users=100)
+
+
+@pytest.mark.parametrize(("levels", "bins"), [(16, 1), (16, 17), (256, 129), (4097, 2)])
+def test_too_few_or_too_many_bins_or_inputs_are_refused(levels: int, bins: int) -> None:
+    with pytest.raises(BadInput, match=r"bins|inputs"):
+        Quantise(workload=GiniMeanDifference(levels=levels), epsilon=1.0, users=100, bins=bins)

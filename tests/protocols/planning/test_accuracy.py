@@ -13,7 +13,7 @@ from benchmarks.separation import curves, separations
 from parley.protocols import registry
 from parley.protocols.planning import fast_simulation as shortcut
 from parley.protocols.planning import plan as planner
-from parley.protocols.tuned.split_users import Tuned
+from parley.protocols.tuned.split_users import SplitUsers
 from parley.protocols.workloads.auc import AreaUnderCurve
 from parley.protocols.workloads.gini import GiniDiversity
 from parley.protocols.workloads.kendall import Kendall
@@ -35,7 +35,7 @@ KNOWN = {
 def test_three_tuned_rounds_are_as_good_as_known(levels: int, epsilon: float, users: int) -> None:
     workload = Kendall(levels=(levels, levels))
     protocol = registry.design("three-round-tuned", workload, epsilon=epsilon, users=users)
-    assert isinstance(protocol, Tuned)
+    assert isinstance(protocol, SplitUsers)
     histogram = workload.histogram(data(workload, users))
     predicted = protocol.predicted_rmse(histogram)
     assert predicted <= 1.1 * KNOWN[levels, epsilon, users]
@@ -115,7 +115,7 @@ def test_interaction_beats_every_single_round_on_random_signs() -> None:
 def test_a_split_budget_is_predicted_too() -> None:
     workload = random_signs(8)
     protocol = registry.design("two-round-tuned", workload, epsilon=1.0, users=5000)
-    assert isinstance(protocol, Tuned)
+    assert isinstance(protocol, SplitUsers)
     budget = replace(protocol, split="budget", shares=(0.5, 0.5))
     counts, generator = workload.counts(data(workload, 5000)), np.random.default_rng(5)
     errors = np.array([shortcut.play(budget, counts, generator).value for _ in range(200)])

@@ -9,10 +9,8 @@ from scipy.stats import norm
 from parley.emulator.coins import key_from_seed
 from parley.emulator.simulate import simulate
 from parley.protocols import registry
-from parley.protocols.legacy_pairwise import Pairwise
+from parley.protocols.pairwise import Pairwise
 from parley.protocols.planning import fast_simulation as shortcut
-from parley.protocols.tuned.groups import members
-from parley.protocols.tuned.split_users import Tuned
 from parley.protocols.workloads.auc import AreaUnderCurve
 from parley.protocols.workloads.gini import GiniMeanDifference
 from parley.protocols.workloads.kendall import Kendall
@@ -64,11 +62,12 @@ def test_estimates_have_the_law_of_the_roles(name: str, workload: Workload) -> N
 def test_speakers_are_a_partition_of_the_users() -> None:
     protocol = registry.design("three-round-tuned", Kendall(levels=(2, 2)), epsilon=1.0, users=1000)
     counts = np.array([400, 300, 200, 100])
-    groups = shortcut.speakers(protocol, counts, np.random.default_rng(1))
+    sizes = shortcut.group_sizes(protocol, 1000)
+    groups = shortcut.speakers(protocol, counts, sizes, np.random.default_rng(1))
     assert np.array_equal(sum(groups), counts)
-    assert isinstance(protocol, Tuned)
-    real = [members(np.arange(1000), 5, protocol.shares, group) for group in range(3)]
+    real = [step.participates(np.arange(1000)) for step in protocol.rounds]
     assert np.array_equal(np.sum(real, axis=0), np.ones(1000))
+    assert [group.sum() for group in groups] == sizes.tolist() == [speaking.sum() for speaking in real]
 
 
 @pytest.mark.parametrize("name", ["two-round-tuned", "three-round-tuned", "frequency-subset"])

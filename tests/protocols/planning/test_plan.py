@@ -9,7 +9,7 @@ import pytest
 from parley.emulator.errors import BadInput
 from parley.protocols import registry
 from parley.protocols.planning import plan as planner
-from parley.protocols.tuned.split_users import Tuned
+from parley.protocols.tuned.split_users import SplitUsers
 from parley.protocols.workloads.auc import AreaUnderCurve
 from parley.protocols.workloads.gini import GiniDiversity, GiniMeanDifference
 from parley.protocols.workloads.kendall import Kendall
@@ -67,8 +67,8 @@ def test_tuned_shares_follow_the_number_of_users() -> None:
         registry.design("three-round-tuned", Kendall(levels=(4, 4)), epsilon=1.0, users=users)
         for users in (2_000, 10_000_000)
     )
-    assert isinstance(few, Tuned)
-    assert isinstance(many, Tuned)
+    assert isinstance(few, SplitUsers)
+    assert isinstance(many, SplitUsers)
     assert many.shares[-1] > few.shares[-1]
 
 

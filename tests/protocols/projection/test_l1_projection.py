@@ -16,7 +16,7 @@ from parley.protocols.projection.l1_projection import (
     project_l1,
     project_simplex,
 )
-from parley.protocols.projection.simplex_projection import calmed
+from parley.protocols.projection.simplex_projection import shrunk_to_norm
 
 PROJECTIONS = {"simplex": project_simplex, "l1": project_l1}
 GENERATOR = np.random.Generator(np.random.PCG64(51))
@@ -140,11 +140,11 @@ def test_bad_points_are_refused(name: str) -> None:
 
 
 @pytest.mark.parametrize("energy", [0.0, 0.2, 0.5, 2.0])
-def test_calmed_weights_have_the_energy_asked_for(energy: float) -> None:
+def test_shrunk_weights_have_the_energy_asked_for(energy: float) -> None:
     factor = Dense(np.random.default_rng(2).standard_normal((6, 5)))
     weights = np.array([0.7, 0.3, 0.0, 0.0, 0.0])
     own = float(np.sum(factor.apply(weights) ** 2))
-    found = calmed(factor, weights, energy * own)
+    found = shrunk_to_norm(factor, weights, energy * own)
     assert found.min() >= 0
     assert found.sum() == pytest.approx(1)
     reached = float(np.sum(factor.apply(found) ** 2))

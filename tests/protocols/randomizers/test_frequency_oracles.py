@@ -63,7 +63,7 @@ class TestOptimisedUnaryEncoding(Oracle):
 
 
 class TestSubsetSelection(Oracle):
-    seed_bytes = 8
+    seed_bytes = slice(8)
 
     def randomizers(self) -> Sequence[Randomizer]:
         sizes: tuple[tuple[int, float, int | None], ...] = ((7, 1.0, None), (4, 0.1, None), (6, 4.0, 5))

@@ -67,9 +67,10 @@ def test_a_stranger_can_answer_and_not_read(plain: Shuffled) -> None:
 def test_likelihoods_are_those_of_what_is_inside(plain: Shuffled) -> None:
     boxed = sealed(plain, new_secret())
     flips = addressed(KEY, 1, 0, USERS, boxed.rounds[0].coins)
-    inside = plain.step.respond({}, INPUTS, np.ascontiguousarray(flips[:, : plain.step.coins]))
+    step = plain.rounds[0]
+    inside = step.respond({}, INPUTS, np.ascontiguousarray(flips[:, : step.coins]))
     replies = boxed.rounds[0].respond({}, INPUTS, flips)
-    assert np.array_equal(boxed.rounds[0].log_likelihood({}, replies), plain.step.log_likelihood({}, inside))
+    assert np.array_equal(boxed.rounds[0].log_likelihood({}, replies), step.log_likelihood({}, inside))
 
 
 def ephemeral_keys(setup: Setup, boxed: Shuffled) -> set[bytes]:

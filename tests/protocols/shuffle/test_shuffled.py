@@ -8,7 +8,7 @@ import pytest
 
 from parley.emulator.coins import key_from_seed
 from parley.emulator.errors import BadInput
-from parley.emulator.roles.mixing import keyed_draw
+from parley.emulator.roles.mixing import Mixing, keyed_draw
 from parley.emulator.simulate import simulate
 from parley.emulator.simulate_shuffled import shuffled_conversation, simulate_shuffled
 from parley.emulator.wire.messages import Replies, Result
@@ -56,7 +56,7 @@ class TestShuffledAuc(TestShuffled):
 @pytest.mark.parametrize("users", [1000, 10_000])
 def test_the_claim_is_shown_by_the_bound(users: int) -> None:
     made = Shuffled.design(WORKLOAD, epsilon=1.0, users=users, delta=1e-6)
-    assert delta_bound(of_choice(made.vector.choice), users, 1.0) <= 1e-6
+    assert delta_bound(of_choice(made.vrand.choice), users, 1.0) <= 1e-6
     assert made.claim.delta == 1e-6
     assert made.claim.local_epsilon == made.local_epsilon > 3.0
     assert made.claim.epsilon_for("nobody") == made.local_epsilon
@@ -68,9 +68,9 @@ def test_the_claim_is_shown_by_the_bound(users: int) -> None:
 def test_too_few_users_are_refused_with_the_inequality() -> None:
     made = Shuffled.design(WORKLOAD, epsilon=1.0, users=10_000)
     with pytest.raises(BadInput, match=r"delta\(eps; eps_0, n\) <= delta fails: .* n = 9000; take more users"):
-        replace(made, crowd=9_000)
+        replace(made, shuffle=Mixing(crowd=9_000))
     with pytest.raises(BadInput, match="crowd of 10001"):
-        replace(made, crowd=10_001)
+        replace(made, shuffle=Mixing(crowd=10_001))
     parameters = dict(made.parameters())
     with pytest.raises(BadInput, match="fails"):
         registry.build("shuffled", {**parameters, "local_epsilon": made.local_epsilon + 0.1})

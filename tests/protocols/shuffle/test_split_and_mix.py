@@ -110,7 +110,7 @@ def test_too_little_noise_is_refused_with_the_inequality(made: SplitAndMix) -> N
     with pytest.raises(BadInput, match=r"delta_0 \+ .* <= delta fails"):
         replace(made, variance=0.9 * made.variance)
     with pytest.raises(BadInput, match="fails"):
-        replace(made, crowd=1700)
+        replace(made, shuffle=replace(made.shuffle, crowd=1700))
 
 
 def test_too_few_users_are_refused_with_the_inequality() -> None:
@@ -173,13 +173,13 @@ def test_the_sweeps_shortcut_has_the_law_of_the_real_sum() -> None:
     """Sums of real shares and drawn sums: the same mean and the same variance."""
     made = SplitAndMix.design(WORKLOAD, epsilon=1.0, users=400)
     inputs = np.random.default_rng(3).integers(0, 9, 400)
-    counts, generator, step = np.bincount(inputs, minlength=9), np.random.default_rng(6), made.step
+    counts, generator, step = np.bincount(inputs, minlength=9), np.random.default_rng(6), made.rounds[0]
     exact = made.numbers[inputs].sum(axis=0)
     real, drawn = [], []
     for trial in range(60):
         flips = addressed(key_from_seed(trial), 1, 0, 400, step.coins)
-        real.append(made.encoder.centred(step.tally({}, step.respond({}, inputs, flips)).sums["total"]) - exact)
-        drawn.append(shortcut.tally(step, {}, counts, generator).sums["total"] - exact)
+        real.append(made.encoder.centred(step.tally({}, step.respond({}, inputs, flips)).sums["shares"]) - exact)
+        drawn.append(shortcut.tally(step, {}, counts, generator).sums["shares"] - exact)
     for noise in (np.array(real, dtype=float), np.array(drawn, dtype=float)):
         expected = 400 * made.variance
         assert abs(noise.mean()) < 5 * math.sqrt(expected / noise.size)

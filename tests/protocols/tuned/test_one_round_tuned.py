@@ -8,7 +8,6 @@ import pytest
 from parley.emulator.coins import key_from_seed
 from parley.emulator.errors import BadInput
 from parley.protocols import registry
-from parley.protocols.factorization.approximation import exact
 from parley.protocols.paper.one_round import OneRound
 from parley.protocols.tuned.one_round_tuned import OneRoundTuned
 from parley.protocols.workloads.auc import AreaUnderCurve
@@ -68,7 +67,7 @@ def test_predictions_agree_with_the_published_table(levels: int, epsilon: float)
     histogram = workload.histogram(draw("correlated", workload, 100_000, np.random.default_rng(1)))
     for users, published in zip(USERS, PUBLISHED[levels, epsilon], strict=True):
         designed = OneRoundTuned.design(workload, epsilon=epsilon, users=users)
-        whole = replace(designed, approximation=exact(workload))
+        whole = replace(designed, rows=None)
         assert whole.predicted_rmse(histogram) == pytest.approx(published, rel=0.10), (users, published)
         assert designed.predicted_rmse(histogram) <= whole.predicted_rmse(histogram)
 
@@ -97,7 +96,7 @@ def test_a_label_without_the_auc_is_refused() -> None:
 def test_with_few_users_small_rows_are_left_out_and_only_their_numbers_travel() -> None:
     workload = Kendall(levels=(8, 8))
     protocol = OneRoundTuned.design(workload, epsilon=0.5, users=10_000)
-    whole = replace(protocol, approximation=exact(workload))
+    whole = replace(protocol, rows=None)
     assert protocol.factors.rows < whole.factors.rows
     assert protocol.predicted_rmse() < whole.predicted_rmse()
     alpha = float(np.abs(protocol.factors.dense() - workload.matrix()).max())

@@ -3,16 +3,12 @@
 import numpy as np
 import pytest
 
-from parley.protocols.workloads.statistics import (
-    AreaUnderCurve,
-    GiniDiversity,
-    GiniMeanDifference,
-    Kendall,
-    Kernel,
-    Lipschitz,
-    Untied,
-    Workload,
-)
+from parley.protocols.workloads.auc import AreaUnderCurve
+from parley.protocols.workloads.gini import GiniDiversity, GiniMeanDifference
+from parley.protocols.workloads.kendall import Kendall, Untied
+from parley.protocols.workloads.kernel import Kernel
+from parley.protocols.workloads.lipschitz import Lipschitz
+from parley.protocols.workloads.workload import Workload
 
 WORKLOADS = {
     "kendall-3x4": lambda: Kendall(levels=(3, 4)),

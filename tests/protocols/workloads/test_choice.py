@@ -6,17 +6,14 @@ import numpy as np
 import pytest
 
 from parley.emulator.errors import BadInput
+from parley.protocols.workloads.auc import AreaUnderCurve
 from parley.protocols.workloads.choice import make_domain, make_workload
 from parley.protocols.workloads.domain import Categories, Interval, Pair
-from parley.protocols.workloads.statistics import (
-    AreaUnderCurve,
-    GiniDiversity,
-    GiniMeanDifference,
-    Kendall,
-    Kernel,
-    Lipschitz,
-    Workload,
-)
+from parley.protocols.workloads.gini import GiniDiversity, GiniMeanDifference
+from parley.protocols.workloads.kendall import Kendall
+from parley.protocols.workloads.kernel import Kernel
+from parley.protocols.workloads.lipschitz import Lipschitz
+from parley.protocols.workloads.workload import Workload
 
 
 @pytest.mark.parametrize(

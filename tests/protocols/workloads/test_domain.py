@@ -7,7 +7,8 @@ from hypothesis import strategies as st
 
 from parley.emulator.errors import BadInput
 from parley.protocols.workloads.domain import Categories, Interval, Pair
-from parley.protocols.workloads.statistics import GiniMeanDifference, Lipschitz
+from parley.protocols.workloads.gini import GiniMeanDifference
+from parley.protocols.workloads.lipschitz import Lipschitz
 
 AGE = Interval("age", 0, 120, 12)
 ANSWER = Categories("answer", ("no", "maybe", "yes"))

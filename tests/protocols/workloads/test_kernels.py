@@ -7,7 +7,9 @@ import pytest
 
 from parley.emulator.errors import BadInput
 from parley.protocols.workloads.distances import DISTANCES, named_distance
-from parley.protocols.workloads.statistics import GiniMeanDifference, Kernel, Lipschitz, load_kernel
+from parley.protocols.workloads.gini import GiniMeanDifference
+from parley.protocols.workloads.kernel import Kernel, load_kernel
+from parley.protocols.workloads.lipschitz import Lipschitz
 
 MATRIX = np.array([[1.0, 2.0, 3.0], [0.0, -1.0, 5.0], [1.0, 1.0, 0.5]])
 

@@ -14,19 +14,14 @@ from parley.emulator.errors import BadInput
 from parley.emulator.protocol import Inputs
 from parley.emulator.wire.codec import decode, encode
 from parley.emulator.wire.messages import Setup
-from parley.protocols.workloads.statistics import (
-    AreaUnderCurve,
-    GiniDiversity,
-    GiniMeanDifference,
-    Kendall,
-    KendallTauB,
-    Kernel,
-    LinearQueries,
-    Lipschitz,
-    Untied,
-    Workload,
-    workload_from,
-)
+from parley.protocols.workloads.auc import AreaUnderCurve
+from parley.protocols.workloads.gini import GiniDiversity, GiniMeanDifference
+from parley.protocols.workloads.kendall import Kendall, KendallTauB, Untied
+from parley.protocols.workloads.kernel import Kernel
+from parley.protocols.workloads.linear import LinearQueries
+from parley.protocols.workloads.lipschitz import Lipschitz
+from parley.protocols.workloads.statistics import workload_from
+from parley.protocols.workloads.workload import Workload
 
 
 def draws(size: int, users: int = 40, seed: int = 3) -> Inputs:

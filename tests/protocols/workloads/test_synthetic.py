@@ -5,15 +5,12 @@ import pytest
 from scipy.stats import chi2, norm
 
 from parley.emulator.errors import BadInput
-from parley.protocols.workloads.statistics import (
-    AreaUnderCurve,
-    GiniDiversity,
-    Kendall,
-    KendallTauB,
-    Lipschitz,
-    Workload,
-)
+from parley.protocols.workloads.auc import AreaUnderCurve
+from parley.protocols.workloads.gini import GiniDiversity
+from parley.protocols.workloads.kendall import Kendall, KendallTauB
+from parley.protocols.workloads.lipschitz import Lipschitz
 from parley.protocols.workloads.synthetic import describe, draw, names
+from parley.protocols.workloads.workload import Workload
 
 
 def generator(seed: int = 11) -> np.random.Generator:

@@ -9,6 +9,7 @@ import pytest
 from parley.emulator.coins import addressed, key_from_seed
 from parley.emulator.errors import BadInput
 from parley.protocols.randomizers.shuffled.shares import Shares, security_of, shares_needed
+from parley.protocols.randomizers.shuffled.skellam import Skellam
 
 Bags = dict[tuple[int, ...], float]
 
@@ -58,21 +59,22 @@ def test_without_enough_shares_the_bag_tells() -> None:
 
 
 def test_the_sum_is_all_there_is_and_it_is_exact() -> None:
-    encoder = Shares(dimension=3, shares=4, bits=20, variance=5.0)
+    encoder = Shares(dimension=3, shares=4, bits=20, noise=Skellam(5.0))
     numbers = np.random.default_rng(1).integers(-1000, 1000, size=(400, 3))
     flips = addressed(key_from_seed(1), 1, 0, 400, encoder.coins)
-    shares = encoder.sample(numbers, flips)
-    assert shares.shape == (400, 3, 4)
-    assert shares.dtype == np.uint32
-    assert encoder.check(shares).all()
-    noise = encoder.centred(encoder.total(shares)) - numbers.sum(axis=0)
+    reply = encoder.sample(numbers, flips)
+    assert reply[""].shape == (400, 3, 4)
+    assert reply[""].dtype == np.uint32
+    assert encoder.check(reply).all()
+    noise = encoder.centred(encoder.total(reply)) - numbers.sum(axis=0)
+    assert np.array_equal(encoder.decode(reply).sum(axis=0), numbers.sum(axis=0) + noise)
     words = flips.view("<u8").reshape(400, 3, 5)
     drawn = encoder.noise.draw(np.ascontiguousarray(words[:, :, 0]), np.ascontiguousarray(words[:, :, 1]))
     assert np.array_equal(noise, drawn.sum(axis=0))
 
 
 def test_the_noise_of_a_sum_has_the_variance_of_the_formula() -> None:
-    encoder = Shares(dimension=64, shares=3, bits=30, variance=37.0)
+    encoder = Shares(dimension=64, shares=3, bits=30, noise=Skellam(37.0))
     users, sums = 200, []
     for round_number in range(1, 41):
         flips = addressed(key_from_seed(9), round_number, 0, users, encoder.coins)
@@ -83,8 +85,8 @@ def test_the_noise_of_a_sum_has_the_variance_of_the_formula() -> None:
 
 
 def test_each_share_alone_is_uniform() -> None:
-    encoder = Shares(dimension=1, shares=3, bits=2, variance=1.0)
-    shares = encoder.sample(np.full((40_000, 1), 3), addressed(key_from_seed(2), 1, 0, 40_000, encoder.coins))
+    encoder = Shares(dimension=1, shares=3, bits=2, noise=Skellam(1.0))
+    shares = encoder.sample(np.full((40_000, 1), 3), addressed(key_from_seed(2), 1, 0, 40_000, encoder.coins))[""]
     for place in range(3):
         counts = np.bincount(shares[:, 0, place], minlength=4)
         statistic = float(((counts - 10_000) ** 2 / 10_000).sum())
@@ -93,23 +95,23 @@ def test_each_share_alone_is_uniform() -> None:
 
 def test_likelihoods_sum_to_one_and_know_the_input() -> None:
     """All pairs of shares mod 256, enumerated: the sum's distance from the input is the noise."""
-    encoder = Shares(dimension=1, shares=2, bits=8, variance=0.5)
+    encoder = Shares(dimension=1, shares=2, bits=8, noise=Skellam(0.5))
     every = np.array(list(itertools.product(range(256), repeat=2)), dtype=np.uint32)[:, None, :]
-    logs = encoder.log_likelihood(every, np.array([[0], [3], [-7]]))
+    logs = encoder.log_likelihood({"": every}, np.array([[0], [3], [-7]]))
     assert np.exp(logs).sum(axis=0) == pytest.approx(np.ones(3), abs=1e-9)
     noise = (every.astype(np.int64).sum(axis=2)[:, 0] - 3 + 128) % 256 - 128
     assert logs[:, 1] == pytest.approx(encoder.noise.log_probability(noise) - math.log(256))
 
 
 def test_shares_outside_the_group_are_noticed() -> None:
-    encoder = Shares(dimension=2, shares=2, bits=4, variance=1.0)
+    encoder = Shares(dimension=2, shares=2, bits=4, noise=Skellam(1.0))
     shares = np.zeros((3, 2, 2), np.uint32)
     shares[1, 0, 1] = 16
-    assert encoder.check(shares).tolist() == [True, False, True]
+    assert encoder.check({"": shares}).tolist() == [True, False, True]
 
 
 def test_totals_come_back_with_their_sign() -> None:
-    encoder = Shares(dimension=1, shares=2, bits=10, variance=1.0)
+    encoder = Shares(dimension=1, shares=2, bits=10, noise=Skellam(1.0))
     assert encoder.centred(np.array([511, 512, -1, 1023, -512, 5 + 3 * 1024])).tolist() == [511, -512, -1, -1, -512, 5]
 
 

@@ -30,7 +30,7 @@ def ball_points(dimension: int, radius: float) -> Floats:
 
 
 class TestCodebook(RandomizerContract):
-    seed_bytes = 8
+    seed_bytes = slice(8)
     # Inputs are rounded to 2^-24 of the radius.
     bias = 1e-7
 

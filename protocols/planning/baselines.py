@@ -1,0 +1,251 @@
+"""The error of the baselines: the noise of an estimated histogram, what a form makes of it, and rounding."""
+
+import math
+from collections.abc import Mapping
+from functools import cached_property
+
+import numpy as np
+
+from parley.emulator.protocol import Heard
+from parley.emulator.randomizer import Floats, Integers
+from parley.protocols.baselines.frequency import Frequency
+from parley.protocols.baselines.hierarchical import Hierarchical
+from parley.protocols.baselines.quantise import MOST_BINS, Quantise
+from parley.protocols.planning.non_interactive import NonInteractivePlanning
+from parley.protocols.planning.planning import Kind
+from parley.protocols.workloads.workload import Workload
+
+# Up to here the squares of M's entries are summed one by one; beyond, they are taken for the largest one.
+LARGEST_DENSE = 4096
+
+
+class PairsPlanning(NonInteractivePlanning[Kind]):
+    """The form is a mean over pairs of different users, which is the statistic; nothing else is needed."""
+
+    def side_means(self, first: Heard) -> dict[str, float]:
+        return {}
+
+    def side_variances(self, replies: int) -> dict[str, float]:
+        return {}
+
+    def value(self, form: float, means: Mapping[str, float], replies: int) -> float:
+        return form
+
+    def slopes(self, form: float, means: Mapping[str, float], replies: int) -> Mapping[str, float]:
+        return {"form": 1.0}
+
+
+class FrequencyPlanning(PairsPlanning[Frequency]):
+    """4 (Mh)'Cov(Mh)/n + 2 tr(M Cov M Cov)/n^2. The AUC is a ratio whose two halves come from the same replies."""
+
+    def side_means(self, first: Heard) -> dict[str, float]:
+        """n+/n for which p (1 - p), what the area is divided by, has no bias: the noise of p alone makes it smaller."""
+        if not self.protocol.is_ratio:
+            return super().side_means(first)
+        share = float(self._label @ self.protocol.histogram(first))
+        spread = min(share * (1 - share) + self.side_variances(first.tally.replies)["positive"], 0.25)
+        return {"positive": 0.5 + math.copysign(math.sqrt(0.25 - spread), share - 0.5)}
+
+    def side_variances(self, replies: int) -> dict[str, float]:
+        if not self.protocol.is_ratio:
+            return super().side_variances(replies)
+        uniform = np.full(self.protocol.inputs, 1 / self.protocol.inputs)
+        return {"positive": self.protocol.moments.along(self._label, uniform) / replies}
+
+    def value(self, form: float, means: Mapping[str, float], replies: int) -> float:
+        return self.protocol.workload.value(form, means, replies) if self.protocol.is_ratio else form
+
+    def slopes(self, form: float, means: Mapping[str, float], replies: int) -> Mapping[str, float]:
+        if not self.protocol.is_ratio:
+            return super().slopes(form, means, replies)
+        return self.protocol.workload.gradient(form, means, replies)
+
+    @property
+    def _label(self) -> Floats:
+        return self.protocol.workload.linear_queries()["positive"]
+
+    def form_variance(self, replies: tuple[int, ...], histogram: Floats | None = None) -> float:
+        if histogram is None:
+            return self._worst_linear / replies[0] + self._worst_quadratic / replies[0] ** 2
+        return self._linear(histogram) / replies[0] + self.quadratic(histogram) / replies[0] ** 2
+
+    def predicted_rmse(self, histogram: Floats | None = None) -> float:
+        """For the AUC by the gradient of the whole ratio."""
+        if histogram is None or not self.protocol.is_ratio:
+            return super().predicted_rmse(histogram)
+        protocol, users = self.protocol, self.protocol.users
+        means = {"positive": float(self._label @ histogram)}
+        slopes = self.slopes(protocol.workload.form(histogram), means, users)
+        gradient = slopes["form"] * 2 * protocol.apply(histogram) + slopes["positive"] * self._label
+        linear = protocol.moments.along(gradient, histogram) / users
+        return math.sqrt(linear + slopes["form"] ** 2 * self.quadratic(histogram) / users**2)
+
+    def estimated_variance(self, heard: tuple[Heard, ...]) -> float:
+        """The same with the estimated histogram, whose own noise adds twice the second term to the first on average."""
+        (only,) = heard
+        histogram, replies = self.protocol.histogram(only), only.tally.replies
+        quadratic = max(0.0, self.quadratic(histogram))
+        linear = self._linear(histogram) - 2 * quadratic / replies
+        return float(np.clip(linear, 0.0, self._worst_linear)) / replies + quadratic / replies**2
+
+    def _linear(self, histogram: Floats) -> float:
+        """4 (Mh)'Cov(Mh)."""
+        return self.protocol.moments.along(2 * self.protocol.apply(histogram), histogram)
+
+    def quadratic(self, histogram: Floats) -> float:
+        """2 tr(M Cov M Cov) with Cov = diag(d) + B K B', B = [1, h]."""
+        diagonal, mixing = self.protocol.moments.covariance(histogram)
+        basis = np.stack([np.ones(self.protocol.inputs), histogram], axis=1)
+        image = self.protocol.apply(basis)
+        if self._squares is None:
+            square = (self._largest * float(diagonal.sum())) ** 2
+        else:
+            square = float(diagonal @ self._squares @ diagonal)
+        cross = float(np.trace(mixing @ (image.T * diagonal) @ image))
+        inner = mixing @ basis.T @ image
+        return 2 * (square + 2 * cross + float(np.trace(inner @ inner)))
+
+    @cached_property
+    def _squares(self) -> Floats | None:
+        """M's entries squared, or None where there are too many."""
+        workload = self.protocol.workload
+        return None if workload.size > LARGEST_DENSE else np.asarray((workload.matrix() - workload.shift) ** 2)
+
+    @property
+    def _largest(self) -> float:
+        """No entry of M is larger in size."""
+        workload = self.protocol.workload
+        return max(abs(bound - workload.shift) for bound in workload.bounds)
+
+    @cached_property
+    def _worst_linear(self) -> float:
+        """Convex in h but for the oracle's lean, so vertices have it: the largest over h = 1_x and users' inputs."""
+        workload, moments = self.protocol.workload, self.protocol.moments
+        if self._squares is None:
+            return 4 * self._largest**2 * moments.greatest * workload.size
+        return 4 * max(float(moments.conditional(row).max()) for row in workload.matrix() - workload.shift)
+
+    @cached_property
+    def _worst_quadratic(self) -> float:
+        """Of the even histogram and of all users alike."""
+        vertex = np.eye(1, self.protocol.inputs, dtype=np.float64)[0]
+        return max(self.quadratic(np.full(self.protocol.inputs, 1 / self.protocol.inputs)), self.quadratic(vertex))
+
+
+class QuantisePlanning(PairsPlanning[Quantise]):
+    """The error of the bins' histogram, and the bias of rounding to them."""
+
+    @classmethod
+    def design(cls, kind: type[Quantise], workload: Workload, *, epsilon: float, users: int) -> Quantise:
+        """The number of bins with the smallest sum of squared bias and noise, both at their worst."""
+        sizes = {round(size) for size in np.geomspace(2, min(MOST_BINS, workload.size), 24)}
+        drafts = [kind(workload=workload, epsilon=epsilon, users=users, bins=bins) for bins in sorted(sizes)]
+        return min(drafts, key=lambda draft: cls(draft).form_variance((users,)))
+
+    @cached_property
+    def coarse(self) -> FrequencyPlanning:
+        return FrequencyPlanning(self.protocol.coarse)
+
+    def form_variance(self, replies: tuple[int, ...], histogram: Floats | None = None) -> float:
+        binned = None if histogram is None else coarsened(histogram, self.protocol.bin_of, self.protocol.bins)
+        return self.rounding(histogram) ** 2 + self.coarse.form_variance(replies, binned)
+
+    def estimated_variance(self, heard: tuple[Heard, ...]) -> float:
+        """Nobody sees the bias, which lies within a known bound of 0, so it is taken for uniform."""
+        return self.rounding(None) ** 2 / 3 + self.coarse.estimated_variance(heard)
+
+    def rounding(self, histogram: Floats | None) -> float:
+        """The bias: of this histogram, or the largest there can be."""
+        if histogram is None:
+            return float(np.abs(self._error).max())
+        return float(histogram @ self._error @ histogram)
+
+    @cached_property
+    def _error(self) -> Floats:
+        """What rounding does to each pair of inputs."""
+        bins, coarse = self.protocol.bin_of, self.protocol.coarse.workload.matrix()
+        return np.asarray(coarse[np.ix_(bins, bins)] - self.protocol.workload.matrix())
+
+
+class HierarchicalPlanning(NonInteractivePlanning[Hierarchical]):
+    """The error of each level's histogram, and which users drew the level."""
+
+    @cached_property
+    def levels(self) -> tuple[FrequencyPlanning, ...]:
+        return tuple(FrequencyPlanning(level) for level in self.protocol.levels)
+
+    def side_means(self, first: Heard) -> dict[str, float]:
+        """n+/n as the levels' estimates weighted by what each is worth."""
+        estimates = [
+            float(labels(level.inputs) @ level.histogram(part)) if part.tally.replies else 0.5
+            for level, part in self.protocol.at_levels(first)
+        ]
+        return {"positive": float(self._weights @ estimates)}
+
+    def side_variances(self, replies: int) -> dict[str, float]:
+        return {"positive": float(self._weights**2 @ self._label_variances) * self.protocol.depth / replies}
+
+    @cached_property
+    def _label_variances(self) -> Floats:
+        """The noise of each level's n+/n, times its users; a share in the sampling of users included."""
+        levels = self.protocol.levels
+        even = [np.full(level.inputs, 1 / level.inputs) for level in levels]
+        noise = [level.moments.along(labels(level.inputs), each) for level, each in zip(levels, even, strict=True)]
+        return np.array(noise) + 0.25
+
+    @cached_property
+    def _weights(self) -> Floats:
+        return np.asarray(1 / self._label_variances / (1 / self._label_variances).sum())
+
+    def form_variance(self, replies: tuple[int, ...], histogram: Floats | None = None) -> float:
+        """Every level's own error with n/depth users, and which users it got."""
+        depth = self.protocol.depth
+        if histogram is None:
+            noise = sum(level.form_variance((max(1, round(replies[0] / depth)),)) for level in self.levels)
+            return noise + depth**2 / replies[0]
+        return self._variance({"form": 1.0, "positive": 0.0}, histogram, replies[0])
+
+    def predicted_rmse(self, histogram: Floats | None = None) -> float:
+        """By the gradient of the whole ratio: its two halves come from the same replies."""
+        if histogram is None:
+            return super().predicted_rmse()
+        workload, users = self.protocol.workload, self.protocol.users
+        means = {"positive": float(workload.linear_queries()["positive"] @ histogram)}
+        return math.sqrt(self._variance(self.slopes(workload.form(histogram), means, users), histogram, users))
+
+    def estimated_variance(self, heard: tuple[Heard, ...]) -> float:
+        """Each level's error as its replies show it, and at most what the choice of its users adds."""
+        (only,) = heard
+        depth = self.protocol.depth
+        pairs = zip(self.levels, self.protocol.at_levels(only), strict=True)
+        drawn = [(planning, level, part) for planning, (level, part) in pairs if part.tally.replies]
+        noise = sum(planning.estimated_variance((part,)) for planning, _, part in drawn)
+        spread = [float(np.ptp(level.apply(level.histogram(part)))) for _, level, part in drawn]
+        return noise + depth * min(depth, float(np.square(spread).sum())) / only.tally.replies
+
+    def _variance(self, slopes: Mapping[str, float], histogram: Floats, users: int) -> float:
+        """Noise and sampling of every level; all users together are no sample, which takes a part back."""
+        each, total, whole = users / self.protocol.depth, 0.0, np.zeros(self.protocol.inputs)
+        for planning, category, weight in zip(self.levels, self.protocol.nodes.T, self._weights, strict=True):
+            level = planning.protocol
+            coarse = coarsened(histogram, category, level.inputs)
+            gradient = slopes["form"] * 2 * level.apply(coarse) + slopes["positive"] * weight * labels(level.inputs)
+            total += (level.moments.along(gradient, coarse) + variance(gradient, coarse)) / each
+            total += slopes["form"] ** 2 * planning.quadratic(coarse) / each**2
+            whole += gradient[category]
+        return total - variance(whole, histogram) / users
+
+
+def coarsened(histogram: Floats, groups: Integers, size: int) -> Floats:
+    """The histogram of groups of inputs."""
+    return np.asarray(np.bincount(groups, histogram, minlength=size), dtype=np.float64)
+
+
+def labels(size: int) -> Floats:
+    """1 for the categories of positives."""
+    return np.asarray(np.arange(size) % 2, dtype=np.float64)
+
+
+def variance(values: Floats, histogram: Floats) -> float:
+    """The variance of a function of a user drawn from the histogram."""
+    return float(histogram @ values**2 - (histogram @ values) ** 2)
