@@ -104,8 +104,8 @@ def test_wallets_that_cannot_be_made_or_shown(parley: Parley) -> None:
     assert parley("wallet", "create", "purse", "--users", 4, "--cap", 1).code == 0
     whole = Path("purse/log").read_bytes()
     for arguments, word in (
-        (("create", "purse", "--users", 4, "--cap", 1), "exists already"),
-        (("create", "no/where", "--users", 4, "--cap", 1), "cannot be made"),
+        (("create", "purse", "--users", 4, "--cap", 1), "already exists"),
+        (("create", "no/where", "--users", 4, "--cap", 1), "cannot be created"),
         (("show", "nowhere"), "cannot be opened"),
         (("show", "purse", "--epsilon", "-1"), "--epsilon -1"),
     ):
