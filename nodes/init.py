@@ -75,8 +75,8 @@ def main(
 ) -> None:
     """Make the STATE of a user node: its keys, and what its users agree to.
 
-    Nothing of it can be changed afterwards. Prints the line with the node's public signing key, which belongs into
-    the list of keys (trust.toml) that the board and the auditors use.
+    It cannot be changed afterwards. Prints the node's public signing key as a line for the key list (trust.toml)
+    that the board and the auditors use.
 
     Example: parley node init alice --run survey --node node-0 --inputs 64 --cap 1 --trust trust.toml
     """

@@ -283,8 +283,7 @@ def main(
 ) -> None:
     """Run a user node: defend its users, answer each round once.
 
-    Who it is, what its users agreed to and what it has answered before is in its state. Make one with `parley node
-    init`.
+    Its state says who it is, what its users agreed to and what it has answered. Make one with `parley node init`.
     """
 
     async def work() -> int:

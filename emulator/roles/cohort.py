@@ -318,7 +318,7 @@ class CohortRole:
         self._check(self.consent.check_claim, setup, protocol.claim, protocol.inputs)
         behind = protocol.claim.trusts == "shuffler" and self.consent.trusts == "shuffler"
         if behind and self.consent.shuffler and self._pledged != digest:
-            raise Unpledged(f"node {self.node}: the shuffler these users trust has not said that it serves this run")
+            raise Unpledged(f"node {self.node}: the shuffler these users trust has not pledged itself to this setup")
         self._find_seat(setup.run, setup.nonce)
         self._open_account(setup, protocol)
         self.protocol, self._terms = protocol, terms_of(setup)
@@ -484,7 +484,7 @@ class CohortRole:
         self._check_extends(receipt, close)
         known, absent = number in self.memory.answered, self.node in close.absent
         if not known and (receipt.chunks or not absent):
-            raise Distrust(self._evidence(receipt, "the board has a reply of this node that it does not remember"))
+            raise Distrust(self._evidence(receipt, "the board has a reply that this node does not remember"))
         if known and not absent and not self._all_included(receipt, close):
             raise Distrust(self._evidence(receipt, "its reply is not on record, and the close does not name it"))
         if known and absent:
@@ -559,7 +559,7 @@ class CohortRole:
             return
         yield from self._leave()
         if isinstance(ending, Result) and not self._has_seat:
-            what = f"run {ending.run} is over, and nobody said that the seat is this node's: nothing was answered"
+            what = f"run {ending.run} is over, and nobody said that this node holds the seat; nothing was answered"
             raise LocalProtocolError(f"node {self.node}: {what}")
 
     def _leave(self) -> Iterator[Said]:

@@ -53,7 +53,7 @@ class Identity:
                 f"{self.node[:80]!r} cannot name a node: use letters, digits and . _ : -, at most 64 of them"
             )
         if self.first < 0 or self.users < 1 or self.first + self.users > LARGEST_COUNT:
-            raise BadInput(f"a node cannot host {self.users} users from {self.first} on; give at least one user")
+            raise BadInput(f"a cohort of {self.users} users from {self.first} on is impossible; give at least one user")
         if len(self.coin_key) != KEY_BYTES:
             raise BadInput(f"the coin key has {len(self.coin_key)} bytes instead of {KEY_BYTES}")
 

@@ -302,7 +302,11 @@ RECOUNTED = {
         "integrity",
         "on 4 nodes",
     ),
-    "other speakers": (replace_first(Announce, lambda each: replace(each, speakers=7)), "result", "another announce"),
+    "other speakers": (
+        replace_first(Announce, lambda each: replace(each, speakers=7)),
+        "result",
+        "a different announce",
+    ),
     "another question": (
         replace_first(Replies, lambda each: replace(each, question=bytes(32)), 6),
         "integrity",
@@ -316,7 +320,7 @@ RECOUNTED = {
     "another number of replies": (
         replace_first(Result, lambda each: replace(each, replied=1_000_000)),
         "result",
-        "another result",
+        "different result",
     ),
 }
 
