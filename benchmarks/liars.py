@@ -25,7 +25,7 @@ def equivocating_board(deed: Deed, folder: Path, conditions: Path | None) -> Non
         judge(deed, stage, overheard, exact=False, deceived=True)
         deed.forged += 1
         verdict = audit_of(stage, stage.folder.transcript).verdicts["authorship"]
-        said = f"{act.victim} answered another question in round {number}"
+        said = f"{act.victim} answered a different question in round {number}"
         deed.named += named(deed, verdict.verdict, verdict.record(), said)
 
 

@@ -174,7 +174,7 @@ def check_empirical(
     if setup is None or protocol is None or not conversation.announces:
         return unknown(conversation.problem or "no round was announced")
     if protocol.inputs > MOST_INPUTS:
-        return unknown(f"{protocol.inputs} inputs are more than the {MOST_INPUTS} an exact audit takes")
+        return unknown(f"{protocol.inputs} inputs are more than the {MOST_INPUTS} an exact audit can handle")
     experiment = Experiment(conversation, setup, protocol, key, seat)
     try:
         pair = experiment.pair(generator or np.random.default_rng())

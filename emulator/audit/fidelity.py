@@ -75,14 +75,14 @@ def check_fidelity(
             _test(family, protocol, number, sample.take(rows), witness.inputs, choices, group, generator)
         progress("fidelity", number, len(protocol.rounds))
     if not family.tests:
-        return unknown(f"fewer than {FEWEST} replies: too few to say anything about their law")
+        return unknown(f"fewer than {FEWEST} replies: too few to test their distribution")
     return family.judge("the replies do not follow the declared law")
 
 
 def unusable(conversation: Conversation, witness: Witness, protocol: Protocol) -> str:
     """Why this witness cannot speak for this transcript; empty where it can."""
     if protocol.inputs > MOST_INPUTS:
-        return f"{protocol.inputs} inputs are more than the {MOST_INPUTS} an exact audit takes"
+        return f"{protocol.inputs} inputs are more than the {MOST_INPUTS} an exact audit can handle"
     if conversation.setup is not None and witness.run != conversation.setup.run:
         return f"the witness belongs to the run {witness.run}, the transcript to {conversation.setup.run}"
     if len(witness.inputs) and not 0 <= int(witness.inputs.min()) <= int(witness.inputs.max()) < protocol.inputs:

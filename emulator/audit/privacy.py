@@ -92,7 +92,7 @@ def check_privacy(
     if setup is None or protocol is None:
         return unknown(conversation.problem)
     if protocol.inputs > MOST_INPUTS:
-        return unknown(f"{protocol.inputs} inputs are more than the {MOST_INPUTS} an exact audit takes")
+        return unknown(f"{protocol.inputs} inputs are more than the {MOST_INPUTS} an exact audit can handle")
     losses = Losses(claim=setup.epsilon)
     people = _answering(conversation, protocol, losses)
     blocks = _blocks(people, protocol, sample, generator or np.random.default_rng(), most_bytes)
@@ -142,7 +142,7 @@ def _judge(setup: Setup, protocol: Protocol, losses: Losses, population: int) ->
     claim = protocol.claim
     if (setup.epsilon, setup.delta) != (claim.epsilon, claim.delta):
         reason = (
-            f"the setup claims epsilon {setup.epsilon:g} and delta {setup.delta:g}, its protocol is "
+            f"the setup claims epsilon {setup.epsilon:g} and delta {setup.delta:g}, but its protocol gives "
             f"{claim.epsilon:g} and {claim.delta:g}"
         )
         return failed(reason, **evidence)
@@ -152,7 +152,7 @@ def _judge(setup: Setup, protocol: Protocol, losses: Losses, population: int) ->
         worst = f"user {losses.largest_user} lost {losses.largest:.6g}"
         return failed(f"{losses.above} users lost more than epsilon {setup.epsilon:g}: {worst}", **evidence)
     if losses.above:
-        reason = f"{losses.above} users lost more than epsilon, which a delta of {setup.delta:g} allows now and then"
+        reason = f"{losses.above} users lost more than epsilon, which a delta of {setup.delta:g} sometimes allows"
         return unknown(reason, **evidence)
     if not losses.users:
         return unknown("nobody replied", **evidence)

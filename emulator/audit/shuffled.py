@@ -77,9 +77,9 @@ def check_shuffled_privacy(conversation: Conversation, progress: Progress = quie
     shown = protocol.delta_shown(users)
     evidence |= {"delta_shown": shown, "max_loss": claim.epsilon}
     if shown > claim.delta:
-        return failed(f"{users} replies show delta {shown:.3g} only, claimed is {claim.delta:g}", **evidence)
+        return failed(f"{users} replies give only delta {shown:.3g}; the claim is {claim.delta:g}", **evidence)
     if local is not None and claim.local_epsilon is not None and local > claim.local_epsilon + ROUNDING:
-        return failed(f"a reply alone loses {local:.6g}, its bound is {claim.local_epsilon:g}", **evidence)
+        return failed(f"a single reply loses {local:.6g}; its bound is {claim.local_epsilon:g}", **evidence)
     return passed(**evidence)
 
 
@@ -88,7 +88,7 @@ def _wrong(conversation: Conversation, setup: Setup, protocol: Protocol) -> str:
     claim = protocol.claim
     if (setup.epsilon, setup.delta) != (claim.epsilon, claim.delta):
         claimed = f"epsilon {setup.epsilon:g} and delta {setup.delta:g}"
-        return f"the setup claims {claimed}, its protocol is {claim.epsilon:g} and {claim.delta:g}"
+        return f"the setup claims {claimed}, but its protocol gives {claim.epsilon:g} and {claim.delta:g}"
     strangers = {seat.node for seat in conversation.seats} - {SHUFFLER_NAME}
     strangers |= {replies.node for _, replies in conversation.replies()} - {SHUFFLER_NAME}
     if strangers:
@@ -132,7 +132,7 @@ def check_shuffled_fidelity(conversation: Conversation, witness: Witness, progre
     for number, recorded, replayed in bags(conversation, conversation.protocol, witness):
         missing = unmatched(recorded, replayed)
         if missing is None:
-            return unknown(f"round {number}: users are missing, and shares of a part of them cannot be told apart")
+            return unknown(f"round {number}: users are missing, and the shares of only some users cannot be told apart")
         if missing:
             return failed(f"round {number}: {missing} messages are not those of the witness", tests=1, p_value=0.0)
         compared += any(len(recorded.whole(name)) for name in recorded.prints)

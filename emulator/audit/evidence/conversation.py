@@ -74,7 +74,7 @@ def listen(source: Path | TranscriptReader, build: Builder) -> Conversation:
             ending = message
     protocol, problem = rebuild(setup, build)
     if protocol is not None and reader.version == 1 and not speaks_today(protocol, announces, columns):
-        problem, protocol = f"in format 1 {protocol.name} had other words than today", None
+        problem, protocol = f"in format 1 {protocol.name} sent other messages than today", None
     return Conversation(
         reader=reader,
         setup=setup,
