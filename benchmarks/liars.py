@@ -13,7 +13,7 @@ from parley.emulator.wire.messages import Close
 
 
 def equivocating_board(deed: Deed, folder: Path, conditions: Path | None) -> None:
-    """One node is asked something else than what is on record: its signed reply says so."""
+    """One node is asked something other than what is on record: its signed reply says so."""
     act, layout = deed.act, layout_of(deed.act)
     number = next(number for number, step in enumerate(layout.protocol.rounds, 1) if step.broadcast)
     with enter(deed, folder, layout, Lie(kind=EQUIVOCATE, victim=act.victim, round=number)) as stage:
