@@ -29,9 +29,9 @@ import click
 from benchmarks.deeds import Deed
 from benchmarks.scenes import Scene, as_toml, heckles, make_scene, speakable
 from benchmarks.treachery import draw_kind, make_act, perform_act
-from parley.emulator.audit.evidence.conversation import listen
 from parley.emulator.audit.report import audit
 from parley.emulator.errors import ParleyError
+from parley.emulator.record.conversation import listen
 from parley.emulator.record.replay import replay_users
 from parley.emulator.record.transcript import TranscriptReader
 from parley.emulator.record.witness import Witness

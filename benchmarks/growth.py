@@ -27,10 +27,11 @@ from benchmarks.page import IMAGES, machine, table, write_block
 from benchmarks.watcher import Watcher
 from parley.emulator.coins import addressed, key_from_seed
 from parley.emulator.protocol import Broadcast, Estimate, Protocol
+from parley.emulator.record.summary import summarize
 from parley.emulator.record.transcript import TranscriptReader, TranscriptWriter
 from parley.emulator.tally import Tally
 from parley.emulator.wire.codec import decode, encode, envelope, open_envelope
-from parley.emulator.wire.messages import Announce, Replies, Result
+from parley.emulator.wire.messages import Replies
 from parley.launch.cluster.cluster import Cluster
 from parley.launch.cluster.layout import Layout
 from parley.launch.results.folder import RunFolder
@@ -125,24 +126,18 @@ def run(users: int, levels: str, processes: int, protocol: str = "three-round") 
         began = time.perf_counter()
         Cluster(layout, home, Silent(sys.stderr)).run()
         seconds = time.perf_counter() - began
-        opened = closed = 0.0
-        for record in TranscriptReader(home.transcript):
-            if isinstance(record.message, Announce):
-                opened = opened or record.time
-            elif isinstance(record.message, Result):
-                closed = record.time
-        replies = sum(int(step.participates(np.arange(users)).sum()) for step in spoken.rounds)
+        summary = summarize(TranscriptReader(home.transcript))
         return Run(
             users=users,
             inputs=workload.size,
             processes=processes,
             protocol=protocol,
             seconds=seconds,
-            rounds_seconds=closed - opened,
+            rounds_seconds=summary.ended - summary.rounds[0].opened,
             node_mebibytes=watcher.of("node", "peak"),
             board_mebibytes=watcher.of("board", "peak"),
             analyst_mebibytes=watcher.of("analyst", "peak"),
-            bytes_a_reply=home.transcript.stat().st_size / replies,
+            bytes_a_reply=home.transcript.stat().st_size / summary.sent.total(),
             load=load,
         )
 

@@ -30,11 +30,12 @@ import zmq
 
 from parley.emulator.coins import key_from_seed, nonce_from_key
 from parley.emulator.protocol import Protocol
+from parley.emulator.record.summary import summarize
 from parley.emulator.record.transcript import TranscriptReader
 from parley.emulator.simulate import conversation
 from parley.emulator.transport.memory import BROADCAST
 from parley.emulator.wire.codec import decode, encode, open_envelope, pack, unpack
-from parley.emulator.wire.messages import Announce, Message, Ready, Reminder, Replies, Result
+from parley.emulator.wire.messages import Announce, Ready, Reminder, Replies, Result
 from parley.launch.cluster.cluster import Cluster, Layout
 from parley.launch.processes.processes import Order, Processes
 from parley.launch.results.folder import RunFolder
@@ -207,17 +208,10 @@ def measure_run(load: Load, folder: Path) -> float:
 
 def open_seconds(transcript: Path, users: int) -> float:
     """Time from each broadcast to the last reply to it; every user must be on record in every round."""
-    opened = last = total = 0.0
-    heard = rounds = 0
-    for record in TranscriptReader(transcript):
-        message: Message = record.message
-        if isinstance(message, Announce):
-            total, opened, rounds = total + last - opened, record.time, rounds + 1
-            last = opened
-        elif isinstance(message, Replies):
-            last, heard = record.time, heard + len(message.users)
-    assert heard == rounds * users, f"{heard} replies of {rounds * users} are on record"
-    return total + last - opened
+    rounds = summarize(TranscriptReader(transcript)).rounds
+    heard = sum(each.replies for each in rounds)
+    assert heard == len(rounds) * users, f"{heard} replies of {len(rounds) * users} are on record"
+    return sum(each.arrivals[-1][0] - each.opened for each in rounds)
 
 
 def measure(load: Load, *, whole: bool) -> dict[str, Any]:

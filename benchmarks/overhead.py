@@ -30,6 +30,7 @@ from benchmarks.messages import make_load, measure_board
 from benchmarks.page import machine, table, write_block
 from parley.emulator.coins import coins, key_from_seed, nonce_from_key
 from parley.emulator.protocol import Broadcast, Estimate, Protocol
+from parley.emulator.record.summary import summarize
 from parley.emulator.record.transcript import TranscriptReader
 from parley.emulator.roles.consent import domain_of
 from parley.emulator.tally import Tally
@@ -209,16 +210,11 @@ def whole(protocol: Protocol, inputs: np.ndarray, processes: int) -> Took:
         began, computed = time.perf_counter(), processor_seconds()
         Cluster(layout, home, Silent(sys.stderr)).run()
         seconds, processor = time.perf_counter() - began, processor_seconds() - computed
-        opened, closed, said = 0.0, 0.0, 0.0
-        for record in TranscriptReader(home.transcript):
-            if isinstance(record.message, Announce):
-                opened = opened or record.time
-            elif isinstance(record.message, Result):
-                closed, said = record.time, record.message.estimate
-        replies = sum(int(step.participates(np.arange(len(inputs))).sum()) for step in protocol.rounds)
-        size = home.transcript.stat().st_size / replies
-        took = {"seconds": seconds, "rounds": closed - opened, "processor": processor}
-        return Took(**took, estimate=said, bytes_a_reply=size)
+        summary = summarize(TranscriptReader(home.transcript))
+        assert isinstance(summary.ending, Result)
+        size = home.transcript.stat().st_size / summary.sent.total()
+        took = {"seconds": seconds, "rounds": summary.ended - summary.rounds[0].opened, "processor": processor}
+        return Took(**took, estimate=summary.ending.estimate, bytes_a_reply=size)
 
 
 def compare(users: int, levels: str, processes: int, repeats: int, protocol: str = "three-round") -> Figures:

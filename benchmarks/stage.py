@@ -16,11 +16,11 @@ from typing import Literal, Self, TypeVar
 import numpy as np
 
 from benchmarks.treacherous_board import HONEST, BoardOrders, tapped
+from parley.emulator.coins import recorded_coins
 from parley.emulator.errors import RemoteProtocolError
 from parley.emulator.record.transcript import TranscriptReader
 from parley.emulator.record.witness import Witness
 from parley.emulator.roles.board import ANALYST_NAME, BOARD_NAME
-from parley.emulator.roles.cohort import draw_replies, recorded_coins
 from parley.emulator.simulate import conversation
 from parley.emulator.wire.codec import decode, said_by
 from parley.emulator.wire.messages import Announce, Message, Replies, Result, Setup
@@ -313,13 +313,8 @@ class Overheard:
         setup, announce = self.asked[replies.question]
         step = build(setup.protocol, setup.parameters).rounds[replies.round - 1]
         first, count = stage.cohort(replies.node)
-        users, columns = draw_replies(
-            step,
-            announce.broadcast,
-            stage.layout.inputs[first : first + count],
-            first,
-            recorded_coins(setup, announce, self.coin_keys[spoken.author]),
-        )
+        flip = recorded_coins(setup, announce, self.coin_keys[spoken.author])
+        users, columns = step.draw(announce.broadcast, stage.layout.inputs[first : first + count], first, flip)
         same = set(columns) == set(replies.columns) and np.array_equal(users, replies.users)
         return (
             replies.chunks == 1

@@ -15,8 +15,9 @@ from parley.emulator.errors import BadInput, ParleyError, RemoteProtocolError
 from parley.emulator.protocol import Protocol
 from parley.emulator.record.transcript import TranscriptReader, TranscriptWriter
 from parley.emulator.roles.board import BoardRole, Terms
-from parley.emulator.roles.cohort import Answered, CohortRole, Evidence, Said
+from parley.emulator.roles.cohort import CohortRole, Said
 from parley.emulator.roles.consent import consent_to
+from parley.emulator.roles.node_memory import Answered, Evidence
 from parley.emulator.simulate import conversation
 from parley.emulator.transport.memory import MemoryTransport, Received
 from parley.emulator.wire.codec import decode, encode, envelope, is_signed, open_envelope

@@ -16,8 +16,8 @@ from typing import Any
 
 import numpy as np
 
-from parley.emulator.audit.evidence.conversation import fits
 from parley.emulator.errors import RemoteProtocolError
+from parley.emulator.record.conversation import fits
 from parley.emulator.record.transcript import TranscriptReader, TranscriptWriter
 from parley.emulator.roles.board import ANALYST_NAME, BOARD_NAME, Board, BoardRole, Terms
 from parley.emulator.transport.addresses import BoardAddresses

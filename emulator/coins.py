@@ -10,14 +10,16 @@ killed draws the same coins again instead of fresh noise.
 import hashlib
 import hmac
 import secrets
+from functools import partial
 
 import numpy as np
 from cryptography.hazmat.primitives.ciphers import Cipher
 from cryptography.hazmat.primitives.ciphers.algorithms import ChaCha20
 
 from parley.emulator.errors import BadInput, LocalProtocolError
-from parley.emulator.randomizer import Coins
-from parley.emulator.wire.messages import DIGEST_BYTES, NONCE_BYTES
+from parley.emulator.randomizer import Coins, Flip
+from parley.emulator.wire.messages import DIGEST_BYTES, NONCE_BYTES, Announce, Setup
+from parley.emulator.wire.question import question_of, terms_of
 
 KEY_BYTES = 32
 BLOCK = 64
@@ -57,6 +59,13 @@ def addressed(key: bytes, number: int, first: int, users: int, size: int) -> Coi
     if not 0 <= number < 2**32:
         raise LocalProtocolError(f"no stream with the number {number}")
     return _blocks(key, key, number, first, users, size)
+
+
+def recorded_coins(setup: Setup, announce: Announce, key: bytes) -> Flip:
+    """The coins that users flipped when they answered a broadcast that is on record, in whichever format."""
+    if not setup.nonce:
+        return partial(addressed, key, announce.round)
+    return partial(coins, key, question_of(terms_of(setup), announce))
 
 
 def _blocks(stream_key: bytes, key: bytes, word: int, first: int, users: int, size: int) -> Coins:

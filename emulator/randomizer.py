@@ -5,7 +5,7 @@ same user gets the same reply however users are spread over processes. It draws 
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,8 +15,12 @@ Array = NDArray[np.generic]
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 Coins = NDArray[np.uint8]
+Flip = Callable[[int, int, int], Coins]
+"""The coins of users first, first + 1, ...: first user, number of users, bytes for each."""
 Columns = Mapping[str, Array]
 Shape = Mapping[str, tuple[np.dtype[np.generic], tuple[int, ...]]]
+Layout = tuple[tuple[str, str, tuple[int, ...]], ...]
+"""Name, type and shape of each column of some replies."""
 
 WORD_BYTES = 8
 # Up to here all replies are listed where somebody wants to look at each.
@@ -38,6 +42,11 @@ class Alphabet:
     def size(self) -> int:
         """How many numbers there are."""
         return self.last - self.first + 1
+
+
+def layout(columns: Columns) -> Layout:
+    """The layout of some replies: what makes equal bytes equal replies."""
+    return tuple((name, column.dtype.str, column.shape[1:]) for name, column in sorted(columns.items()))
 
 
 def row_bytes(columns: Columns, rows: int) -> NDArray[np.uint8]:

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from parley.emulator.errors import ParleyError, RemoteProtocolError
-from parley.emulator.randomizer import MOST_OUTCOMES, Array, Coins, Columns, Floats, Shape
+from parley.emulator.randomizer import MOST_OUTCOMES, Array, Coins, Columns, Flip, Floats, Shape
 from parley.emulator.tally import Tally
 from parley.emulator.wire.messages import Users
 
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 # Numbers of a block of users' vectors: 4 MiB.
 BLOCK_NUMBERS = 1 << 19
+# Users that are asked at once whether they answer.
+BLOCK_USERS = 1 << 20
 # Beyond this a product of two numbers of a broadcast may not be a number.
 LARGEST_VALUE = 1e100
 
@@ -103,6 +105,12 @@ class Round:
             return np.ones(len(users), dtype=np.bool_)
         return np.asarray(speaking, dtype=np.bool_)[self.protocol.group_of(users)]
 
+    def speakers(self, first: int, end: int) -> int:
+        """How many of the users first .. end - 1 answer in this round."""
+        starts = range(first, end, BLOCK_USERS)
+        blocks = (np.arange(start, min(start + BLOCK_USERS, end)) for start in starts)
+        return sum(int(np.count_nonzero(self.participates(block))) for block in blocks)
+
     def check_broadcast(self, public: "Broadcast") -> None:
         """The user's own check of a well-formed, finite broadcast; RemoteProtocolError refuses it.
 
@@ -130,6 +138,15 @@ class Round:
         blocks = [slice(start, start + rows) for start in range(0, len(inputs), rows)] or [slice(0, 0)]
         parts = [_respond(sent, inputs[block], coins[block]) for block in blocks]
         return parts[0] if len(parts) == 1 else {name: np.concatenate([p[name] for p in parts]) for name in parts[0]}
+
+    def draw(
+        self, public: "Broadcast", inputs: "Inputs", first: int, flip: Flip, may: NDArray[np.bool_] | None = None
+    ) -> tuple[Users, Columns]:
+        """Who of the users first, first + 1, ... answers, and what they say; `may`: who is allowed to."""
+        users = np.arange(first, first + len(inputs), dtype=np.int64)
+        speaking = self.participates(users) if may is None else self.participates(users) & may
+        flips = flip(first, len(inputs), self.coins)
+        return users[speaking], self.respond(public, inputs[speaking], flips[speaking])
 
     def check(self, public: "Broadcast", replies: Columns) -> NDArray[np.bool_]:
         """Which replies lie in the output space of an honest user."""

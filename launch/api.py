@@ -21,18 +21,16 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from parley.emulator.coins import fresh_key, key_from_seed
-from parley.emulator.errors import BadInput, LocalProtocolError
+from parley.emulator.errors import BadInput
 from parley.emulator.protocol import Inputs, Protocol, Trust
 from parley.emulator.randomizer import Floats
+from parley.emulator.record.summary import Summary
 from parley.emulator.roles.consent import domain_of
 from parley.emulator.simulate import conversation
 from parley.emulator.wire.codec import encode
-from parley.emulator.wire.messages import BROADCASTS, Announce, Message, Reminder, Replies, Result
 from parley.launch.data import columns_of, read_columns
 from parley.launch.results.answer import Answer
 from parley.launch.results.folder import RunFolder, choose_folder
-from parley.launch.results.summary import summarize
-from parley.launch.version import release
 from parley.protocols.planned import truth_of
 from parley.protocols.planning.plan import Option, plan
 from parley.protocols.plugins import add_file
@@ -107,11 +105,10 @@ class Problem:
     ) -> Answer:
         """The whole conversation in this process. With a seed it repeats, and is not private."""
         chosen = self.protocol(protocol, epsilon, delta=delta, seed=seed)
-        began = time.monotonic()
-        tally = _Tally()
+        summary = Summary(lambda name, parameters: chosen)
         for _, message in conversation(chosen, self.inputs, coin_key(seed), domain=self.domain):
-            tally.take(message)
-        return tally.answer(chosen, self, time.monotonic() - began, seed)
+            summary.hear(message, len(encode(message)), time.monotonic())
+        return self.answer(summary, chosen, seed)
 
     def run(
         self,
@@ -137,8 +134,9 @@ class Problem:
         layout = self.layout(chosen, seed=seed, processes=count, quorum=quorum, **options)
         folder = self.folder(None if out is None else Path(out), chosen)
         with make_progress(quiet=True) as progress:
-            Cluster(layout, folder, progress).run()
-        answer = self.answer(folder, seed)
+            cluster = Cluster(layout, folder, progress)
+            cluster.run()
+        answer = self.answer(cluster.follower.summary, chosen, seed, folder.path)
         folder.write_result(answer.record())
         return answer
 
@@ -156,11 +154,9 @@ class Problem:
         usual = protocol.name if isinstance(self.question, Levels) else f"{self.question.name}-{protocol.name}"
         return choose_folder(out, name or usual[:40])
 
-    def answer(self, folder: RunFolder, seed: int | None) -> Answer:
+    def answer(self, summary: Summary, protocol: Protocol, seed: int | None, folder: Path | None = None) -> Answer:
         """The result of a finished run with what only the emulation knows."""
-        summary = summarize(folder.transcript)
-        extra = {"truth": truth_of(summary.protocol, self.inputs), "seed": seed, "version": release()}
-        return Answer.from_record({**summary.record(), **extra}, folder.path)
+        return Answer.of(summary, truth=truth_of(protocol, self.inputs), seed=seed, folder=folder)
 
 
 def problem(
@@ -265,46 +261,3 @@ def _synthetic(question: Workload | Levels, users: int | None, name: str | None,
         raise BadInput(f"--users {users} cannot be used; give a number from 2 to {MOST_USERS}")
     chosen = name or data_sets.names(question)[0]
     return Problem(question=question, inputs=data_sets.draw(chosen, question, users, np.random.default_rng(seed)))
-
-
-class _Tally:
-    """What a simulated conversation adds up to: rounds and bytes are counted, not declared."""
-
-    def __init__(self) -> None:
-        self.observed, self.up, self.down = 0, 0, 0
-        self.result: Result | None = None
-        self._asked = False
-
-    def take(self, message: Message) -> None:
-        if isinstance(message, Replies):
-            self.observed += self._asked
-            self._asked = False
-            self.up += len(encode(message))
-        elif isinstance(message, BROADCASTS) and not isinstance(message, Reminder):
-            self.down += len(encode(message))
-            self._asked = self._asked or isinstance(message, Announce)
-        if isinstance(message, Result):
-            self.result = message
-
-    def answer(self, protocol: Protocol, asked: Problem, seconds: float, seed: int | None) -> Answer:
-        if self.result is None:
-            raise LocalProtocolError("the simulated run ended without a result")
-        return Answer(
-            estimate=self.result.estimate,
-            interval95=(self.result.low, self.result.high),
-            predicted_rmse=self.result.predicted_rmse,
-            statistic=None if isinstance(asked.question, Levels) else asked.question.name,
-            protocol=protocol.name,
-            epsilon=protocol.claim.epsilon,
-            delta=protocol.claim.delta,
-            users=asked.users,
-            replied=asked.users,
-            rounds_declared=protocol.claim.rounds,
-            rounds_observed=self.observed,
-            bytes_up=self.up / asked.users,
-            bytes_down=float(self.down),
-            seconds=seconds,
-            truth=truth_of(protocol, asked.inputs),
-            seed=seed,
-            version=release(),
-        )

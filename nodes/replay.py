@@ -9,8 +9,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Literal
 
-from parley.emulator.audit.evidence.conversation import Conversation
 from parley.emulator.errors import LocalProtocolError
+from parley.emulator.record.conversation import Conversation
 from parley.emulator.record.differences import Difference, compare_messages
 from parley.emulator.record.records import Record
 from parley.emulator.record.replay import Replay, speaking

@@ -15,7 +15,8 @@ import numpy as np
 
 from parley.emulator.errors import BadInput, LocalProtocolError, RemoteProtocolError
 from parley.emulator.protocol import Inputs
-from parley.emulator.roles.cohort import Cohort, CohortRole, Distrust, Evidence, Unpledged
+from parley.emulator.roles.cohort import Cohort, CohortRole, Unpledged
+from parley.emulator.roles.node_memory import Distrust, Evidence
 from parley.emulator.transport.memory import NodePort, topic_for
 from parley.emulator.transport.sockets import connect_node
 from parley.emulator.wire.codec import decode, is_whole, open_envelope

@@ -10,34 +10,13 @@ LARGEST_EPSILON = 64.0
 MOST_USERS = 10**10
 
 
-def only(parameters: Mapping[str, Any], *names: str, optional: tuple[str, ...] = ()) -> None:
-    """Refuse what is missing and what is not known."""
-    missing, unknown = set(names) - set(parameters), set(parameters) - set(names) - set(optional)
-    if missing or unknown:
-        raise BadInput(f"protocol parameters: missing {sorted(missing)}, unknown {sorted(unknown)}")
-
-
 def mapping(parameters: Mapping[str, Any], name: str) -> Mapping[str, Any]:
     """A parameter that is itself a map."""
-    value = parameters[name]
+    value = parameters.get(name)
+    if value is None:
+        raise BadInput(f"protocol parameters: {name} is missing")
     if not isinstance(value, Mapping):
         raise BadInput(f"protocol parameter {name} is not a map")
-    return value
-
-
-def number(parameters: Mapping[str, Any], name: str, low: float, high: float) -> float:
-    """A finite float within its bounds."""
-    value = parameters[name]
-    if type(value) is not float or not math.isfinite(value) or not low <= value <= high:
-        raise BadInput(f"protocol parameter {name} should be a number in [{low:g}, {high:g}], got {value!r:.80}")
-    return value
-
-
-def count(parameters: Mapping[str, Any], name: str, low: int, high: int) -> int:
-    """A whole number within its bounds."""
-    value = parameters[name]
-    if type(value) is not int or not low <= value <= high:
-        raise BadInput(f"protocol parameter {name} should be a whole number in [{low}, {high}], got {value!r:.80}")
     return value
 
 

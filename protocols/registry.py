@@ -12,7 +12,7 @@ from parley.emulator.errors import BadInput, LocalProtocolError
 from parley.emulator.protocol import Protocol, Trust, check_claim
 from parley.emulator.round import Round
 from parley.emulator.wire.codec import pack
-from parley.protocols.limits import check_work
+from parley.protocols.limits import check_many, check_work
 from parley.protocols.workloads.workload import Levels, Workload, check_entries
 
 # Name -> module below parley.protocols, and class.
@@ -122,6 +122,9 @@ def build(name: str, parameters: Mapping[str, Any]) -> Protocol:
     kind = lookup(name)
     with _reading(name):
         described = pack(parameters)
+        if hasattr(kind, "inputs_of"):
+            # Before anything is built, since a part may be small where the whole is not.
+            check_many(kind.inputs_of(parameters))
         known = _BUILT.get((kind, described)) or check_rounds(kind.from_parameters(parameters))
         if hasattr(kind, "inputs_of") and kind.inputs_of(parameters) != known.inputs:
             raise BadInput(f"{name:.80} has {known.inputs} inputs, but its inputs_of says otherwise")

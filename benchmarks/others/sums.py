@@ -16,8 +16,9 @@ from benchmarks.others.environment import Environment
 from benchmarks.others.rows import PROGRAMS, ROOT, Part, Row
 from benchmarks.others.watched import Finished, Unavailable, run
 from benchmarks.processes import read_course
+from parley.emulator.record.summary import summarize
 from parley.emulator.record.transcript import TranscriptReader
-from parley.emulator.wire.messages import Announce, Replies
+from parley.emulator.wire.messages import Replies
 
 ROUNDS, ENTRIES, LEVELS = 3, 256, "16x16"
 FLOWER = ("flwr[simulation]==1.41.0", "ray==2.55.1")
@@ -123,12 +124,8 @@ def parley(parties: int, processes: int | None, levels: str = LEVELS) -> list[Su
 
 def count(transcript: Path) -> int:
     """Replies as they were sent, and each broadcast once for every node that answered it."""
-    broadcasts, replies = 0, list[str]()
-    for record in TranscriptReader(transcript):
-        broadcasts += isinstance(record.message, Announce)
-        if isinstance(record.message, Replies):
-            replies.append(record.message.node)
-    return len(replies) + broadcasts * len(set(replies))
+    summary = summarize(TranscriptReader(transcript))
+    return summary.kinds[Replies.kind] + len(summary.rounds) * len(summary.sent)
 
 
 def beside_flower(parties: Sequence[int], kept: Path | None) -> Part:

@@ -16,7 +16,7 @@ from parley.emulator.randomizer import Coins, Columns, Floats
 from parley.protocols.randomizers.exact import WHOLE, WORD_BYTES, Words, check_count, check_epsilon, words
 from parley.protocols.randomizers.two_level import TwoLevel
 from parley.protocols.randomizers.vectors.moments import SphereMoments
-from parley.protocols.randomizers.vectors.order_statistics import best_moment
+from parley.protocols.randomizers.vectors.order_statistics import top_moment
 from parley.protocols.randomizers.vectors.seeded import Seeded, read
 from parley.protocols.randomizers.vectors.sphere import GRID, check_radius, grid_points
 
@@ -57,12 +57,12 @@ class Blasiok(Seeded):
     @cached_property
     def choice(self) -> TwoLevel:
         """The law of the sign, given the rounded input."""
-        return TwoLevel(outcomes=2, favoured=1, epsilon=self.epsilon)
+        return TwoLevel(outcomes=2, top=1, epsilon=self.epsilon)
 
     @cached_property
     def moments(self) -> SphereMoments:
         """A uniform direction is as likely as its negative before the choice, so E[UU'] = I/d for every input."""
-        toward = best_moment(self.dimension, 2, 1, 1) if self.dimension > 1 else 1.0
+        toward = top_moment(self.dimension, 2, 1, 1) if self.dimension > 1 else 1.0
         return SphereMoments(
             dimension=self.dimension,
             radius=self.radius,

@@ -79,21 +79,21 @@ def directions(seed, count, dimension):
     return [flat[4 * size * each : 4 * size * each + dimension] for each in range(count)]
 
 
-def codebook(vector, radius, epsilon, candidates, best, seed, coin):
+def codebook(vector, radius, epsilon, candidates, top, seed, coin):
     """(seed, index)"""
     point = [round(each * (2.0**24 / radius)) for each in vector]
     point.append(round(math.sqrt(max(2**48 - sum(each * each for each in point), 0))))
     found = directions(seed, candidates // 2, len(point))
     scores = [sum(map(int.__mul__, each, point)) / math.sqrt(sum(map(int.__mul__, each, each))) for each in found]
     order = sorted(range(candidates), key=([-each for each in scores] + scores).__getitem__)
-    return seed, [*order, 0][rank_of(coin, candidates, best, epsilon)]
+    return seed, [*order, 0][rank_of(coin, candidates, top, epsilon)]
 
 
 class Protocol:
     """What a setup describes, if it is one of the two this node speaks."""
 
     def __init__(self, name, parameters):
-        own = {"frequency-grr": set(), "one-round": {"best"}}
+        own = {"frequency-grr": set(), "one-round": {"top"}}
         if name not in own or set(parameters) != {"workload", "epsilon", "users"} | own[name]:
             raise Refused(f"this node does not speak {name} with these parameters")
         workload, self.epsilon, self.name = parameters["workload"], parameters["epsilon"], name
@@ -105,8 +105,8 @@ class Protocol:
         if type(levels) is not list or not all(type(each) is int and 2 <= each <= 2**10 for each in levels):
             raise Refused("levels that are not small numbers")
         self.inputs = int(np.prod(levels))
-        self.best = parameters.get("best", 1)
-        if type(self.epsilon) is not float or not 2.0**-19 <= self.epsilon <= 32 or self.best not in range(1, 9):
+        self.top = parameters.get("top", 1)
+        if type(self.epsilon) is not float or not 2.0**-19 <= self.epsilon <= 32 or self.top not in range(1, 9):
             raise Refused("parameters outside their bounds")
 
     def columns(self, inputs, coins):
@@ -124,7 +124,7 @@ class Protocol:
             for i, x in enumerate(inputs):
                 seed, coin = coins(i, 32)[2 * side : 2 * side + 2]
                 vector = [sign * (each == x) for each in range(self.inputs)]
-                rows.append(codebook(vector, 1.0, self.epsilon / 2, 16, self.best, seed, coin))
+                rows.append(codebook(vector, 1.0, self.epsilon / 2, 16, self.top, seed, coin))
             columns[f"{name}.seed"] = np.array([seed for seed, _ in rows], dtype="<u8")
             columns[f"{name}.index"] = np.array([index for _, index in rows], dtype="u1")
         return columns

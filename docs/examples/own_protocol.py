@@ -26,7 +26,7 @@ class OneHemisphere(parley.Pairwise):
     def vrand(self):
         # Two candidates, a direction and its negative: the hemisphere randomizer.
         sizes = {"dimension": self.factors.rows, "radius": self.factors.radius}
-        return parley.Codebook(**sizes, epsilon=self.form_epsilon, candidates=2, best=1)
+        return parley.Codebook(**sizes, epsilon=self.form_epsilon, candidates=2, top=1)
 
     @parley.sends
     def vector(self):

@@ -12,9 +12,9 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 
-from parley.emulator.audit.evidence.conversation import Conversation
 from parley.emulator.audit.evidence.heads import Heads
-from parley.emulator.audit.verdict import Progress, Verdict, failed, passed, quiet, unknown
+from parley.emulator.audit.verdict import Verdict, failed, passed, unknown
+from parley.emulator.record.conversation import Conversation, Progress, quiet
 from parley.emulator.record.records import Closing, Record
 from parley.emulator.roles.board import ANALYST_NAME, BOARD_NAME
 from parley.emulator.roles.shuffler import SHUFFLER_NAME
@@ -210,12 +210,10 @@ def _judge(conversation: Conversation, reading: Reading, faults: list[Fault]) ->
 
 
 def _claims(conversation: Conversation, reading: Reading, progress: Progress) -> Iterator[Claim]:
-    size = conversation.reader.path.stat().st_size
-    for record, message in conversation.messages():
+    for record, message in conversation.messages("authorship", progress):
         claim = reading.take(record, message)
         if claim is not None:
             yield claim
-        progress("authorship", record.offset, size)
 
 
 def _verify(claims: Iterator[Claim]) -> Iterator[Fault]:

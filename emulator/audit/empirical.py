@@ -13,15 +13,15 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import betaincinv
 
-from parley.emulator.audit.evidence.answers import Answers
-from parley.emulator.audit.evidence.conversation import Conversation
 from parley.emulator.audit.evidence.ledger import Ledger
+from parley.emulator.audit.evidence.preconditions import few_enough, spoken
 from parley.emulator.audit.evidence.statistics import ALPHA
-from parley.emulator.audit.privacy import MOST_INPUTS
-from parley.emulator.audit.verdict import Progress, Verdict, failed, passed, quiet, unknown
+from parley.emulator.audit.verdict import Verdict, failed, passed, unknown
 from parley.emulator.errors import ParleyError
 from parley.emulator.protocol import Inputs, Protocol
 from parley.emulator.randomizer import Columns, Floats
+from parley.emulator.record.answers import Answers
+from parley.emulator.record.conversation import Conversation, Progress, quiet
 from parley.emulator.roles.cohort import CohortRole
 from parley.emulator.roles.consent import consent_to, domain_of
 from parley.emulator.wire.messages import NONCE_BYTES, Announce, Message, Reminder, Replies, Setup
@@ -170,11 +170,10 @@ def check_empirical(
     progress: Progress = quiet,
 ) -> Verdict:
     """A lower confidence bound on epsilon at level 1 - alpha from `trials` conversations under each of two inputs."""
-    setup, protocol = conversation.setup, conversation.protocol
-    if setup is None or protocol is None or not conversation.announces:
-        return unknown(conversation.problem or "no round was announced")
-    if protocol.inputs > MOST_INPUTS:
-        return unknown(f"{protocol.inputs} inputs are more than the {MOST_INPUTS} an exact audit can handle")
+    setup, protocol = spoken(conversation)
+    if not conversation.announces:
+        return unknown("no round was announced")
+    few_enough(protocol)
     experiment = Experiment(conversation, setup, protocol, key, seat)
     try:
         pair = experiment.pair(generator or np.random.default_rng())

@@ -16,13 +16,13 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from parley.emulator.audit.evidence.conversation import Conversation
+from parley.emulator.audit.evidence.preconditions import knows_everybody
 from parley.emulator.audit.evidence.sample import Sample, gather
 from parley.emulator.audit.evidence.statistics import Family, mean_p_value, uniform_p_value
-from parley.emulator.audit.privacy import MOST_INPUTS
-from parley.emulator.audit.verdict import Progress, Verdict, quiet, unknown
+from parley.emulator.audit.verdict import Verdict, unknown
 from parley.emulator.protocol import Broadcast, Inputs, Protocol
 from parley.emulator.randomizer import Alphabet, Columns, Floats, Randomizer
+from parley.emulator.record.conversation import Conversation, Progress, quiet
 from parley.emulator.record.witness import Witness
 from parley.emulator.round import Round
 
@@ -61,13 +61,8 @@ def check_fidelity(
     progress: Progress = quiet,
 ) -> Verdict:
     """Test a random sample of the replies, together and node by node."""
-    protocol = conversation.protocol
-    if protocol is None:
-        return unknown(conversation.problem)
+    protocol = knows_everybody(witness, conversation)
     generator = generator or np.random.default_rng()
-    wrong = unusable(conversation, witness, protocol)
-    if wrong:
-        return unknown(wrong)
     family = Family()
     samples = gather(conversation, protocol, SAMPLED, generator)
     for number, sample in samples.items():
@@ -77,20 +72,6 @@ def check_fidelity(
     if not family.tests:
         return unknown(f"fewer than {FEWEST} replies: too few to test their distribution")
     return family.judge("the replies do not follow the declared law")
-
-
-def unusable(conversation: Conversation, witness: Witness, protocol: Protocol) -> str:
-    """Why this witness cannot speak for this transcript; empty where it can."""
-    if protocol.inputs > MOST_INPUTS:
-        return f"{protocol.inputs} inputs are more than the {MOST_INPUTS} an exact audit can handle"
-    if conversation.setup is not None and witness.run != conversation.setup.run:
-        return f"the witness belongs to the run {witness.run}, the transcript to {conversation.setup.run}"
-    if len(witness.inputs) and not 0 <= int(witness.inputs.min()) <= int(witness.inputs.max()) < protocol.inputs:
-        return f"the witness holds inputs outside 0..{protocol.inputs - 1}"
-    highest = max((int(replies.users[-1]) for _, replies in conversation.replies() if len(replies.users)), default=-1)
-    if highest >= len(witness.inputs):
-        return f"the witness knows {len(witness.inputs)} users, the record more"
-    return ""
 
 
 def _groups(sample: Sample) -> Iterator[tuple[str, NDArray[np.intp]]]:

@@ -11,8 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from parley.emulator.audit.evidence.heads import Heads
-from parley.emulator.audit.verdict import Progress, Verdict, failed, passed, quiet
+from parley.emulator.audit.verdict import Verdict, failed, passed
 from parley.emulator.errors import RemoteProtocolError, TranscriptError
+from parley.emulator.record.conversation import Progress, quiet
 from parley.emulator.record.records import Record
 from parley.emulator.record.transcript import AlteredTranscript, TranscriptReader
 from parley.emulator.roles.board import ANALYST_NAME, BOARD_NAME, LAUNCHER_NAME, Board, BoardRole, Terms

@@ -10,18 +10,17 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from parley.emulator.audit.evidence.answers import joined, malformed
-from parley.emulator.audit.evidence.conversation import Conversation, fits
 from parley.emulator.audit.evidence.ledger import NAMED, Ledger, Offence, reply_bytes
-from parley.emulator.audit.evidence.user_sets import People
-from parley.emulator.audit.verdict import Progress, Verdict, failed, passed, quiet, unknown
+from parley.emulator.audit.evidence.preconditions import claims_otherwise, few_enough, spoken
+from parley.emulator.audit.verdict import Verdict, failed, passed, unknown
 from parley.emulator.protocol import Protocol
 from parley.emulator.randomizer import Floats
+from parley.emulator.record.answers import joined, malformed
+from parley.emulator.record.conversation import Conversation, Progress, fits, quiet
+from parley.emulator.record.user_sets import People
 from parley.emulator.wire.messages import Setup, Users
 
 MOST_BYTES = 256 * 2**20
-# A row of likelihoods, and the vectors a round computes for all k inputs, must fit memory whatever a setup says.
-MOST_INPUTS = 2**13
 BINS = 20
 # Probabilities are exact to the last bit but their logarithms are not: a few ulp of numbers below 64, for each part.
 ROUNDING = 1e-9
@@ -88,11 +87,8 @@ def check_privacy(
     Users are taken in blocks whose ledgers fit `most_bytes`, with one reading of the record a block. `sample` looks
     at so many users at random instead of all of them.
     """
-    setup, protocol = conversation.setup, conversation.protocol
-    if setup is None or protocol is None:
-        return unknown(conversation.problem)
-    if protocol.inputs > MOST_INPUTS:
-        return unknown(f"{protocol.inputs} inputs are more than the {MOST_INPUTS} an exact audit can handle")
+    setup, protocol = spoken(conversation)
+    few_enough(protocol)
     losses = Losses(claim=setup.epsilon)
     people = _answering(conversation, protocol, losses)
     blocks = _blocks(people, protocol, sample, generator or np.random.default_rng(), most_bytes)
@@ -139,13 +135,9 @@ def _blocks(
 
 def _judge(setup: Setup, protocol: Protocol, losses: Losses, population: int) -> Verdict:
     evidence = {**losses.evidence(), "delta": setup.delta, "population": population}
-    claim = protocol.claim
-    if (setup.epsilon, setup.delta) != (claim.epsilon, claim.delta):
-        reason = (
-            f"the setup claims epsilon {setup.epsilon:g} and delta {setup.delta:g}, but its protocol gives "
-            f"{claim.epsilon:g} and {claim.delta:g}"
-        )
-        return failed(reason, **evidence)
+    wrong = claims_otherwise(setup, protocol.claim)
+    if wrong:
+        return failed(wrong, **evidence)
     if losses.offences:
         return failed(f"{losses.offended} offences, first {losses.offences[0]}", **evidence)
     if losses.above and setup.delta == 0:

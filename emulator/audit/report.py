@@ -9,18 +9,20 @@ import numpy as np
 
 from parley.emulator.audit.authorship import Keys, check_authorship
 from parley.emulator.audit.empirical import check_empirical
-from parley.emulator.audit.evidence.conversation import Conversation, listen
+from parley.emulator.audit.evidence.preconditions import NotTested, given
 from parley.emulator.audit.fidelity import Choice, Choices, check_fidelity
 from parley.emulator.audit.integrity import check_integrity
 from parley.emulator.audit.privacy import MOST_BYTES, check_privacy
 from parley.emulator.audit.result import check_result
 from parley.emulator.audit.rounds import check_rounds
-from parley.emulator.audit.shuffled import ANONYMOUS, check_shuffled_fidelity, check_shuffled_privacy
+from parley.emulator.audit.shuffled_fidelity import check_shuffled_fidelity
+from parley.emulator.audit.shuffled_privacy import check_shuffled_privacy
 from parley.emulator.audit.side_channels import check_side_channels
-from parley.emulator.audit.verdict import Outcome, Progress, Verdict, quiet, unknown
+from parley.emulator.audit.verdict import Outcome, Verdict, unknown
 from parley.emulator.coins import fresh_key
 from parley.emulator.errors import ParleyError, TranscriptError
 from parley.emulator.protocol import Broadcast
+from parley.emulator.record.conversation import Progress, listen, quiet
 from parley.emulator.record.transcript import TranscriptReader
 from parley.emulator.record.witness import Witness
 from parley.emulator.roles.analyst import Builder
@@ -28,6 +30,7 @@ from parley.emulator.round import Round
 
 # What must be shown, not merely not refuted, before a run is called good.
 NEEDED = ("integrity", "rounds", "privacy")
+ANONYMOUS = "replies are anonymous: whose they are, and when they were sent, only the shuffler saw"
 CHECKS = ("integrity", "authorship", "rounds", "privacy", "fidelity", "side_channels", "result")
 
 
@@ -89,53 +92,30 @@ def audit(
         "privacy": lambda: check_privacy(
             conversation, sample=sample, generator=generator, progress=progress, most_bytes=most_bytes
         ),
-        **_from_witness(conversation, witness, choices, generator, progress),
+        "fidelity": lambda: check_fidelity(
+            conversation, given(witness), choices, generator=generator, progress=progress
+        ),
+        "side_channels": lambda: check_side_channels(conversation, given(witness), progress),
         "result": lambda: check_result(conversation),
     }
-    if conversation.protocol is not None and conversation.protocol.claim.trusts == "shuffler":
-        checks |= _through_shuffler(conversation, witness, progress, experiment=trials is not None)
-    elif trials is not None:
+    if trials is not None:
         checks["empirical"] = lambda: check_empirical(
             conversation, trials, fresh_key(), generator=generator, progress=progress
         )
+    if conversation.protocol is not None and conversation.protocol.claim.trusts == "shuffler":
+        # The checks that are others where replies are anonymous.
+        checks["privacy"] = lambda: check_shuffled_privacy(conversation, progress)
+        checks["fidelity"] = lambda: check_shuffled_fidelity(conversation, given(witness), progress)
+        checks |= {name: lambda: unknown(ANONYMOUS) for name in ("side_channels", "empirical") if name in checks}
     verdicts = {"integrity": integrity, **{name: _attempt(check) for name, check in checks.items()}}
     return Report(verdicts=verdicts, needed=needed)
-
-
-def _through_shuffler(
-    conversation: Conversation, witness: Witness | None, progress: Progress, *, experiment: bool
-) -> dict[str, Callable[[], Verdict]]:
-    """The checks that are others where replies are anonymous."""
-    checks = {
-        "privacy": lambda: check_shuffled_privacy(conversation, progress),
-        "side_channels": lambda: unknown(ANONYMOUS),
-    }
-    if witness is not None:
-        checks["fidelity"] = lambda: check_shuffled_fidelity(conversation, witness, progress)
-    if experiment:
-        checks["empirical"] = lambda: unknown(ANONYMOUS)
-    return checks
 
 
 def _attempt(check: Callable[[], Verdict]) -> Verdict:
     """A verdict in any case: a setup may describe a protocol that can be built and yet not be spoken."""
     try:
         return check()
+    except NotTested as error:
+        return unknown(str(error))
     except ParleyError as error:
         return unknown(f"the check could not be made: {error}")
-
-
-def _from_witness(
-    conversation: Conversation,
-    witness: Witness | None,
-    choices: Choices,
-    generator: np.random.Generator,
-    progress: Progress,
-) -> dict[str, Callable[[], Verdict]]:
-    if witness is None:
-        missing = unknown("there is no witness, so the inputs are not known")
-        return {"fidelity": lambda: missing, "side_channels": lambda: missing}
-    return {
-        "fidelity": lambda: check_fidelity(conversation, witness, choices, generator=generator, progress=progress),
-        "side_channels": lambda: check_side_channels(conversation, witness, progress),
-    }

@@ -3,11 +3,11 @@
 import numpy as np
 
 from parley.emulator.arithmetic import one_thread
-from parley.emulator.audit.evidence.conversation import Conversation
 from parley.emulator.audit.evidence.rounding import nearly_the_same
 from parley.emulator.audit.verdict import Verdict, failed, passed, unknown
 from parley.emulator.errors import ParleyError, RemoteProtocolError
 from parley.emulator.protocol import Protocol
+from parley.emulator.record.conversation import Conversation
 from parley.emulator.record.records import Record
 from parley.emulator.roles.analyst import AnalystRole
 from parley.emulator.roles.board import ANALYST_NAME
@@ -37,7 +37,7 @@ def check_result(conversation: Conversation) -> Verdict:
     setup, protocol, ending = conversation.setup, conversation.protocol, conversation.ending
     recorded = ending.estimate if isinstance(ending, Result) else None
     if setup is None or protocol is None:
-        return unknown(conversation.problem, estimate=recorded)
+        return unknown(conversation.unbuilt, estimate=recorded)
     role = AnalystRole(protocol, setup.run, setup.domain, format=conversation.format)
     with np.errstate(all="ignore"), one_thread():
         for record, message in conversation.messages():

@@ -10,12 +10,12 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from parley.emulator.audit.evidence.conversation import Conversation
+from parley.emulator.audit.evidence.preconditions import knows_everybody
 from parley.emulator.audit.evidence.statistics import Family
-from parley.emulator.audit.fidelity import unusable
-from parley.emulator.audit.verdict import Progress, Verdict, failed, quiet, unknown
+from parley.emulator.audit.verdict import Verdict, failed, unknown
 from parley.emulator.protocol import Inputs, Protocol
-from parley.emulator.randomizer import Floats
+from parley.emulator.randomizer import Floats, Layout, layout
+from parley.emulator.record.conversation import Conversation, Progress, quiet
 from parley.emulator.record.witness import Witness
 from parley.emulator.wire.messages import Replies, Users
 
@@ -71,7 +71,7 @@ class Presence:
 class Channel:
     """What one round's frames tell besides their content."""
 
-    layouts: set[tuple[tuple[str, str, tuple[int, ...]], ...]] = field(default_factory=set)
+    layouts: set[Layout] = field(default_factory=set)
     presence: Presence = field(default_factory=Presence)
     alone: list[int] = field(default_factory=list)
     first: list[int] = field(default_factory=list)
@@ -80,26 +80,17 @@ class Channel:
 
 def check_side_channels(conversation: Conversation, witness: Witness, progress: Progress = quiet) -> Verdict:
     """Sizes, presence and order of every round's replies."""
-    protocol = conversation.protocol
-    if protocol is None:
-        return unknown(conversation.problem)
-    wrong = unusable(conversation, witness, protocol)
-    if wrong:
-        return unknown(wrong)
+    protocol = knows_everybody(witness, conversation)
     channels: dict[int, Channel] = {}
     lone = np.array([seat.first for seat in conversation.seats if seat.users == 1], dtype=np.int64)
-    size = conversation.reader.path.stat().st_size
-    for record, replies in conversation.replies():
+    for _, replies in conversation.replies("side channels", progress):
         if len(replies.users) and 1 <= replies.round <= len(protocol.rounds):
             _take(channels.setdefault(replies.round, Channel()), replies, protocol, witness.inputs, lone)
-        progress("side channels", record.offset, size)
     return _judge(channels, protocol, witness.inputs, lone)
 
 
 def _take(channel: Channel, replies: Replies, protocol: Protocol, inputs: Inputs, lone: Users) -> None:
-    channel.layouts.add(
-        tuple((name, column.dtype.str, column.shape[1:]) for name, column in sorted(replies.columns.items()))
-    )
+    channel.layouts.add(layout(replies.columns))
     channel.first.append(int(replies.users[0]))
     channel.mean.append(float(inputs[replies.users].mean()))
     if len(replies.users) == 1 and np.isin(replies.users[0], lone):

@@ -1,13 +1,11 @@
 """What a check says: pass, fail or unknown, why, and the evidence for it."""
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
 Outcome = Literal["pass", "fail", "unknown"]
-Progress = Callable[[str, int, int], None]
-"""Told the name of a check, how much of it is done and how much there is."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,10 +35,6 @@ def failed(reason: str, **evidence: Any) -> Verdict:
 def unknown(reason: str, **evidence: Any) -> Verdict:
     """The check could not be made, and why."""
     return Verdict(verdict="unknown", reason=reason, evidence=evidence)
-
-
-def quiet(check: str, done: int, total: int) -> None:
-    """Progress that nobody watches."""
 
 
 def _json(value: Any) -> Any:

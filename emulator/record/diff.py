@@ -7,15 +7,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from parley.emulator.audit.evidence.conversation import Conversation
-from parley.emulator.audit.evidence.user_sets import People
-from parley.emulator.audit.verdict import Progress, quiet
-from parley.emulator.randomizer import row_bytes
-from parley.emulator.record.differences import Difference, compare_messages, layout, reply_of
+from parley.emulator.randomizer import Layout, layout, row_bytes
+from parley.emulator.record.conversation import Conversation, Progress, quiet
+from parley.emulator.record.differences import Difference, compare_messages, reply_of
+from parley.emulator.record.user_sets import People
 from parley.emulator.wire.messages import Message, Replies, Users
 
 MOST_BYTES = 128 * 2**20
-Layout = dict[str, tuple[str, tuple[int, ...]]]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,7 +52,7 @@ class Page:
         """Write down the part of a frame that belongs to these users."""
         place = np.minimum(np.searchsorted(self.users, replies.users), len(self.users) - 1)
         rows = np.flatnonzero(self.users[place] == replies.users)
-        number, shape = replies.round, layout(replies)
+        number, shape = replies.round, layout(replies.columns)
         if not len(rows):
             return
         said = row_bytes({name: column[rows] for name, column in replies.columns.items()}, len(rows))

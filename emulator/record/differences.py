@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from parley.emulator.randomizer import row_bytes
+from parley.emulator.randomizer import layout, row_bytes
 from parley.emulator.wire.codec import encode
 from parley.emulator.wire.messages import Message, Replies
 
@@ -72,14 +72,9 @@ def _unmatched(recorded: Replies, replayed: Replies) -> Difference:
 
 def _different_rows(one: Replies, other: Replies) -> list[int]:
     rows = len(one.users)
-    if layout(one) != layout(other):
+    if layout(one.columns) != layout(other.columns):
         return [0] if rows else []
     return np.flatnonzero((row_bytes(one.columns, rows) != row_bytes(other.columns, rows)).any(axis=1)).tolist()
-
-
-def layout(replies: Replies) -> dict[str, tuple[str, tuple[int, ...]]]:
-    """Names, types and shapes of the columns: what makes equal bytes equal replies."""
-    return {name: (column.dtype.str, column.shape[1:]) for name, column in replies.columns.items()}
 
 
 def _compare(name: str, one: Any, other: Any) -> tuple[str, Any, Any] | None:

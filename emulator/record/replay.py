@@ -7,16 +7,15 @@ from typing import Any, Literal
 import numpy as np
 
 from parley.emulator.arithmetic import one_thread
-from parley.emulator.audit.evidence.conversation import Conversation
-from parley.emulator.audit.shuffled import bags, unmatched
-from parley.emulator.audit.verdict import Progress, quiet
+from parley.emulator.coins import recorded_coins
 from parley.emulator.errors import BadInput, ParleyError, RemoteProtocolError
 from parley.emulator.protocol import Protocol, check_arrays
+from parley.emulator.record.bags import bags, unmatched
+from parley.emulator.record.conversation import Conversation, Progress, quiet
 from parley.emulator.record.differences import Difference, compare_messages, compare_replies, reply_of
 from parley.emulator.record.witness import Witness
 from parley.emulator.roles.analyst import AnalystRole
 from parley.emulator.roles.board import ANALYST_NAME
-from parley.emulator.roles.cohort import draw_replies, recorded_coins
 from parley.emulator.wire.messages import Announce, Message, Replies, Setup
 
 Role = Literal["analyst", "users", "all"]
@@ -93,13 +92,11 @@ def replay_users(conversation: Conversation, witness: Witness, progress: Progres
     if protocol.claim.trusts == "shuffler":
         return _replay_bags(conversation, protocol, witness)
     announces = {announce.round: announce for announce in reversed(conversation.announces)}
-    size = conversation.reader.path.stat().st_size
     compared = 0
-    for record, replies in conversation.replies():
+    for _, replies in conversation.replies("users", progress):
         with one_thread():
             difference = _replay_frame(setup, protocol, announces, witness, replies)
         compared += len(replies.users)
-        progress("users", record.offset, size)
         if difference is not None:
             return Replay(role="users", compared=compared, difference=difference)
     return Replay(role="users", compared=compared, difference=None)
@@ -122,7 +119,7 @@ def _replay_bags(conversation: Conversation, protocol: Protocol, witness: Witnes
 def speaking(conversation: Conversation) -> tuple[Setup, Protocol]:
     """Setup and protocol, or BadInput: without them nobody can be replayed."""
     if conversation.setup is None or conversation.protocol is None:
-        raise BadInput(f"{conversation.reader.path} cannot be replayed: {conversation.problem}")
+        raise BadInput(f"{conversation.reader.path} cannot be replayed: {conversation.unbuilt}")
     return conversation.setup, conversation.protocol
 
 
@@ -151,5 +148,5 @@ def _answer(setup: Setup, protocol: Protocol, announce: Announce, witness: Witne
     check_arrays(f"broadcast of round {announce.round}", announce.broadcast, step.broadcast)
     step.check_broadcast(announce.broadcast)
     flip = recorded_coins(setup, announce, witness.key)
-    users, columns = draw_replies(step, announce.broadcast, witness.inputs[first : last + 1], first, flip)
+    users, columns = step.draw(announce.broadcast, witness.inputs[first : last + 1], first, flip)
     return Replies(run=setup.run, round=announce.round, node="replay", chunk=0, chunks=1, users=users, columns=columns)

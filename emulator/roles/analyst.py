@@ -34,9 +34,7 @@ from parley.emulator.wire.messages import (
     silent_users,
 )
 
-# Users that are asked at once whether they answer in a round, and how many an analyst asks at all: a seat for everybody
-# on earth would keep it, and whoever reads its record, busy for hours.
-BLOCK = 2**20
+# A seat for everybody on earth would keep the analyst, and whoever reads its record, busy for hours.
 MOST_USERS = 2**30
 Builder = Callable[[str, Mapping[str, Any]], Protocol]
 
@@ -198,13 +196,7 @@ class AnalystRole:
         """How many of the users who are there answer in this round."""
         if self.format == 1:
             return 0
-        step = self.protocol.rounds[number - 1]
-        blocks = (
-            np.arange(start, min(start + BLOCK, end))
-            for first, end in self._seats
-            for start in range(first, end, BLOCK)
-        )
-        return sum(int(step.participates(users).sum()) for users in blocks)
+        return sum(self.protocol.rounds[number - 1].speakers(first, end) for first, end in self._seats)
 
     def _nobody(self, number: int, broadcast: Broadcast) -> Tally:
         shape = self.protocol.rounds[number - 1].reply

@@ -16,9 +16,7 @@ Inputs are read in one place, `_replies`, after everything has been decided: wha
 content of its replies is the same for every input.
 """
 
-import hashlib
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
 from enum import Enum, auto
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -26,14 +24,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from parley.emulator.coins import addressed, coins
+from parley.emulator.coins import coins
 from parley.emulator.errors import LocalProtocolError, ParleyError, RemoteProtocolError
-from parley.emulator.protocol import Broadcast, Inputs, Protocol, check_arrays
-from parley.emulator.randomizer import Coins, Columns
-from parley.emulator.record.merkle import HASH_BYTES, is_consistent, is_included, leaf_of
+from parley.emulator.protocol import Inputs, Protocol, check_arrays
 from parley.emulator.roles.consent import Consent
+from parley.emulator.roles.node_memory import Answered, Commit, Evidence, Finished, Memory, Receipts, Seated
 from parley.emulator.round import Round
-from parley.emulator.wire.codec import decode, encode, said_by
+from parley.emulator.wire.codec import decode, encode
 from parley.emulator.wire.messages import (
     Abort,
     Announce,
@@ -51,7 +48,6 @@ from parley.emulator.wire.messages import (
     Roster,
     Seating,
     Setup,
-    Users,
     wallet_event,
 )
 from parley.emulator.wire.question import question_of, setup_digest, terms_of
@@ -86,83 +82,6 @@ COHORT: Mapping[tuple[Cohort, type[Message]], Cohort] = {
     **{(state, aside): state for state in Cohort for aside in (Event, Refusal)},
     **{(Cohort.DONE, late): Cohort.DONE for late in (Roster, Setup, Announce, Reminder, Close, Receipt, Result)},
 }
-
-
-@dataclass(frozen=True, kw_only=True)
-class Seated:
-    """On disk before any round is answered: the one setup this node takes part in."""
-
-    run: str
-    digest: bytes
-    nonce: bytes
-
-
-@dataclass(frozen=True, kw_only=True)
-class Answered:
-    """On disk before the reply leaves: this round's question, its broadcast, and the head of the record seen so far.
-
-    With the broadcast a node that was killed can say again what it answered, and check that it is on record.
-    """
-
-    round: int
-    question: bytes
-    announce: bytes
-    size: int = 0
-    root: bytes = b""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Finished:
-    """On disk before the node leaves: nothing of this run is ever answered again."""
-
-    run: str
-
-
-Commit = Seated | Answered | Finished
-
-
-@dataclass
-class Memory:
-    """What a node knows from an earlier life."""
-
-    seated: Seated | None = None
-    answered: dict[int, Answered] = field(default_factory=dict)
-    finished: set[str] = field(default_factory=set)
-
-    def note(self, commit: Commit) -> None:
-        """Take in what was put on disk."""
-        if isinstance(commit, Seated):
-            self.seated, self.answered = commit, {}
-        elif isinstance(commit, Answered):
-            self.answered[commit.round] = commit
-        else:
-            self.finished.add(commit.run)
-            self.seated, self.answered = None, {}
-
-
-@dataclass(frozen=True, kw_only=True)
-class Evidence:
-    """What a node keeps for others to see: the board's signed close, and the frames this node had sent by then.
-
-    `before` is the signed close of the round before, where the node has seen it in this life: two heads of which one
-    does not extend the other.
-    """
-
-    run: str
-    node: str
-    round: int
-    reason: str
-    close: bytes
-    frames: tuple[bytes, ...]
-    before: bytes = b""
-
-
-class Distrust(LocalProtocolError):
-    """The node has seen that somebody lies. It stops, and keeps the frames that show it."""
-
-    def __init__(self, evidence: Evidence) -> None:
-        super().__init__(f"node {evidence.node}: round {evidence.round}: {evidence.reason}")
-        self.evidence = evidence
 
 
 class Unpledged(RemoteProtocolError):
@@ -217,12 +136,9 @@ class CohortRole:
         self.is_known = self._has_seat = not consent.wants_seating or bool(self.memory.answered)
         self._open: Announce | None = None
         self._held: Announce | None = None
-        self._sent: dict[int, dict[int, bytes]] = {}
-        # A round is answered only after all before it were accounted for.
-        last = self.memory.answered.get(self.round)
-        self._proven = max(0, self.round - 1)
-        self._head = (0, b"") if last is None else (last.size, last.root)
-        self._closed = b""
+        self._receipts = Receipts(
+            node=node, board=consent.board, chunks=self.chunks, memory=self.memory, frames=self._frames
+        )
 
     @property
     def chunks(self) -> int:
@@ -254,7 +170,7 @@ class CohortRole:
     @property
     def round(self) -> int:
         """The last round that was answered."""
-        return max(self.memory.answered, default=0)
+        return self.memory.round
 
     def hear(self, message: Message) -> Iterator[Said]:
         """Take in one authentic message; yield what to write down and say. Raise RemoteProtocolError to refuse."""
@@ -287,13 +203,13 @@ class CohortRole:
         waiting = self._held is not None or self.state is Cohort.LEAVING
         if not waiting or not self.consent.wants_receipts:
             return None
-        return Inquiry(run=self.run, round=self._proven + 1, node=self.node)
+        return Inquiry(run=self.run, round=self._receipts.proven + 1, node=self.node)
 
     def frame(self, message: Message) -> bytes:
         """A message of this node as it goes out, signed; of replies the digest is kept until they are on record."""
         frame = encode(message, self.signer, self.nonce)
         if isinstance(message, Replies):
-            self._sent.setdefault(message.round, {})[message.chunk] = hashlib.sha256(frame).digest()
+            self._receipts.note_sent(message, frame)
         return frame
 
     def _refuse(self, reason: str) -> RemoteProtocolError:
@@ -393,7 +309,7 @@ class CohortRole:
     def _may_answer(self, announce: Announce) -> bool:
         """Whether every round before is accounted for; without receipts no round may be left out."""
         if self.consent.wants_receipts:
-            return self._proven >= announce.round - 1
+            return self._receipts.proven >= announce.round - 1
         if announce.round != self.round + 1:
             raise self._refuse(f"round {announce.round} comes after round {self.round}; none may be left out")
         return True
@@ -407,7 +323,7 @@ class CohortRole:
     def _answer(self, announce: Announce, question: bytes, *, fresh: bool) -> Iterator[Said]:
         self._open, self._held = announce, None
         if fresh:
-            size, root = self._head
+            size, root = self._receipts.head
             frame = encode(announce)
             yield from self._write(
                 Answered(round=announce.round, question=question, announce=frame, size=size, root=root)
@@ -439,8 +355,7 @@ class CohortRole:
         for chunk in wanted:
             start, stop = chunk * self._chunk, min((chunk + 1) * self._chunk, len(self.inputs))
             try:
-                users, columns = draw_replies(
-                    step,
+                users, columns = step.draw(
                     announce.broadcast,
                     self.inputs[start:stop],
                     self.first + start,
@@ -473,55 +388,17 @@ class CohortRole:
 
     def _believe(self, receipt: Receipt) -> Iterator[Said]:
         """The board shows our frames of a closed round on record, or that it declared them missing."""
-        number = self._proven + 1
-        if receipt.run != self.run or receipt.node != self.node or receipt.round != number:
+        expected = self.run, self.node, self._receipts.proven + 1
+        if (receipt.run, receipt.node, receipt.round) != expected:
             return
-        close = decode(receipt.close)
-        if not (isinstance(close, Close) and (close.run, close.round) == (self.run, number)):
-            raise self._refuse(f"a receipt for round {number} without the close of that round")
-        if not said_by(self.consent.board, receipt.close, close, self.nonce):
-            raise self._refuse(f"a receipt for round {number} whose close the board did not sign")
-        self._check_extends(receipt, close)
-        known, absent = number in self.memory.answered, self.node in close.absent
-        if not known and (receipt.chunks or not absent):
-            raise Distrust(self._evidence(receipt, "the board has a reply that this node does not remember"))
-        if known and not absent and not self._all_included(receipt, close):
-            raise Distrust(self._evidence(receipt, "its reply is not on record, and the close does not name it"))
-        if known and absent:
-            yield self._evidence(receipt, "it answered, and the board declared its reply missing")
-        self._proven, self._head, self._closed = number, (close.size, close.root), receipt.close
-        self._sent.pop(number, None)
+        evidence = self._receipts.believe(receipt, self.nonce)
+        if evidence is not None:
+            yield evidence
         if self._held is not None:
             announce, self._held = self._held, None
             yield from self._asked(announce)
-        elif self.state is Cohort.LEAVING and self._proven >= self.round:
+        elif self.state is Cohort.LEAVING and self._receipts.proven >= self.round:
             yield from self._leave()
-
-    def _check_extends(self, receipt: Receipt, close: Close) -> None:
-        """The tree of this close extends the one of the close before, as far as this node has seen it."""
-        size, root = self._head
-        path = _digests(receipt.consistency)
-        if size and not (receipt.before == size and is_consistent(size, root, close.size, close.root, path)):
-            raise Distrust(self._evidence(receipt, "the head of the record does not extend the one before"))
-
-    def _all_included(self, receipt: Receipt, close: Close) -> bool:
-        """Whether each of our chunks leads to the signed root."""
-        if set(receipt.chunks) != set(range(self.chunks)):
-            return False
-        sent = self._sent.get(receipt.round, {})
-        if len(sent) < self.chunks:
-            # Sent in an earlier life: the same bytes again.
-            for _ in self._frames(receipt.round):
-                pass
-            sent = self._sent[receipt.round]
-        return all(
-            is_included(
-                leaf_of(sequence, time, self.node, sent[chunk]), sequence, close.size, _digests(path), close.root
-            )
-            for chunk, sequence, time, path in zip(
-                receipt.chunks, receipt.sequences, receipt.times, receipt.paths, strict=True
-            )
-        )
 
     def _frames(self, number: int) -> Iterator[bytes]:
         """What this node sent in a round it has answered."""
@@ -530,17 +407,6 @@ class CohortRole:
         if answered is not None and isinstance(announce, Announce):
             for replies in self._replies(announce, answered.question, range(self.chunks)):
                 yield self.frame(replies)
-
-    def _evidence(self, receipt: Receipt, reason: str) -> Evidence:
-        return Evidence(
-            run=self.run,
-            node=self.node,
-            round=receipt.round,
-            reason=reason,
-            close=receipt.close,
-            frames=tuple(self._frames(receipt.round)),
-            before=self._closed,
-        )
 
     def _end(self, ending: Result | Abort) -> Iterator[Said]:
         """A result ends the run once the last reply is accounted for; an abort ends it at once."""
@@ -551,7 +417,7 @@ class CohortRole:
             # It was signed for another run of this name, or for this one before it had begun.
             return
         self.ending = ending
-        if isinstance(ending, Result) and self.consent.wants_receipts and self._proven < self.round:
+        if isinstance(ending, Result) and self.consent.wants_receipts and self._receipts.proven < self.round:
             self.state = Cohort.LEAVING
             inquiry = self.inquiry()
             if inquiry is not None:
@@ -571,28 +437,3 @@ class CohortRole:
         if self.protocol is None:
             raise LocalProtocolError(f"node {self.node}: no setup was heard")
         return self.protocol
-
-
-Flip = Callable[[int, int, int], Coins]
-"""The coins of users first, first + 1, ...: first user, number of users, bytes for each."""
-
-
-def draw_replies(
-    step: Round, public: Broadcast, inputs: Inputs, first: int, flip: Flip, may: NDArray[np.bool_] | None = None
-) -> tuple[Users, Columns]:
-    """Who of the users first, first + 1, ... answers in this round, and what they say; `may`: who is let."""
-    users = np.arange(first, first + len(inputs), dtype=np.int64)
-    speaking = step.participates(users) if may is None else step.participates(users) & may
-    flips = flip(first, len(inputs), step.coins)
-    return users[speaking], step.respond(public, inputs[speaking], flips[speaking])
-
-
-def recorded_coins(setup: Setup, announce: Announce, key: bytes) -> Flip:
-    """The coins that users flipped when they answered a broadcast that is on record, in whichever format."""
-    if not setup.nonce:
-        return partial(addressed, key, announce.round)
-    return partial(coins, key, question_of(terms_of(setup), announce))
-
-
-def _digests(path: bytes) -> tuple[bytes, ...]:
-    return tuple(path[start : start + HASH_BYTES] for start in range(0, len(path), HASH_BYTES))

@@ -10,7 +10,8 @@ The rule is the setup's parameter `shuffle`, a map of two entries that shuffler 
 import hashlib
 import hmac
 import os
-from collections.abc import Callable, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -21,8 +22,8 @@ from numpy.typing import NDArray
 
 from parley.emulator.coins import KEY_BYTES
 from parley.emulator.errors import BadInput, LocalProtocolError, RemoteProtocolError
-from parley.emulator.randomizer import Array, Columns
-from parley.emulator.wire.messages import Setup
+from parley.emulator.randomizer import Array, Columns, Layout, layout
+from parley.emulator.wire.messages import Replies, Setup
 
 Draw = Callable[[int], bytes]
 Draws = Callable[[int], Draw]
@@ -30,6 +31,8 @@ Draws = Callable[[int], Draw]
 Order = NDArray[np.intp]
 MOST_CROWD = 2**40
 MOST_AXES = 8
+FRAME_BYTES = 32 * 2**20
+MOST_ROWS = 2**20
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,7 +50,7 @@ class Mixing:
     def from_parameters(cls, rule: Mapping[str, Any]) -> "Mixing":
         """The rule that a Setup describes; BadInput for anything that is not exactly such a description."""
         if set(rule) != {"crowd", "axes"}:
-            raise BadInput(f"a mixing rule has a crowd and axes, got {rule!r:.80}")
+            raise BadInput(f"a rule of how replies are mixed has a crowd and axes, got {rule!r:.80}")
         crowd, axes = rule["crowd"], rule["axes"]
         if type(crowd) is not int or not 1 <= crowd <= MOST_CROWD:
             raise BadInput(f"a crowd of {crowd!r:.80} is not a number of replies")
@@ -107,6 +110,34 @@ def permutation(size: int, draw: Draw) -> Order:
             return order
 
 
+def gather(held: Iterable[Replies]) -> tuple[Columns, int, int]:
+    """The replies of a round in the order of their users; how many they are, and how many are left out.
+
+    Those stay whose layout most of them have: one node's nonsense must not spoil the batch. What is mixed with the
+    same draws is the same batch, whoever answered first.
+    """
+    sizes: Counter[Layout] = Counter()
+    by_layout: dict[Layout, list[Replies]] = {}
+    for replies in held:
+        if len(replies.users) and replies.columns:
+            found = layout(replies.columns)
+            sizes[found] += len(replies.users)
+            by_layout.setdefault(found, []).append(replies)
+    if not sizes:
+        return {}, 0, 0
+    chosen = max(sizes, key=lambda each: (sizes[each], each))
+    kept = by_layout[chosen]
+    order = np.argsort(np.concatenate([replies.users for replies in kept]), kind="stable")
+    columns = {name: np.concatenate([replies.columns[name] for replies in kept])[order] for name, _, _ in chosen}
+    return columns, sizes[chosen], sizes.total() - sizes[chosen]
+
+
+def rows_a_frame(columns: Columns, rows: int) -> int:
+    """How many rows of a batch a frame holds."""
+    each = sum(column.nbytes for column in columns.values()) // rows + 1
+    return max(1, min(FRAME_BYTES // each, MOST_ROWS))
+
+
 def mix(columns: Columns, mixing: Mixing, draw: Draw) -> Columns:
     """The columns as the rule says: nothing in them tells any more which messages came together or from whom."""
     rows = len(next(iter(columns.values())))
@@ -118,14 +149,19 @@ def mix(columns: Columns, mixing: Mixing, draw: Draw) -> Columns:
     }
 
 
+def coordinates(column: Array, axes: int) -> Array:
+    """The entries of each coordinate: a column of shape (n, s_1, ..., s_a, t_1, ...) as (s_1 ... s_a, n, t_1 ...)."""
+    shape = column.shape
+    return np.moveaxis(column.reshape(shape[0], int(np.prod(shape[1 : axes + 1])), -1), 1, 0)
+
+
 def _mix_entries(column: Array, axes: int, draw: Draw) -> Array:
     """Each coordinate's entries, permuted over all rows and what a row has of them."""
     if column.ndim <= axes:
         raise RemoteProtocolError(f"shuffler: a column of shape {column.shape} has no {axes} axes to keep apart")
-    shape = column.shape
-    apart = np.moveaxis(column.reshape(shape[0], int(np.prod(shape[1 : axes + 1])), -1), 1, 0)
+    apart = coordinates(column, axes)
     mixed = np.empty(apart.shape, dtype=column.dtype)
     for coordinate, entries in enumerate(apart):
         flat = np.ascontiguousarray(entries).reshape(-1)
         mixed[coordinate] = flat[permutation(len(flat), draw)].reshape(entries.shape)
-    return np.ascontiguousarray(np.moveaxis(mixed, 0, 1)).reshape(shape)
+    return np.ascontiguousarray(np.moveaxis(mixed, 0, 1)).reshape(column.shape)

@@ -19,12 +19,11 @@ from enum import Enum, auto
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from parley.emulator.errors import RemoteProtocolError
 from parley.emulator.randomizer import Columns
 from parley.emulator.roles.board import LONGEST_PATIENCE, SECONDS_A_NODE, Terms
-from parley.emulator.roles.mixing import Draws, Mixing, mix, read_mixing, system_draws
+from parley.emulator.roles.mixing import Draws, Mixing, gather, mix, read_mixing, rows_a_frame, system_draws
 from parley.emulator.wire.codec import decode, encode
 from parley.emulator.wire.messages import (
     Abort,
@@ -42,15 +41,11 @@ from parley.emulator.wire.messages import (
     Roster,
     Seating,
     Setup,
-    Users,
 )
 from parley.emulator.wire.question import question_of, setup_digest, terms_of
 from parley.emulator.wire.signatures import Signer
 
 SHUFFLER_NAME = "shuffler"
-FRAME_BYTES = 32 * 2**20
-MOST_ROWS = 2**20
-Layout = tuple[tuple[str, str, tuple[int, ...]], ...]
 
 
 class Shuffler(Enum):
@@ -394,16 +389,13 @@ class ShufflerRole:
     def _post(self) -> Said:
         """Strip names, mix, keep, and hand over: from here on nobody can tell whose reply is whose."""
         assert self._mixing is not None
-        kept = self._kept()
-        rows = sum(len(users) for users, _ in kept)
+        held = [replies for guest in self.guests.values() for replies in guest.held.values()]
+        whole, rows, self.dropped["layout"] = gather(held)
         needed = max(self._mixing.crowd, math.ceil(self.terms.quorum * self._speakers))
         if rows < needed:
             # A node's reason could name it.
             because = "; nodes refused" if any(guest.refused for guest in self.guests.values()) else ""
             return [Up(self._refusal(f"{rows} replies are fewer than the crowd of {needed}{because}"))]
-        # What is mixed with the same draws is the same batch, whoever answered first.
-        order = np.argsort(np.concatenate([users for users, _ in kept]), kind="stable")
-        whole = {name: np.concatenate([columns[name] for _, columns in kept])[order] for name in sorted(kept[0][1])}
         for guest in self.guests.values():
             guest.held = {}
         try:
@@ -415,24 +407,9 @@ class ShufflerRole:
         self.memory.note(batch)
         return [batch, *self._batch(self.round)]
 
-    def _kept(self) -> list[tuple[Users, Columns]]:
-        """The replies of the layout that most of them have; one node's nonsense must not spoil the batch."""
-        held = [
-            (replies.users, replies.columns)
-            for guest in self.guests.values()
-            for replies in guest.held.values()
-            if len(replies.users) and replies.columns
-        ]
-        sizes: Counter[Layout] = Counter()
-        for users, columns in held:
-            sizes[_layout(columns)] += len(users)
-        chosen = max(sizes, key=lambda layout: (sizes[layout], layout), default=())
-        self.dropped["layout"] = sum(sizes.values()) - sizes[chosen]
-        return [(users, columns) for users, columns in held if _layout(columns) == chosen]
-
     def _frames(self, columns: Columns, rows: int) -> Iterator[Replies]:
         """The batch in as few frames as fit; users are places in the batch, not people."""
-        step = _step(columns, rows)
+        step = rows_a_frame(columns, rows)
         starts = range(0, rows, step)
         for chunk, start in enumerate(starts):
             yield Replies(
@@ -478,13 +455,3 @@ def _check_new(guest: Guest, replies: Replies) -> None:
     for other in guest.held.values():
         if len(np.intersect1d(other.users, replies.users, assume_unique=True)):
             raise RemoteProtocolError("shuffler: a node answers twice for the same user")
-
-
-def _layout(columns: Mapping[str, NDArray[Any]]) -> Layout:
-    return tuple((name, column.dtype.str, column.shape[1:]) for name, column in sorted(columns.items()))
-
-
-def _step(columns: Columns, rows: int) -> int:
-    """How many rows of this layout a frame holds."""
-    each = sum(column.nbytes for column in columns.values()) // rows + 1
-    return max(1, min(FRAME_BYTES // each, MOST_ROWS))

@@ -1,6 +1,5 @@
 """Ports over channels between processes. What a channel is made of is not known here (see sockets.py)."""
 
-from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import Protocol
 
@@ -56,7 +55,7 @@ class ZmqBoardPort(BoardPort):
         feed: Channel,
         desk: Channel,
         signed: bool,
-        refused: Counter[str],
+        refused: Callable[[], Mapping[str, int]],
         analysts: Callable[[], int],
         patience: float,
         close: Callable[[], None],
@@ -74,13 +73,12 @@ class ZmqBoardPort(BoardPort):
     @property
     def subscribers(self) -> int:
         self._feed.check_open()
-        while self._count_subscriptions() == MOST_FRAMES:
-            pass
+        self._count_subscriptions()
         return self._subscribers
 
     @property
     def refused(self) -> Mapping[str, int]:
-        return dict(self._refused)
+        return self._refused()
 
     async def receive(self, timeout: float) -> list[Received]:
         readable = await self._post.readable(timeout)
@@ -110,11 +108,12 @@ class ZmqBoardPort(BoardPort):
     def close(self) -> None:
         self._close()
 
-    def _count_subscriptions(self) -> int:
-        """Read one batch of comings (1 and the topic) and goings (0 and the topic)."""
-        events = self._feed.drain()
-        self._subscribers += events.count(b"\1" + BROADCAST) - events.count(b"\0" + BROADCAST)
-        return len(events)
+    def _count_subscriptions(self) -> None:
+        """Read all comings (1 and the topic) and goings (0 and the topic)."""
+        events = [b""] * MOST_FRAMES
+        while len(events) == MOST_FRAMES:
+            events = self._feed.drain()
+            self._subscribers += events.count(b"\1" + BROADCAST) - events.count(b"\0" + BROADCAST)
 
 
 class ZmqObserverPort(ObserverPort):

@@ -30,6 +30,7 @@ from parley.emulator.transport.addresses import (
     raise_file_limit,
 )
 from parley.emulator.transport.channels import ZmqAnalystPort, ZmqBoardPort, ZmqNodePort, ZmqObserverPort
+from parley.emulator.transport.doors import Door, Doorkeeper
 from parley.emulator.transport.memory import (
     ANALYST,
     BROADCAST,
@@ -45,6 +46,7 @@ from parley.emulator.transport.memory import (
     Received,
 )
 from parley.emulator.transport.unread import (
+    LONGEST_PAUSE,
     MOST_FROM_LISTENER,
     MOST_UNFINISHED,
     MOST_UNREAD,
@@ -99,9 +101,10 @@ _PACED = (zmq.HANDSHAKE_IVL, zmq.CONNECT_TIMEOUT, zmq.HEARTBEAT_IVL, zmq.HEARTBE
 # A closing sender gives what is already queued this long to leave.
 _LINGER: dict[int, int] = {zmq.LINGER: 1000}
 # Nothing but greetings, subscriptions and heartbeats comes in where we only speak. Bytes are limited there (see
-# `look`) and messages are not: at its mark libzmq stops reading, and a connection that breaks while it does so and is
-# due a heartbeat ends the process (an assertion in stream_engine_base.cpp).
-_SPEAKER: dict[int, int] = {**_LINGER, zmq.MAXMSGSIZE: 4096, zmq.RCVHWM: 0}
+# `doors.py` and `look`) and messages are not: at its mark libzmq stops reading, and a connection that breaks while it
+# does so and is due a heartbeat ends the process (an assertion in stream_engine_base.cpp).
+# What waits in the kernel libzmq reads even from a connection that was cut, so little may wait there.
+_SPEAKER: dict[int, int] = {**_LINGER, zmq.MAXMSGSIZE: 4096, zmq.RCVHWM: 0, zmq.RCVBUF: MOST_FROM_LISTENER}
 _READERS = (zmq.PULL, zmq.SUB)
 _NOBLOCK, _SOURCE = int(zmq.NOBLOCK), int(zmq.SRCFD)
 MANY_PARTS = "a message of several parts"
@@ -150,13 +153,10 @@ def open_board(
     try:
         if security is not None:
             sockets.keep_gate(partial(_admit, security.allowed, sockets.refused))
-        post = sockets.bind(zmq.PULL, addresses.post, "post")
+        post = sockets.bind(zmq.PULL, addresses.post, "post", counted=True)
         # VERBOSER: every node's coming and going counts, not only the first and last of a topic.
-        feed = sockets.bind(zmq.XPUB, addresses.feed, "feed", {**_SPEAKER, zmq.XPUB_VERBOSER: 1})
+        feed = sockets.bind(zmq.XPUB, addresses.feed, "feed", {**_SPEAKER, zmq.XPUB_VERBOSER: 1}, counted=True)
         desk = sockets.bind(zmq.PUSH, addresses.desk, "desk", _SPEAKER)
-        sockets.count_refusals(post)
-        sockets.count_refusals(feed)
-        analysts = sockets.count_connections(desk)
         sockets.start()
     except BadInput:
         sockets.close()
@@ -166,8 +166,8 @@ def open_board(
         feed=feed,
         desk=desk,
         signed=security is not None,
-        refused=sockets.refused,
-        analysts=analysts,
+        refused=sockets.refusals,
+        analysts=lambda: len(desk.connections()),
         patience=patience,
         close=sockets.close,
     )
@@ -230,7 +230,10 @@ class _Channel:
     def __init__(self, socket: zmq.Socket[bytes], keep_watch: Callable[[], None], refused: Counter[str]) -> None:
         self.socket = socket
         self.connections: Callable[[], set[int]] = set
+        # All of the port's, this one among them.
+        self.channels: list[_Channel] = []
         self.connects = False
+        self.door: Door | None = None
         self._keep_watch = keep_watch
         self._refused = refused
         self.reads = socket.type in _READERS
@@ -298,7 +301,7 @@ class _Channel:
 
     def look(self) -> None:
         """Hang up on peers that send without end; never on one whose messages end, unless nobody can read them all."""
-        if self.socket.closed:
+        if self.socket.closed or self.door is not None:
             return
         unread = self.unread
         unread.look(self.connections())
@@ -315,12 +318,21 @@ class _Channel:
         """Hang up on these connections, and count them."""
         for descriptor in descriptors:
             if self.unread.end(descriptor):
-                self._refused[cause] += 1
-                log.warning("%s", cause)
+                self.count(cause)
+
+    def count(self, cause: str) -> None:
+        """Somebody was hung up on."""
+        self._refused[cause] += 1
+        log.warning("%s", cause)
+
+    @property
+    def ahead(self) -> int:
+        """Bytes that were read ahead and wait for their reader."""
+        return sum(map(len, self._ahead))
 
     def _read_ahead(self) -> bool:
         """Take what is whole out of the socket, and whether that was all. It is kept for the next reader."""
-        size = sum(map(len, self._ahead))
+        size = self.ahead
         try:
             while len(self._ahead) < _AHEAD_FRAMES and size < _AHEAD_BYTES:
                 frame = self._receive()
@@ -349,7 +361,8 @@ class _Channel:
             return False
         # Asked for EVENTS libzmq takes note of what was read; by itself it does so once a millisecond, and whoever
         # publishes faster than that would find a reader's queue full that is not.
-        _events(self.socket)
+        # `zmq_poll` asks for them too, and lets the doorkeeper run meanwhile: subscriptions without end are noted here.
+        zmq.zmq_poll([(self.socket, zmq.POLLOUT)], 0)
         return self._try(frame)
 
     def _try(self, frame: bytes) -> bool:
@@ -407,28 +420,32 @@ class _BlockingChannel(_Channel):
 
     async def readable(self, timeout: float) -> bool:
         self.check_open()
-        until = time.monotonic() + timeout
-        stirred = False
-        while True:
-            self._keep_watch()
-            left = max(0.0, until - time.monotonic())
-            # Bytes that come wake us too, for they may be of a message without an end; a silent peer costs nothing.
-            raw = [] if stirred else [(each, zmq.POLLIN) for each in self.connections()]
-            wait = min(left, pause(1)) if stirred else left
-            found = zmq.zmq_poll([(self.socket, zmq.POLLIN), *raw], math.ceil(wait * 1000))
-            if self._ahead or _events(self.socket) & zmq.POLLIN:
-                return True
-            if left <= 0 or (not found and wait == left):
-                return False
-            stirred = bool(found)
+        return self._wait(zmq.POLLIN, time.monotonic() + timeout)
 
     async def send(self, frame: bytes, timeout: float) -> bool:
         deadline = time.monotonic() + timeout
         while not self._try(frame):
-            left = deadline - time.monotonic()
-            if left <= 0 or not zmq.zmq_poll([(self.socket, zmq.POLLOUT)], int(left * 1000)):
+            if not self._wait(zmq.POLLOUT, deadline):
                 return False
         return True
+
+    def _wait(self, event: int, deadline: float) -> bool:
+        stirred = False
+        while True:
+            self._keep_watch()
+            left = max(0.0, deadline - time.monotonic())
+            # Bytes that come over any connection of the port wake us too, for they may be of a message without an end;
+            # a silent peer costs nothing. A connection that is yet to be made wakes nobody, so it is looked for.
+            raw = [(each, zmq.POLLIN) for channel in self.channels for each in channel.connections()]
+            wait = left if len(raw) >= len(self.channels) else min(left, LONGEST_PAUSE)
+            if stirred:
+                raw, wait = [], min(left, pause(1))
+            found = zmq.zmq_poll([(self.socket, event), *raw], math.ceil(wait * 1000))
+            if (event == zmq.POLLIN and self._ahead) or _events(self.socket) & event:
+                return True
+            if left <= 0 or (not found and wait == left):
+                return False
+            stirred = bool(found)
 
     def offer(self, frame: bytes) -> bool:
         self._keep_watch()
@@ -457,6 +474,9 @@ class _Sockets:
         self._deaf: set[_Channel] = set()
         self._attended: list[tuple[asyncio.AbstractEventLoop, zmq.Socket[bytes]]] = []
         self._unattended: list[zmq.Socket[bytes]] = []
+        self._keeper: Doorkeeper | None = None
+        # What the doorkeeper saw, for the loop to deal with.
+        self._reports: deque[Callable[[], None]] = deque()
         self._swelling = Swelling()
         self._due = 0.0
         self._timer: asyncio.TimerHandle | None = None
@@ -464,6 +484,8 @@ class _Sockets:
     def start(self) -> None:
         """Look at what the peers hold back, again and again for as long as the loop runs."""
         if self._timer is None:
+            if self._keeper is not None:
+                self._keeper.start()
             self._look_again(asyncio.get_running_loop())
 
     def look_if_due(self) -> None:
@@ -476,26 +498,57 @@ class _Sockets:
 
     def _look(self) -> float:
         """Seconds until the next look is due."""
+        self._hear_reports()
         for channel in self._channels:
             channel.look()
         readers = [channel for channel in self._channels if channel.reads]
         most = max(readers, key=lambda channel: channel.unread.largest, default=None)
         if most is not None:
             size, descriptor = most.unread.largest
-            if self._swelling.check(size):
+            if self._swelling.check(size, sum(channel.ahead for channel in readers)):
                 most.end([descriptor], NO_END)
         return pause(sum(len(channel.connections()) for channel in self._channels))
 
-    def bind(self, kind: int, address: str, domain: str, options: Mapping[int, int] | None = None) -> _Channel:
-        """A listening socket; an address in use, or open to other machines without keys, is bad input."""
+    def refusals(self) -> dict[str, int]:
+        """How many connections and messages were refused so far, by cause."""
+        self._hear_reports()
+        return dict(self.refused)
+
+    def _hear_reports(self) -> None:
+        while self._reports:
+            self._reports.popleft()()
+
+    def bind(
+        self,
+        kind: int,
+        address: str,
+        domain: str,
+        options: Mapping[int, int] | None = None,
+        *,
+        counted: bool = False,
+    ) -> _Channel:
+        """A listening socket; an address in use, or open to other machines without keys, is bad input.
+
+        `counted`: those turned away are counted.
+        """
         channel = self._channel(kind, address, options)
         if self._security is not None:
             _be_server(channel.socket, self._security, domain)
         check_free(address)
+        # Before anybody can come: whom nobody saw coming nobody would watch.
+        if kind == zmq.XPUB and host_and_port(address) is not None:
+            channel.door = Door(lambda: self._reports.append(partial(channel.count, ONLY_LISTENS)))
+        if counted:
+            self._count_refusals(channel)
+        else:
+            self._watch(channel)
         try:
             channel.socket.bind(address.replace("//localhost:", "//127.0.0.1:"))
         except zmq.ZMQError as error:
             raise cannot_bind(address, error.errno or 0, error.strerror) from error
+        place = host_and_port(channel.endpoint)
+        if channel.door is not None and place is not None:
+            channel.door.port = int(place[1])
         return channel
 
     def keep_gate(self, admit: Callable[[str, str], str | None]) -> None:
@@ -527,7 +580,7 @@ class _Sockets:
             channel.socket.setsockopt(zmq.SUBSCRIBE, topic)
         return channel
 
-    def count_refusals(self, channel: _Channel) -> None:
+    def _count_refusals(self, channel: _Channel) -> None:
         """Count who was turned away. Without a free descriptor libzmq tries again without end: that we hear once.
 
         A peer that announces a frame beyond MAXMSGSIZE is cut off, and libzmq does not say that this was why.
@@ -549,21 +602,22 @@ class _Sockets:
                 log.error("connections cannot be accepted at %s: %s", channel.endpoint, os.strerror(value))
                 channel.socket.disable_monitor()
                 place = host_and_port(channel.endpoint)
-                if place is not None:
-                    # Who comes and goes is not reported from now on.
+                # Who comes and goes is not reported from now on.
+                if channel.door is not None and self._keeper is not None:
+                    self._keeper.search(channel.door)
+                elif place is not None:
                     channel.connections = partial(accepted_at, int(place[1]))
 
         self._watch(channel, sum(_CAUSES) | zmq.Event.HANDSHAKE_FAILED_AUTH, notice)
-
-    def count_connections(self, channel: _Channel) -> Callable[[], int]:
-        """A function that tells how many connections a listening socket has at the moment."""
-        self._watch(channel)
-        return lambda: len(channel.connections())
 
     def close(self) -> None:
         """Close all and wait, at most for the linger time, until the context's threads are gone."""
         if self._timer is not None:
             self._timer.cancel()
+        if self._keeper is not None:
+            # It reads some of the sockets below. Subscriptions are not noted any more once a socket is closed.
+            self._keeper.stop()
+            self._keeper = None
         for loop, socket in self._attended:
             loop.remove_reader(socket.FD)
             socket.close(0)
@@ -582,6 +636,7 @@ class _Sockets:
         """Know a socket's connections, and call `notice` with each of these events and its value.
 
         That is done whenever somebody asks for the connections; where others connect to us, also when the loop is free.
+        At a door the doorkeeper knows the connections, and the loop is told of the events.
         """
         name, all_events = f"inproc://watch-{self._channels.index(channel)}", events | _COMING | zmq.Event.DISCONNECTED
         channel.socket.monitor(name, all_events)
@@ -589,6 +644,10 @@ class _Sockets:
         # Without a mark: libzmq's own thread would otherwise wait for us to read.
         ear.setsockopt(zmq.RCVHWM, 0)
         ear.connect(name)
+        if (door := channel.door) is not None:
+            self._keep_door(door, ear, events, notice)
+            channel.connections = door.connections
+            return
         present: set[int] = set()
 
         def tell(parts: list[bytes]) -> None:
@@ -603,23 +662,48 @@ class _Sockets:
 
         if channel.connects:
             self._unattended.append(ear)
-            look: Callable[[], object] = partial(_handle_all, ear, tell)
+            look: Callable[[], bool] = partial(_handle_all, ear, tell)
         else:
             look = self._attend(ear, tell)
 
         def connections() -> set[int]:
-            look()
+            while look():
+                pass
             return present
 
         channel.connections = connections
 
-    def _attend(self, socket: zmq.Socket[bytes], handle: Callable[[list[bytes]], None]) -> Callable[[], None]:
+    def _keep_door(
+        self, door: Door, ear: zmq.Socket[bytes], events: int, notice: Callable[[zmq.Event, int], None] | None
+    ) -> None:
+        keeper = self._keeper = self._keeper or Doorkeeper()
+
+        def tell(parts: list[bytes]) -> None:
+            message = parse_monitor_message(parts)
+            event = zmq.Event(message["event"])
+            if event & _COMING:
+                keeper.come(door, message["value"])
+            elif event == zmq.Event.DISCONNECTED:
+                keeper.go(door, message["value"])
+            if notice is not None and event & events:
+                self._reports.append(partial(notice, event, message["value"]))
+
+        def hear() -> None:
+            while _handle_all(ear, tell):
+                pass
+
+        self._unattended.append(ear)
+        keeper.keep(door, ear.FD, hear)
+
+    def _attend(self, socket: zmq.Socket[bytes], handle: Callable[[list[bytes]], None]) -> Callable[[], bool]:
         """Handle what comes to a socket of our own whenever the loop is free."""
         loop = asyncio.get_running_loop()
 
-        def look() -> None:
-            if _handle_all(socket, handle):
+        def look() -> bool:
+            more = _handle_all(socket, handle)
+            if more:
                 loop.call_soon(look)
+            return more
 
         loop.add_reader(socket.FD, look)
         self._attended.append((loop, socket))
@@ -652,6 +736,7 @@ class _Sockets:
         socket = self._context.socket(kind)
         keep_watch = self.look_if_due if issubclass(self._kind, _BlockingChannel) else self.start
         channel = self._kind(socket, keep_watch, self.refused)
+        channel.channels = self._channels
         self._channels.append(channel)
         place = host_and_port(address)
         marks: dict[int, int] = {zmq.SNDHWM: self._queue, zmq.RCVHWM: self._queue}

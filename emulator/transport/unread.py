@@ -79,21 +79,31 @@ def connected_to(port: int) -> set[int]:
 
 def _found(port: int, name_of: Callable[[socket.socket], object]) -> set[int]:
     found = set()
-    for name in os.listdir("/proc/self/fd") if os.path.isdir("/proc/self/fd") else ():
+    for number in _open_files():
         try:
-            connection = _borrow(int(name))
+            connection = _borrow(number)
         except OSError:
             # A file, a pipe, or closed since.
             continue
         try:
             place = name_of(connection)
             if isinstance(place, tuple) and len(place) > 1 and place[1] == port:
-                found.add(int(name))
+                found.add(number)
         except OSError:
             continue
         finally:
             connection.detach()
     return found
+
+
+def _open_files() -> Iterable[int]:
+    if not os.path.isdir("/proc/self/fd"):
+        return ()
+    try:
+        return map(int, os.listdir("/proc/self/fd"))
+    except OSError:
+        # To read the table takes a free descriptor. Where there is none, all numbers are in use.
+        return range(resource.getrlimit(resource.RLIMIT_NOFILE)[0])
 
 
 def hang_up(descriptor: int, at_least: int) -> bool:
@@ -135,27 +145,29 @@ class Unread:
         self._waiting = waiting
         self._clock = clock
         self._looked = clock()
-        # For each connection: bytes accounted for, and bytes that had come at the last look.
+        # For each connection: bytes accounted for, and bytes that had come at the last look. Of a new one messages may
+        # be taken before the first look.
         self._taken: dict[int, int] = {}
+        self._early: dict[int, int] = {}
         self._seen: dict[int, int] = {}
 
     def took(self, descriptor: int, size: int) -> None:
         """A message, or a part of one, of so many bytes came out of this connection."""
-        if descriptor in self._taken:
-            self._taken[descriptor] += size + FRAME_OVERHEAD
+        account = self._taken if descriptor in self._taken else self._early
+        account[descriptor] = account.get(descriptor, 0) + size + FRAME_OVERHEAD
 
     def look(self, descriptors: Iterable[int]) -> None:
         """See how much has come by now over each of these, which are all there are."""
         now = self._clock()
         beats = int(SECOND_OVERHEAD * (now - self._looked)) + 1
         self._looked = now
-        before, self._taken, self._seen = self._taken, {}, {}
+        before, self._taken, self._early, self._seen = {**self._early, **self._taken}, {}, {}, {}
         for descriptor in descriptors:
             received = self._received(descriptor)
             if received is not None:
-                # Of a new one messages may have been taken already. And more than has come cannot have been taken:
-                # no credit is saved up, and none is handed on to another connection under an old number.
-                taken = self._taken[descriptor] = min(before.get(descriptor, received) + beats, received)
+                # More than has come cannot have been taken: no credit is saved up, and none is handed on to another
+                # connection under an old number.
+                taken = self._taken[descriptor] = min(before.get(descriptor, 0) + beats, received)
                 # Asked second: what comes between the two questions makes the answer too small, never too large.
                 waiting = self._waiting(descriptor) if received - taken > self.most else 0
                 self._seen[descriptor] = received - waiting
@@ -172,7 +184,8 @@ class Unread:
 
     def end(self, descriptor: int) -> bool:
         """Hang up on one of these, and whether it was still there. What libzmq held of it it lets go."""
-        self._taken.pop(descriptor)
+        # libzmq may take a while to notice. Until then it is not to be found again for the same bytes.
+        self._taken[descriptor] = self._seen[descriptor]
         return hang_up(descriptor, self._seen[descriptor])
 
 
@@ -187,18 +200,21 @@ class Swelling:
         self._resident = resident or resident_bytes
         self._calm = self._resident()
 
-    def check(self, unread: int) -> bool:
-        """Whether that much has been gained since little was unread; from then on it is counted anew."""
+    def check(self, unread: int, ahead: int = 0) -> bool:
+        """Whether that much has been gained since little was unread; from then on it is counted anew.
+
+        `ahead`: bytes of whole messages that were taken and wait for their reader. They are nobody's fault.
+        """
         if unread <= SLACK:
-            self._calm = self._resident()
+            self._calm = self._resident() - ahead
             return False
-        allowed = self._calm + MOST_SWELLING + SWELLING_A_BYTE * unread
+        allowed = self._calm + MOST_SWELLING + SWELLING_A_BYTE * unread + ahead
         if self._resident() <= allowed:
             return False
         give_back()
         if self._resident() <= allowed:
             return False
-        self._calm = self._resident()
+        self._calm = self._resident() - ahead
         return True
 
 

@@ -73,6 +73,7 @@ class Cluster:
             nodes=layout.terms("check").nodes,
             users=layout.users,
             declared=layout.protocol.claim.rounds,
+            protocol=layout.protocol,
         )
         self._hosted = {name: users for name, _, users in layout.cohorts()}
         self._keyring: Keyring | None = None

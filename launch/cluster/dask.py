@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from parley.emulator.errors import BadInput, LocalProtocolError
 from parley.emulator.record.transcript import TranscriptReader
-from parley.emulator.roles.cohort import Answered, Commit, Seated
+from parley.emulator.roles.node_memory import Answered, Commit, Seated
 from parley.emulator.transport.addresses import BoardAddresses
 from parley.emulator.transport.memory import topic_for
 from parley.emulator.transport.sockets import connect_node

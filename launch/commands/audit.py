@@ -13,7 +13,7 @@ from rich.progress import Progress as Bars
 
 from parley.emulator.audit.report import Report
 from parley.emulator.audit.report import audit as audit_transcript
-from parley.emulator.audit.verdict import Progress, quiet
+from parley.emulator.record.conversation import Progress, quiet
 from parley.launch.results.against import Comparison, compare_evidence, compare_records, is_evidence
 from parley.launch.results.printable import printable, printable_json
 from parley.launch.results.run_files import TRUST, Recorded, find_run, json_option, run_argument, witness_option

@@ -6,8 +6,8 @@ from typing import Literal
 
 import click
 
-from parley.emulator.audit.evidence.conversation import KEPT_BYTES
 from parley.emulator.errors import BadInput, TranscriptError
+from parley.emulator.record.conversation import KEPT_BYTES
 from parley.emulator.record.transcript import TranscriptReader
 from parley.launch.commands.show import Listing
 from parley.launch.results.export import Source, write_json_lines, write_parquet

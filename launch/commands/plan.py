@@ -4,6 +4,7 @@ import json
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import click
 import numpy as np
@@ -12,10 +13,9 @@ from rich.console import Console
 from rich.table import Table
 
 from parley.emulator.errors import BadInput
-from parley.emulator.protocol import Broadcast, Estimate, Protocol, Trust
+from parley.emulator.protocol import Analysis, Protocol, Trust
 from parley.emulator.randomizer import Floats
 from parley.emulator.roles.consent import domain_of
-from parley.emulator.tally import Tally
 from parley.launch.api import public_salt
 from parley.launch.problem import ProblemFlags, asked, declared_domain, make_problem, problem_options
 from parley.launch.results.plot import check_plot, draw
@@ -194,13 +194,12 @@ def analyst_seconds(protocol: Protocol) -> float:
     generator = np.random.default_rng(0)
     counts = generator.multinomial(TIMED_USERS, np.full(protocol.inputs, 1 / protocol.inputs)).astype(np.int64)
     speakers = shortcut.speakers(protocol, counts, shortcut.group_sizes(protocol, TIMED_USERS), generator)
-    conclusion: Broadcast | Estimate = protocol.opening()
-    heard: tuple[tuple[Broadcast, Tally], ...] = ()
+    analysis = Analysis(protocol)
+    said: Any = analysis.open()
     spent = 0.0
     for step, speaking in zip(protocol.rounds, speakers, strict=True):
-        assert not isinstance(conclusion, Estimate)
-        heard = (*heard, (conclusion, shortcut.tally(step, conclusion, speaking, generator)))
+        heard = shortcut.tally(step, said, speaking, generator)
         started = time.perf_counter()
-        conclusion = protocol.conclude(heard)
+        said = analysis.hear(said, heard)
         spent += time.perf_counter() - started
     return spent

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import click
 
-from parley.emulator.audit.evidence.conversation import Conversation
 from parley.emulator.errors import BadInput
+from parley.emulator.record.conversation import Conversation
 from parley.emulator.record.replay import Replay, Role, replay_analyst, replay_users
 from parley.launch.commands.show import unclosed
 from parley.launch.results.printable import printable, printable_json

@@ -112,13 +112,15 @@ def run(
         with reporting(folder, watch=watch) as report:
 
             def conclude() -> None:
-                answers.append(problem.answer(folder, flags.seed))
+                summary = cluster.follower.summary
+                answers.append(problem.answer(summary, layout.protocol, flags.seed, folder.path))
                 folder.write_result(answers[0].record())
                 report()
 
             answers: list[Answer] = []
             with _stoppable(), make_progress(quiet=quiet) as progress:
-                Cluster(layout, folder, progress, place.hosts, started).run(conclude)
+                cluster = Cluster(layout, folder, progress, place.hosts, started)
+                cluster.run(conclude)
             click.echo(json.dumps(answers[0].record(), indent=2) if as_json else str(answers[0]))
             if answers[0].silent:
                 click.echo(

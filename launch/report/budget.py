@@ -13,10 +13,10 @@ from typing import Any
 
 import numpy as np
 
-from parley.emulator.audit.evidence.answers import tallies
-from parley.emulator.audit.evidence.conversation import Conversation
 from parley.emulator.errors import ParleyError
 from parley.emulator.protocol import Heard, Protocol
+from parley.emulator.record.answers import tallies
+from parley.emulator.record.conversation import Conversation
 from parley.emulator.record.witness import Witness
 from parley.emulator.wire.messages import Result
 from parley.launch.report.words import cut

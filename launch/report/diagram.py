@@ -7,9 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from parley.emulator.protocol import Protocol
+from parley.emulator.record.summary import Summary
 from parley.emulator.roles.board import LAUNCHER_NAME
 from parley.emulator.roles.shuffler import SHUFFLER_NAME
+from parley.emulator.round import BLOCK_USERS
 from parley.emulator.wire.messages import (
     Abort,
     Announce,
@@ -25,7 +26,6 @@ from parley.emulator.wire.messages import (
     Setup,
 )
 from parley.launch.report.lanes import Lanes
-from parley.launch.report.rounds import MOST_USERS
 from parley.launch.report.words import body, cut, headline, named, plural
 
 ALL, BOARD, ANALYST = "all", "board", "analyst"
@@ -33,6 +33,8 @@ End = str | int
 MOST_ROUNDS = 12
 MOST_FRAMES = 64
 MOST_SIGNS = 40
+# Who speaks is asked of the protocol user by user; beyond this a picture can do without.
+MOST_USERS = 2**24
 # What is said only when every node has its seat; faults before that wait until the lanes are known.
 AFTER_SEATING = (Roster, Setup, Announce, Replies, Close, Result, Abort)
 # What became of a message: these never arrived as they were sent, so their arrow breaks off.
@@ -88,12 +90,12 @@ class Band:
 class Diagram:
     """Hears the record message by message and keeps what can be drawn; its size is bounded whatever it hears."""
 
-    def __init__(self) -> None:
+    def __init__(self, summary: Summary) -> None:
+        self.summary = summary
         self.seats: dict[str, Ready] = {}
         self._arrivals: dict[str, tuple[int, float]] = {}
         self.lanes: Lanes | None = None
         self._early: deque[tuple[int, float, str, Message]] = deque(maxlen=MOST_SIGNS)
-        self.protocol: Protocol | None = None
         self.bands = [Band("start-up", None)]
         self.rounds = 0
         self.undrawn: Counter[str] = Counter()
@@ -242,14 +244,13 @@ class Diagram:
 
     def _missing(self, sequence: int, seconds: float) -> None:
         """An arrow that breaks off for every lane that still owed replies when the round was closed."""
-        lanes, band = self.lanes, self.band
-        users = sum(seat.users for seat in self.seats.values())
-        if lanes is None or not 0 < users <= MOST_USERS or self.protocol is None or band.number is None:
+        lanes, band, seated = self.lanes, self.band, self.summary.seated
+        step = self.summary.step(band.number or 0)
+        if lanes is None or step is None or not 0 < len(seated) <= MOST_USERS:
             return
-        if not 1 <= band.number <= len(self.protocol.rounds):
-            return
-        everybody = np.concatenate([np.arange(seat.first, seat.first + seat.users) for seat in self.seats.values()])
-        due = lanes.count(everybody[self.protocol.rounds[band.number - 1].participates(everybody)])
+        due = np.zeros(len(lanes.lanes), np.int64)
+        for users in seated.blocks(BLOCK_USERS):
+            due += lanes.count(users[step.participates(users)])
         for lane, owed in enumerate((due - [band.heard[lane] for lane in range(len(due))]).tolist()):
             if owed > 0:
                 title = f"{plural(owed, 'reply')} missing when the round was closed"
@@ -270,19 +271,14 @@ class Diagram:
         lanes = self.lanes or Lanes(self.seats.values())
         bands = [band for band in self.bands if band.marks or band.merged]
         for band in bands:
-            step = self._step(band.number)
-            band.title = band.title or f"round {band.number}" + (f": {step}" if step else "")
+            step = self.summary.step(band.number or 0)
+            band.title = band.title or f"round {band.number}" + ("" if step is None else f": {step.name}")
         return {
             "by": lanes.by,
             "lanes": [{"label": lane.label, "title": lane.title} for lane in lanes.lanes],
             "bands": [band.record() for band in bands],
             "notes": self._notes(lanes),
         }
-
-    def _step(self, number: int | None) -> str:
-        if self.protocol is None or number is None or not 1 <= number <= len(self.protocol.rounds):
-            return ""
-        return self.protocol.rounds[number - 1].name
 
     def _notes(self, lanes: Lanes) -> list[str]:
         """What is not drawn."""

@@ -1,16 +1,15 @@
 """Everything the page shows, as plain data: the story of the record, what the audit says, what the witness knows."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from parley.emulator.audit.evidence.conversation import KEPT_BYTES, Conversation, listen
 from parley.emulator.audit.report import audit
 from parley.emulator.audit.verdict import Verdict
 from parley.emulator.errors import TranscriptError
+from parley.emulator.record.conversation import KEPT_BYTES, Conversation
 from parley.emulator.record.transcript import TranscriptReader
 from parley.emulator.record.witness import Witness
 from parley.emulator.wire.messages import Result
@@ -31,29 +30,17 @@ KEYS = "trust.toml"
 VERSION = 1
 
 
-@dataclass(frozen=True, kw_only=True)
-class Reading:
-    """A story as far as the record could be read, and how the record ends."""
-
-    story: Story
-    outcome: str
-    reason: str
-
-
-def read(reader: TranscriptReader) -> Reading:
-    """Read a record to its end or to the first damage."""
-    story = Story()
+def tell(story: Story, reader: TranscriptReader) -> tuple[str, str]:
+    """Tell a record to its end or to the first damage: how it ends, and why."""
     try:
         for record in reader:
             story.take(record)
     except TranscriptError as error:
-        return Reading(story=story, outcome="altered", reason=cut(str(error), 500))
+        return "altered", cut(str(error), 500)
     if reader.closing is None:
-        reason = (
-            f"there is no closing record: the file ends at byte {reader.truncated_at}, after {story.records} records"
-        )
-        return Reading(story=story, outcome="truncated", reason=reason)
-    return Reading(story=story, outcome=reader.closing.outcome, reason=cut(reader.closing.reason, 500))
+        heard = f"the file ends at byte {reader.truncated_at}, after {story.summary.next} records"
+        return "truncated", f"there is no closing record: {heard}"
+    return reader.closing.outcome, cut(reader.closing.reason, 500)
 
 
 def make_model(transcript: Path, *, witness: Witness | None = None, sample: int | None = SAMPLE) -> dict[str, Any]:
@@ -71,15 +58,17 @@ def make_model(transcript: Path, *, witness: Witness | None = None, sample: int 
 def _make_model(
     reader: TranscriptReader, witness: Witness | None, sample: int | None, keys: Mapping[str, bytes] | None
 ) -> dict[str, Any]:
-    reading = read(reader)
+    conversation = Conversation(reader, build)
+    story = Story(conversation)
+    outcome, reason = tell(story, reader)
     if witness is not None and witness.run != reader.run:
         witness = None
-    model = {**_head(reader.run, reading.outcome, reading.reason), **reading.story.record()}
+    model = {**_head(reader.run, outcome, reason), **story.record()}
+    conversation.heard_all()
     # Which users are looked at must not change the page from one making to the next.
     verdicts = audit(reader, build, keys=keys, sample=sample, generator=np.random.default_rng(SEED)).verdicts
-    if reading.outcome == "altered":
+    if outcome == "altered":
         return {**model, "verdicts": _verdicts(verdicts, ("integrity",)), "loss": None, "budget": None}
-    conversation = listen(reader, build)
     model["verdicts"] = _verdicts(verdicts, SHOWN if keys is None else (*SHOWN, "authorship"))
     model["loss"] = _loss(verdicts["privacy"])
     model["budget"] = error_budget(conversation, witness)

@@ -53,13 +53,13 @@ class Tail:
 
     def look(self) -> dict[str, Any] | None:
         """The model after all that is new; None if nothing is."""
-        before = self.story.next
+        before = self.story.summary.next
         # No file yet, or a header that is being written, or damage, which the report will speak of.
         with suppress(BadInput, TranscriptError):
             self._reader = self._reader or TranscriptReader(self.transcript)
-            for record in self._reader.since(self.story.next):
+            for record in self._reader.since(self.story.summary.next):
                 self.story.take(record)
-        return None if self.story.next == before else self.model()
+        return None if self.story.summary.next == before else self.model()
 
     def model(self) -> dict[str, Any]:
         return live_model(self.run, self.story, LATEST)

@@ -11,7 +11,7 @@ from parley.emulator.errors import BadInput, RemoteProtocolError, TranscriptErro
 from parley.emulator.record.records import Record
 from parley.emulator.record.transcript import TranscriptReader
 from parley.emulator.roles.board import BOARD_NAME
-from parley.emulator.roles.cohort import Evidence
+from parley.emulator.roles.node_memory import Evidence
 from parley.emulator.wire.codec import decode, said_by
 from parley.emulator.wire.messages import Close, Replies, Roster
 from parley.nodes.state.user_state import EVIDENCE_MAGIC, load_evidence

@@ -9,7 +9,11 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Self
 
-from parley.emulator.errors import BadInput
+from parley.emulator.errors import BadInput, LocalProtocolError, TranscriptError
+from parley.emulator.record.summary import Summary
+from parley.emulator.wire.messages import Result, Setup
+from parley.launch.version import release
+from parley.protocols.workloads.lipschitz import Lipschitz
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,6 +39,37 @@ class Answer:
     version: str = ""
     folder: Path | None = None
     silent: int = 0
+
+    @classmethod
+    def of(cls, summary: Summary, **known: Any) -> Self:
+        """From the record of a run alone; `known` is what only an emulation knows.
+
+        LocalProtocolError if the run did not get so far, TranscriptError if its users cannot be counted.
+        """
+        setup, result, replied = summary.setup, summary.ending, summary.replied
+        if setup is None or not isinstance(result, Result):
+            raise LocalProtocolError("the transcript holds no result: its run did not complete")
+        if replied is None:
+            raise TranscriptError(summary.unbuilt or summary.uncounted)
+        found = {
+            "estimate": result.estimate,
+            "interval95": (result.low, result.high),
+            "predicted_rmse": result.predicted_rmse,
+            "statistic": statistic_name(setup),
+            "protocol": setup.protocol,
+            "epsilon": setup.epsilon,
+            "delta": setup.delta,
+            "users": summary.users,
+            "replied": replied,
+            "rounds_declared": setup.rounds,
+            "rounds_observed": summary.observed,
+            "bytes_up": summary.bytes_up / summary.users,
+            "bytes_down": float(summary.bytes_down),
+            "seconds": summary.seconds,
+            "silent": result.details.get("silent_for_wallets", 0),
+            "version": release(),
+        }
+        return cls(**{**found, **known})
 
     @classmethod
     def from_record(cls, record: Mapping[str, Any], folder: Path | None = None) -> Self:
@@ -125,6 +160,18 @@ class Answer:
             for label, text in self.lines.items()
         )
         return f"<table><caption>{html.escape(self.statistic or 'kernel')}</caption>{rows}</table>"
+
+
+def statistic_name(setup: Setup) -> str | None:
+    """What the protocol's parameters say is estimated."""
+    workload = setup.parameters.get("workload")
+    if not isinstance(workload, dict):
+        return None
+    name, function = workload.get("statistic"), workload.get("function")
+    # A Lipschitz loss is called by its distance, where it has one with a name.
+    if name == Lipschitz.name and isinstance(function, str):
+        return function
+    return name if isinstance(name, str) else None
 
 
 def _short(path: Path) -> str:

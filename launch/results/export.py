@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from parley.emulator.errors import BadInput
-from parley.emulator.record.differences import layout
+from parley.emulator.randomizer import layout
 from parley.emulator.record.records import Record
 from parley.emulator.wire.messages import Replies
 from parley.launch.results.printable import printable, printable_json
@@ -97,8 +97,8 @@ def _survey(source: Source) -> Survey:
     """A first reading; a name that means two things in two rounds cannot be one column."""
     survey = Survey({})
     for record, replies in source.replies():
-        for name, each in layout(replies).items():
-            if survey.layouts.setdefault(name, each) != each:
+        for name, kind, shape in layout(replies.columns):
+            if survey.layouts.setdefault(name, (kind, shape)) != (kind, shape):
                 raise BadInput(f"the column {printable(name)} has two types in this run; use --format jsonl")
         survey.largest_round = max(survey.largest_round, replies.round)
         survey.last = record.sequence

@@ -6,21 +6,12 @@ from dataclasses import replace
 from pathlib import Path
 
 from parley.emulator.errors import BadInput, LocalProtocolError, ParleyError, TranscriptError
+from parley.emulator.protocol import Protocol
+from parley.emulator.record.summary import Summary, summarize
 from parley.emulator.record.transcript import TranscriptReader, TranscriptWriter
 from parley.emulator.roles.board import BOARD_NAME, LAUNCHER_NAME
 from parley.emulator.wire.codec import encode
-from parley.emulator.wire.messages import (
-    Abort,
-    Announce,
-    Close,
-    Event,
-    Message,
-    Outcome,
-    Ready,
-    Replies,
-    Result,
-    Roster,
-)
+from parley.emulator.wire.messages import Abort, Close, Event, Outcome, Result
 from parley.launch.results.printable import printable
 from parley.launch.results.progress import Standing
 
@@ -30,23 +21,24 @@ TAKEOVER_SECONDS = 5.0
 class Follower:
     """Reads what was added to a transcript since it last looked."""
 
-    def __init__(self, transcript: Path, *, nodes: int, users: int, declared: int) -> None:
+    def __init__(
+        self, transcript: Path, *, nodes: int, users: int, declared: int, protocol: Protocol | None = None
+    ) -> None:
+        """`protocol`: the one that is spoken, for those who ask the summary what depends on it."""
         self.transcript = transcript
-        self.standing = Standing(nodes=nodes, users=users, declared=declared)
-        self.ending: Result | Abort | None = None
+        self.summary = Summary(None if protocol is None else lambda name, parameters: protocol)
         self.reports: set[str] = set()
+        self._expected = Standing(nodes=nodes, users=users, declared=declared)
         self._reader: TranscriptReader | None = None
-        self._next = 0
-        self._opened = 0.0
 
     @property
     def ended(self) -> bool:
-        return self.ending is not None
+        return self.summary.ending is not None
 
     @property
     def completed(self) -> bool:
         """The analyst has said its last word."""
-        return isinstance(self.ending, Result)
+        return isinstance(self.summary.ending, Result)
 
     @property
     def closed(self) -> bool:
@@ -61,35 +53,33 @@ class Follower:
             with suppress(TranscriptError):
                 self._reader = TranscriptReader(self.transcript)
         if self._reader is not None:
-            for record in self._reader.since(self._next):
-                self._next = record.sequence + 1
-                self._take(record.message, record.time)
+            for record in self._reader.since(self.summary.next):
+                self.summary.take(record)
                 if isinstance(record.message, Close):
                     passed.append(self.standing)
+                elif isinstance(record.message, Event) and record.message.node == LAUNCHER_NAME:
+                    self.reports.add(record.message.detail)
         return [*passed, self.standing]
+
+    @property
+    def standing(self) -> Standing:
+        """How far the run has come."""
+        summary = self.summary
+        standing = replace(self._expected, joined=len(summary.seats))
+        if summary.rounds:
+            standing = replace(standing, round=summary.rounds[-1].number, replies=summary.rounds[-1].replies)
+        for each in reversed(summary.rounds[-2:]):
+            if each.seconds is not None:
+                return replace(standing, closed=each.number, missing=each.missing, seconds=each.seconds)
+        return standing
 
     def check_completed(self) -> None:
         """Raise unless the analyst has said its last word."""
-        if isinstance(self.ending, Abort):
-            raise LocalProtocolError(f"the run ended without a result: {printable(self.ending.reason)}")
-        if self.ending is None:
+        ending = self.summary.ending
+        if isinstance(ending, Abort):
+            raise LocalProtocolError(f"the run ended without a result: {printable(ending.reason)}")
+        if ending is None:
             raise LocalProtocolError("the run ended without a result: the board stopped before the analyst was done")
-
-    def _take(self, message: Message, now: float) -> None:
-        standing = self.standing
-        if isinstance(message, Ready):
-            self.standing = replace(standing, joined=standing.joined + 1)
-        elif isinstance(message, Announce):
-            self._opened = now
-            self.standing = replace(standing, round=message.round, replies=0)
-        elif isinstance(message, Replies):
-            self.standing = replace(standing, replies=standing.replies + len(message.users))
-        elif isinstance(message, Close):
-            self.standing = replace(standing, closed=message.round, missing=message.missing, seconds=now - self._opened)
-        elif isinstance(message, Result | Abort):
-            self.ending = message
-        elif isinstance(message, Event) and message.node == LAUNCHER_NAME:
-            self.reports.add(message.detail)
 
 
 def close_broken(transcript: Path, run: str, error: BaseException) -> None:
@@ -100,10 +90,8 @@ def close_broken(transcript: Path, run: str, error: BaseException) -> None:
     reason = (str(error) if isinstance(error, ParleyError) else "the launcher was told to stop")[:500]
     # A transcript that is closed already, damaged or still held by somebody is left as it is.
     with suppress(ParleyError), _resume(transcript) as writer:
-        last, nonce = None, b""
-        for record in TranscriptReader(transcript):
-            last = record.message
-            nonce = last.nonce if isinstance(last, Roster) else nonce
+        summary = summarize(TranscriptReader(transcript))
+        last = summary.ending
         if isinstance(last, Result):
             writer.close("completed")
             return
@@ -111,6 +99,7 @@ def close_broken(transcript: Path, run: str, error: BaseException) -> None:
             # The board said how the run ended and died before it could close the record.
             writer.close(last.outcome, last.reason)
             return
+        nonce = b"" if summary.roster is None else summary.roster.nonce
         abort = Abort(run=run, outcome=outcome, reason=reason, nonce=nonce)
         writer.append(BOARD_NAME, encode(abort), time.time_ns())
         writer.close(outcome, reason)

@@ -7,9 +7,9 @@ from typing import Any
 
 import click
 
-from parley.emulator.audit.evidence.conversation import Conversation, listen
 from parley.emulator.errors import BadInput, TranscriptError
 from parley.emulator.protocol import Protocol
+from parley.emulator.record.conversation import Conversation, listen
 from parley.emulator.record.witness import Witness
 from parley.emulator.wire.sealing import load_secret
 from parley.emulator.wire.trust import read_trust

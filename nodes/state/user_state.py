@@ -18,8 +18,8 @@ from typing import Self
 
 from parley.emulator.coins import KEY_BYTES
 from parley.emulator.errors import BadInput, LocalProtocolError, RemoteProtocolError
-from parley.emulator.roles.cohort import Answered, Commit, Evidence, Finished, Memory, Seated
 from parley.emulator.roles.consent import Consent
+from parley.emulator.roles.node_memory import Answered, Commit, Evidence, Finished, Memory, Seated
 from parley.emulator.wire.codec import pack, unpack
 from parley.emulator.wire.messages import LARGEST_COUNT, NAME
 from parley.emulator.wire.signatures import Signer

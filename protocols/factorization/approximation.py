@@ -167,7 +167,7 @@ def one_factor(workload: Workload, factor: Floats | None, signs: Floats | None, 
         raise BadInput("signs without a factor make no sense")
     if rows is None:
         return exact(workload)
-    # First, for it refuses inputs that are too many for a matrix, which choosing rows needs too.
+    # First, because it refuses inputs that are too many for a matrix, which choosing rows needs too.
     target = shifted(workload)
     whole = signed(exact(workload).factors)
     if rows.ndim != 1 or not 1 <= len(rows) <= whole.rows:

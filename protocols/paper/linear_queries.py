@@ -41,7 +41,7 @@ class MatrixMechanism(Planned):
     workload: LinearQueries | Workload
     epsilon: float
     users: int
-    best: int
+    top: int
     left: Floats | None = field(default=None, repr=False, compare=False)
     right: Floats | None = field(default=None, repr=False, compare=False)
 
@@ -50,8 +50,8 @@ class MatrixMechanism(Planned):
         check_users(self.users)
         check_many(self.workload.size)
         check_entries(self.workload.name, self.workload.infinity_norm)
-        if not 1 <= self.best <= CANDIDATES // 2:
-            raise BadInput(f"best is {self.best}; give a number of candidates from 1 to {CANDIDATES // 2}")
+        if not 1 <= self.top <= CANDIDATES // 2:
+            raise BadInput(f"top is {self.top}; give a number of candidates from 1 to {CANDIDATES // 2}")
 
     @classmethod
     def inputs_of(cls, parameters: Mapping[str, Any]) -> int:
@@ -85,7 +85,7 @@ class MatrixMechanism(Planned):
             radius=factors.right.radius,
             epsilon=self.epsilon,
             candidates=CANDIDATES,
-            best=self.best,
+            top=self.top,
         )
 
     @sends

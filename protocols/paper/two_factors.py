@@ -26,14 +26,14 @@ class TwoFactors(Pairwise):
     # In how many parts the paper splits the budget.
     parts: ClassVar[int]
 
-    best: int
+    top: int
     left: Floats | None = field(default=None, repr=False, compare=False)
     right: Floats | None = field(default=None, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not 1 <= self.best < CANDIDATES:
-            raise BadInput(f"best is {self.best}; give a number of candidates from 1 to {CANDIDATES - 1}")
+        if not 1 <= self.top < CANDIDATES:
+            raise BadInput(f"top is {self.top}; give a number of candidates from 1 to {CANDIDATES - 1}")
 
     @cached_property
     def approximation(self) -> Approximation:
@@ -71,7 +71,7 @@ class TwoFactors(Pairwise):
     @cached_property
     def vrand(self) -> Codebook:
         """VRand with bar-epsilon, for vectors of norm at most C."""
-        return Codebook(dimension=self.d, radius=self.radius, epsilon=self.part, candidates=CANDIDATES, best=self.best)
+        return Codebook(dimension=self.d, radius=self.radius, epsilon=self.part, candidates=CANDIDATES, top=self.top)
 
     def laplace(self, bound: float) -> GridLaplace:
         """Laplace noise for values in [-bound, bound]."""

@@ -18,11 +18,12 @@ A round of any other kind is answered by its own `respond` for every user.
 
 from collections.abc import Sequence
 from functools import singledispatch
+from typing import Any
 
 import numpy as np
 
 from parley.emulator.errors import LocalProtocolError
-from parley.emulator.protocol import Broadcast, Estimate, Protocol, Send
+from parley.emulator.protocol import Analysis, Broadcast, Estimate, Protocol, Send
 from parley.emulator.randomizer import Array, Floats, Integers, Randomizer
 from parley.emulator.round import Round, wire_name
 from parley.emulator.tally import Tally
@@ -57,16 +58,12 @@ def play_all(protocol: Protocol, counts: Integers, generators: Sequence[np.rando
 
 
 def _play(protocol: Protocol, counts: Integers, sizes: Integers, generator: np.random.Generator) -> Estimate:
-    conclusion: Broadcast | Estimate = protocol.opening()
-    heard: tuple[tuple[Broadcast, Tally], ...] = ()
+    analysis = Analysis(protocol)
+    said: Any = analysis.open()
     for step, speaking in zip(protocol.rounds, speakers(protocol, counts, sizes, generator), strict=True):
-        if isinstance(conclusion, Estimate):
-            break
-        heard = (*heard, (conclusion, tally(step, conclusion, speaking, generator)))
-        conclusion = protocol.conclude(heard)
-    if not isinstance(conclusion, Estimate):
-        raise LocalProtocolError(f"{protocol.name} ended without an estimate")
-    return conclusion
+        said = analysis.hear(said, tally(step, said, speaking, generator))
+    estimate: Estimate = said
+    return estimate
 
 
 def group_sizes(protocol: Protocol, users: int) -> Integers:

@@ -41,11 +41,11 @@ class MatrixMechanismPlanning:
             workload=workload,
             epsilon=epsilon,
             users=users,
-            best=1,
+            top=1,
             left=factors.left.dense() if travels else None,
             right=factors.right.dense() if travels else None,
         )
-        return replace(draft, best=replace(draft.vrand, best=None).favoured)
+        return replace(draft, top=replace(draft.vrand, top=0).top)
 
     @property
     def planned_replies(self) -> tuple[int, ...]:

@@ -72,10 +72,10 @@ class ShuffledPlanning(OneRoundTunedPlanning):
             signs=base.signs,
             rows=base.rows,
             candidates=codebook.candidates,
-            best=codebook.favoured,
+            top=codebook.top,
             weight=base.weight,
             delta=delta,
-            local_epsilon=largest_local_epsilon(codebook.candidates, codebook.favoured, mixing.crowd, epsilon, delta),
+            local_epsilon=largest_local_epsilon(codebook.candidates, codebook.top, mixing.crowd, epsilon, delta),
             shuffle=mixing,
         )
 

@@ -75,7 +75,7 @@ def with_best_shift(workload: Workload) -> Workload:
 
 def smallest_codebook(base: Codebook, sizes: Sequence[int] = SIZES) -> Codebook:
     """The fewest candidates whose variance is nearly the least, each size with its best t."""
-    tried = [replace(base, candidates=size, best=None) for size in affordable(sizes, base.ambient)]
+    tried = [replace(base, candidates=size, top=0) for size in affordable(sizes, base.ambient)]
     least = min(each.variance for each in tried)
     return next(each for each in tried if each.variance <= WORTH * least)
 
@@ -108,7 +108,7 @@ class OneRoundTunedPlanning(NonInteractivePlanning[OneRoundTuned]):
             epsilon=epsilon,
             users=users,
             candidates=2,
-            best=1,
+            top=1,
             weight=0.0,
             **one_factor_fields(approximation),
         )
@@ -117,7 +117,7 @@ class OneRoundTunedPlanning(NonInteractivePlanning[OneRoundTuned]):
             drafts = [replace(draft, weight=float(radius * scale)) for scale in np.geomspace(0.05, 2.0, 25)]
             draft = min(drafts, key=lambda each: each.predicted_rmse(guess))
         found = smallest_codebook(draft.vrand)
-        return replace(draft, candidates=found.candidates, best=found.favoured)
+        return replace(draft, candidates=found.candidates, top=found.top)
 
     def value(self, form: float, means: Mapping[str, float], replies: int) -> float:
         """Pairs of different users are the statistic itself, but for the AUC."""
@@ -191,7 +191,7 @@ class SplitUsersPlanning(Planning[SplitUsers]):
             epsilon=epsilon,
             users=users,
             candidates=2,
-            best=1,
+            top=1,
             folds=FOLDS,
             shares=_shares(kind, 0.5),
             **one_factor_fields(single(exact(workload))),
@@ -201,12 +201,12 @@ class SplitUsersPlanning(Planning[SplitUsers]):
         found = smallest_codebook(encoding.randomizer)
         guesses = [histogram] if histogram is not None else public_guesses(workload)
         kinds = ENCODINGS if workload.size <= LARGEST_CATEGORIES else (ByVector.kind,)
-        drafts = [replace(draft, candidates=found.candidates, best=found.favoured, encoding=each) for each in kinds]
+        drafts = [replace(draft, candidates=found.candidates, top=found.top, encoding=each) for each in kinds]
         return min((cls._best_share(each, guesses) for each in drafts), key=lambda tried: tried[0])[1]
 
     @classmethod
     def _best_share(cls, draft: SplitUsers, guesses: list[Floats]) -> tuple[float, SplitUsers]:
-        """The share of vectors with the smallest sketched error: from the middle downhill, for it has one valley."""
+        """The share of vectors with the smallest sketched error: downhill from the middle, as there is one valley."""
 
         @cache
         def sketched(place: int) -> tuple[float, SplitUsers]:

@@ -17,7 +17,7 @@ LARGEST_DENSE = 1 << 21
 
 
 def densified(factor: Factor) -> Factor:
-    """The same operator entry by entry where that is small, for then a product is one call."""
+    """The same operator entry by entry where that is small, because a product is then one call."""
     rows, columns = factor.shape
     if isinstance(factor, Dense) or rows * columns > LARGEST_DENSE:
         return factor

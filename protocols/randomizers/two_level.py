@@ -23,14 +23,14 @@ class TwoLevel:
     """
 
     outcomes: int
-    favoured: int
+    top: int
     epsilon: float
 
     @cached_property
     def low(self) -> int:
         """Coin values of each outcome that is not favoured."""
         ratio = exponential_lower(guarded(self.epsilon))
-        return int(WHOLE / (self.favoured * ratio + (self.outcomes - self.favoured)))
+        return int(WHOLE / (self.top * ratio + (self.outcomes - self.top)))
 
     @cached_property
     def high(self) -> int:
@@ -40,7 +40,7 @@ class TwoLevel:
     @property
     def leftover(self) -> int:
         """Coin values that go to the fixed outcome."""
-        return WHOLE - self.favoured * self.high - (self.outcomes - self.favoured) * self.low
+        return WHOLE - self.top * self.high - (self.outcomes - self.top) * self.low
 
     @property
     def contrast(self) -> float:
@@ -49,15 +49,15 @@ class TwoLevel:
 
     def rank(self, coin: Words) -> Integers:
         """The rank each coin picks, 0 .. M-1 with the favoured first; M stands for the fixed outcome."""
-        border = np.uint64(self.favoured * self.high)
+        border = np.uint64(self.top * self.high)
         favoured = coin < border
         past = np.where(favoured, np.uint64(0), coin - border)
-        rank = np.where(favoured, coin // np.uint64(self.high), np.uint64(self.favoured) + past // np.uint64(self.low))
+        rank = np.where(favoured, coin // np.uint64(self.high), np.uint64(self.top) + past // np.uint64(self.low))
         return np.minimum(rank, np.uint64(self.outcomes)).astype(np.int64)
 
-    def weight(self, favoured: bool, fixed: bool) -> int:
+    def weight(self, top: bool, fixed: bool) -> int:
         """The number of coin values that lead to an outcome: its probability times 2^64."""
-        return (self.high if favoured else self.low) + (self.leftover if fixed else 0)
+        return (self.high if top else self.low) + (self.leftover if fixed else 0)
 
     @cached_property
     def log_table(self) -> np.ndarray[tuple[int, int], np.dtype[np.float64]]:

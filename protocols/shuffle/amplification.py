@@ -71,13 +71,13 @@ def of_choice(choice: TwoLevel) -> Blanket:
 
     Every outcome has at least `low`. At worst the favoured outcomes of x and x' are disjoint: t speak for each.
     """
-    if 2 * choice.favoured > choice.outcomes:
-        raise BadInput(f"{choice.favoured} favoured of {choice.outcomes} outcomes: at most half of them may be")
+    if 2 * choice.top > choice.outcomes:
+        raise BadInput(f"{choice.top} favoured of {choice.outcomes} outcomes: at most half of them may be")
     low = choice.low / WHOLE
     return Blanket(
         ratio=choice.high / choice.low,
-        edge=choice.favoured * low,
-        flat=(choice.outcomes - 2 * choice.favoured) * low,
+        edge=choice.top * low,
+        flat=(choice.outcomes - 2 * choice.top) * low,
     )
 
 
@@ -209,15 +209,15 @@ def epsilon_bound(blanket: Blanket, users: int, delta: float) -> float:
     return high
 
 
-def largest_local_epsilon(candidates: int, best: int, users: int, epsilon: float, delta: float) -> float:
-    """The largest eps_0, rounded down, for which a shuffled choice of `best` among `candidates` is (epsilon, delta)-DP.
+def largest_local_epsilon(candidates: int, top: int, users: int, epsilon: float, delta: float) -> float:
+    """The largest eps_0, rounded down, for which a shuffled choice of `top` among `candidates` is (epsilon, delta)-DP.
 
     epsilon itself always will do: what is private alone stays private in a crowd.
     """
     check_delta(delta)
 
     def good(local: float) -> bool:
-        return local <= epsilon or delta_bound(blanket_for(candidates, best, local), users, epsilon) <= delta
+        return local <= epsilon or delta_bound(blanket_for(candidates, top, local), users, epsilon) <= delta
 
     low, high = max(epsilon, LEAST_EPSILON), LARGEST_LOCAL
     if low >= high or good(high):
@@ -228,9 +228,9 @@ def largest_local_epsilon(candidates: int, best: int, users: int, epsilon: float
     return low
 
 
-def blanket_for(candidates: int, best: int, local: float) -> Blanket:
+def blanket_for(candidates: int, top: int, local: float) -> Blanket:
     """The blanket of a codebook of this size with this local epsilon."""
-    return of_choice(TwoLevel(outcomes=candidates, favoured=best, epsilon=local))
+    return of_choice(TwoLevel(outcomes=candidates, top=top, epsilon=local))
 
 
 def check_delta(delta: float) -> float:

@@ -50,7 +50,7 @@ class Shuffled(OneRoundTuned):
         super().__post_init__()
         check_delta(self.delta)
         check_mixing(self.shuffle, self.users, {})
-        check_count("best", self.best, 1, self.candidates // 2)
+        check_count("top", self.top, 1, self.candidates // 2)
         if self.seal is not None:
             _check_key(self.seal)
         shown = self.delta_shown(self.shuffle.crowd)

@@ -60,7 +60,7 @@ class ByVector(Encoding):
 
     kind: ClassVar[str] = "codebook"
     candidates: int
-    best: int
+    top: int
 
     @cached_property
     def randomizer(self) -> Codebook:
@@ -69,7 +69,7 @@ class ByVector(Encoding):
             radius=self.ratio_form.factor.radius,
             epsilon=self.epsilon,
             candidates=self.candidates,
-            best=self.best,
+            top=self.top,
         )
 
     @property

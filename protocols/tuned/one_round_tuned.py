@@ -52,7 +52,7 @@ class OneRoundTuned(OneFactor):
     most_candidates: ClassVar[int] = 64
 
     candidates: int
-    best: int
+    top: int
     weight: float
 
     def __post_init__(self) -> None:
@@ -89,7 +89,7 @@ class OneRoundTuned(OneFactor):
             radius=self.A.radius,
             epsilon=self.vector_epsilon,
             candidates=self.candidates,
-            best=self.best,
+            top=self.top,
         )
 
     @sends

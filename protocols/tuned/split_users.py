@@ -45,7 +45,7 @@ class SplitUsers(OneFactor):
 
     encoding: str = ByVector.kind
     candidates: int
-    best: int
+    top: int
     folds: int
     shares: tuple[float, ...]
     split: str = "users"
@@ -57,7 +57,7 @@ class SplitUsers(OneFactor):
         if self.split not in SPLITS or self.encoding not in ENCODINGS:
             raise BadInput(f"split {self.split!r:.40} should be one of {SPLITS}, encoding one of {ENCODINGS}")
         check_count("candidates", self.candidates, 2, MOST_CANDIDATES)
-        check_count("best", self.best, 1, self.candidates - 1)
+        check_count("top", self.top, 1, self.candidates - 1)
         check_count("folds", self.folds, 2, MOST_FOLDS)
         check_count("salt", self.salt, 0, LARGEST_SALT)
         if self.folds % self.vector_rounds:
@@ -97,7 +97,7 @@ class SplitUsers(OneFactor):
     def _encoding(self, epsilon: float) -> Encoding:
         if self.encoding == ByCategory.kind:
             return ByCategory(ratio_form=self.ratio_form, epsilon=epsilon)
-        return ByVector(ratio_form=self.ratio_form, epsilon=epsilon, candidates=self.candidates, best=self.best)
+        return ByVector(ratio_form=self.ratio_form, epsilon=epsilon, candidates=self.candidates, top=self.top)
 
     def vector(self, place: int) -> Send:
         """Where a user stands, in the round at this place. The analyst keeps one sum per fold."""

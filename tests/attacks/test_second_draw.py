@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from parley.emulator.roles.cohort import Seated
+from parley.emulator.roles.node_memory import Seated
 from parley.emulator.wire.messages import Ready, Refusal, Replies
 from parley.emulator.wire.question import setup_digest
 from parley.nodes.common import BAD_INPUT, UNFINISHED

@@ -78,8 +78,8 @@ def usual_size(categories: int, epsilon: float) -> int:
     return max(1, round(categories / (1 + replies.exponential_lower(Fraction(epsilon)))))
 
 
-def codebook(radius: float, epsilon: float, candidates: int, best: int, x: list[float], coins: bytes) -> Reply:
-    seed, index = replies.codebook(x, radius, epsilon, candidates, best, *words(coins))
+def codebook(radius: float, epsilon: float, candidates: int, top: int, x: list[float], coins: bytes) -> Reply:
+    seed, index = replies.codebook(x, radius, epsilon, candidates, top, *words(coins))
     return {"seed": seed, "index": index}
 
 
@@ -254,16 +254,16 @@ def consistency_path(first: int, leaves: list[bytes], whole: bool = True) -> lis
     return [*consistency_path(first - left, leaves[left:], False), tree_root(leaves[:left])]
 
 
-def best_sum(dimension: int, candidates: int, best: int) -> float:
-    """The expected sum of the inner products of the best candidates with a unit vector."""
+def best_sum(dimension: int, candidates: int, top: int) -> float:
+    """The expected sum of the inner products of the top candidates with a unit vector."""
     half, special = candidates // 2, scipy.special
-    best = min(best, candidates - best)
+    top = min(top, candidates - top)
     if dimension == 1:
         return 1.0
 
     def share(angle: float) -> float:
         below = special.betainc(0.5, (dimension - 1) / 2, math.sin(angle) ** 2)
-        return float(special.betainc(half - best, best, below)) if best < half else 1.0
+        return float(special.betainc(half - top, top, below)) if top < half else 1.0
 
     constant = 2 * math.exp(math.lgamma(dimension / 2) - math.lgamma((dimension - 1) / 2)) / math.sqrt(math.pi)
     area, _ = scipy.integrate.quad(
@@ -280,9 +280,9 @@ def decoding(randomizer: str, parameters: dict[str, Any], dimension: int) -> tup
         half, middle = (parameters["high"] - parameters["low"]) / 2, (parameters["high"] + parameters["low"]) / 2
         return half * WHOLE / (WHOLE - 2 * least), middle
     if randomizer in ("Codebook", "Blasiok"):
-        candidates, best = parameters.get("candidates", 2), parameters.get("best", 1)
-        high, low = replies.two_level(candidates, best, epsilon)
-        sum_of_best = best_sum(dimension + (randomizer == "Codebook"), candidates, best)
+        candidates, top = parameters.get("candidates", 2), parameters.get("top", 1)
+        high, low = replies.two_level(candidates, top, epsilon)
+        sum_of_best = best_sum(dimension + (randomizer == "Codebook"), candidates, top)
         return parameters["radius"] / ((high - low) / WHOLE * sum_of_best) / 2**36, 0.0
     if randomizer == "LevelledSelection":
         return 1.0, 0.0

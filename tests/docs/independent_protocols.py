@@ -114,8 +114,8 @@ def prefixed(name: str, columns: Columns) -> Columns:
 
 
 def vector(name: str, x: list[float], radius: float, epsilon: float, parameters: Setup, coins: Coins) -> Columns:
-    candidates, best = parameters.get("candidates", 16), parameters["best"]
-    return prefixed(name, independent.codebook(radius, epsilon, candidates, best, x, coins.take(16)))
+    candidates, top = parameters.get("candidates", 16), parameters["top"]
+    return prefixed(name, independent.codebook(radius, epsilon, candidates, top, x, coins.take(16)))
 
 
 def scalar(name: str, x: float, low: float, high: float, epsilon: float, coins: Coins) -> Columns:

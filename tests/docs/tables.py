@@ -134,7 +134,7 @@ MANY = 2000
 
 def registered() -> list[str]:
     """Parley's own protocols."""
-    return [name for name in names("shuffler") if lookup(name).__module__.startswith("protocols.")]
+    return [name for name in names("shuffler") if lookup(name).__module__.startswith("parley.protocols.")]
 
 
 def parameter_names(name: str) -> list[str]:

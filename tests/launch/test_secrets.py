@@ -9,9 +9,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from parley.emulator.audit.evidence.conversation import listen
+from parley.emulator.coins import recorded_coins
+from parley.emulator.record.conversation import listen
 from parley.emulator.record.witness import Witness
-from parley.emulator.roles.cohort import recorded_coins
 from parley.emulator.wire.security import read_keys
 from parley.emulator.wire.trust import read_signer
 from parley.nodes.state.user_state import FILE, State

@@ -36,10 +36,15 @@ def greet(peer: socket.socket, kind: bytes) -> None:
         heard += peer.recv(4096) or b"\0" * len(GREETING)
 
 
+def topics() -> bytes:
+    return b"".join(frame(b"\1" + number.to_bytes(60, "little"), 0) for number in range(MEBIBYTE // 63))
+
+
 # What a peer says it is, and about a mebibyte of what it says.
 RAW: dict[str, tuple[bytes, Callable[[], bytes]]] = {
     "parts": (b"PUSH", lambda: frame(bytes(32 * MEBIBYTE), MORE)),
     "small-parts": (b"PUSH", lambda: frame(b"", MORE) * (MEBIBYTE // 2)),
+    "topics": (b"SUB", topics),
     "topic": (b"SUB", lambda: frame(b"\1" + bytes(MEBIBYTE), 0)),
     "subscriber-parts": (b"XSUB", lambda: frame(b"\2" * 200, MORE) * (MEBIBYTE // 202)),
     "whole-at-the-desk": (b"PULL", lambda: frame(bytes(200), 0) * (MEBIBYTE // 202)),

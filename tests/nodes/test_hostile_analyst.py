@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from parley.emulator.audit.evidence.conversation import listen
 from parley.emulator.audit.privacy import check_privacy
+from parley.emulator.record.conversation import listen
 from parley.emulator.record.transcript import TranscriptReader
 from parley.emulator.record.witness import Witness
 from parley.emulator.roles.consent import Consent, domain_of

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from parley.emulator.coins import key_from_seed
 from parley.emulator.protocol import Protocol
-from parley.emulator.roles import shuffler as module
+from parley.emulator.roles import mixing as module
 from parley.emulator.roles.mixing import system_draw
 from parley.emulator.roles.shuffler import SHUFFLER_NAME, Down, Said, ShufflerRole, Up
 from parley.emulator.simulate_shuffled import ShuffledRun, Words

@@ -1,21 +1,22 @@
 """A stranger's setup or broadcast: a user's node refuses it in one sentence, or answers it for every input alike."""
 
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from functools import cache
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
 
 from parley.emulator.coins import addressed, key_from_seed
 from parley.emulator.errors import BadInput, LocalProtocolError, RemoteProtocolError
-from parley.emulator.protocol import Broadcast, Claim, Estimate, Protocol, check_arrays
+from parley.emulator.protocol import Analyst, Ask, Broadcast, Estimate, Protocol, Send, Sends, check_arrays, sends
 from parley.emulator.round import Round
-from parley.emulator.tally import Tally
 from parley.emulator.wire.codec import pack
 from parley.protocols import registry
 from parley.protocols.factorization import closed_forms
 from parley.protocols.limits import MOST_REPLY, MOST_SETUP, affordable
+from parley.protocols.randomizers.categories.randomized_response import RandomizedResponse
 from parley.protocols.workloads.auc import AreaUnderCurve
 from parley.protocols.workloads.gini import GiniDiversity, GiniMeanDifference
 from parley.protocols.workloads.kendall import Kendall, Untied
@@ -274,7 +275,7 @@ def test_candidates_times_dimension_are_bounded() -> None:
     assert protocol is not None
     parameters = {**protocol.parameters(), "workload": GiniMeanDifference(levels=2**14).parameters()}
     parameters = {name: value for name, value in parameters.items() if name not in ("rows", "factor", "signs")}
-    large = {**parameters, "candidates": 256, "best": 1, "local_epsilon": 2.0}
+    large = {**parameters, "candidates": 256, "top": 1, "local_epsilon": 2.0}
     with pytest.raises(BadInput, match="more than the limit"):
         registry.build("shuffled", large)
     small = {**large, "candidates": 4}
@@ -287,52 +288,30 @@ def test_a_design_takes_fewer_candidates_where_inputs_are_many() -> None:
     assert affordable((4, 8, 16, 32, 64), 4097) == [4, 8, 16, 32, 64]
 
 
+@dataclass(frozen=True, kw_only=True)
 class Outside(Protocol):
     """A protocol from outside that knows nothing of `inputs_of`."""
 
-    name = "from-outside"
-    summary = "Randomized response under another name"
-    inner: Protocol
+    name: ClassVar[str] = "from-outside"
+    inputs: int
+    epsilon: float
 
-    @classmethod
-    def design(cls, workload: Workload, *, epsilon: float, users: int) -> "Outside":
-        return cls._around(registry.design("frequency-grr", workload, epsilon=epsilon, users=users))
+    @sends
+    def category(self) -> Sends:
+        """Each user sends its input through randomized response."""
+        oracle = RandomizedResponse(categories=self.inputs, epsilon=self.epsilon)
+        return {"x": Send(oracle, np.arange(self.inputs, dtype=float))}
 
-    @classmethod
-    def from_parameters(cls, parameters: Mapping[str, Any]) -> "Outside":
-        return cls._around(registry.build("frequency-grr", parameters))
+    script = (category,)
 
-    @classmethod
-    def _around(cls, inner: Protocol) -> "Outside":
-        made = cls()
-        made.inner = inner
-        return made
-
-    @property
-    def claim(self) -> Claim:
-        return self.inner.claim
-
-    @property
-    def rounds(self) -> tuple[Round, ...]:
-        return self.inner.rounds
-
-    @property
-    def inputs(self) -> int:
-        return self.inner.inputs
-
-    def parameters(self) -> Mapping[str, Any]:
-        return self.inner.parameters()
-
-    def opening(self) -> Broadcast:
-        return self.inner.opening()
-
-    def conclude(self, heard: tuple[tuple[Broadcast, Tally], ...]) -> Broadcast | Estimate:
-        return self.inner.conclude(heard)
+    def analyst(self) -> Analyst:
+        heard = yield Ask(self.category)
+        return Estimate.normal(float(heard.mean("x")[0]), 1.0)
 
 
 def test_a_protocol_from_outside_is_built_to_read_its_inputs(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(registry._OUTSIDE, Outside.name, Outside)
-    parameters = Outside.design(KERNEL, epsilon=1.0, users=USERS).parameters()
+    parameters = Outside(inputs=3, epsilon=1.0).parameters()
     assert registry.inputs_of(Outside.name, parameters) == 3
     with pytest.raises(BadInput):
         registry.inputs_of(Outside.name, {})
@@ -347,7 +326,7 @@ def test_a_protocol_that_lies_about_its_inputs_is_refused(monkeypatch: pytest.Mo
             return 2
 
     monkeypatch.setitem(registry._OUTSIDE, Lying.name, Lying)
-    parameters = Lying.design(KERNEL, epsilon=1.0, users=USERS).parameters()
+    parameters = Lying(inputs=3, epsilon=1.0).parameters()
     with pytest.raises(BadInput, match="says otherwise"):
         registry.build(Lying.name, parameters)
 

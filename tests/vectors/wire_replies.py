@@ -78,9 +78,9 @@ def exact_vectors() -> dict[str, Any]:
             for x in points
         ],
         "choices": [
-            {"outcomes": m, "favoured": t, "epsilon": epsilon, "high": f"{found.high:x}", "low": f"{found.low:x}"}
+            {"outcomes": m, "top": t, "epsilon": epsilon, "high": f"{found.high:x}", "low": f"{found.low:x}"}
             for m, t, epsilon in ((2, 1, 1.0), (5, 1, 2.0), (16, 6, 0.5), (1 << 20, 1, 8.0))
-            for found in [TwoLevel(outcomes=m, favoured=t, epsilon=epsilon)]
+            for found in [TwoLevel(outcomes=m, top=t, epsilon=epsilon)]
         ],
     }
 
@@ -122,13 +122,13 @@ def randomizer_cases() -> list[Case]:
             np.array([1.0, 0.333]),
         ),
         (
-            Codebook(dimension=3, radius=1.0, epsilon=1.0, candidates=16, best=6),
-            {"radius": 1.0, "epsilon": 1.0, "candidates": 16, "best": 6},
+            Codebook(dimension=3, radius=1.0, epsilon=1.0, candidates=16, top=6),
+            {"radius": 1.0, "epsilon": 1.0, "candidates": 16, "top": 6},
             vectors,
         ),
         (
-            Codebook(dimension=3, radius=1.7, epsilon=4.0, candidates=300, best=40),
-            {"radius": 1.7, "epsilon": 4.0, "candidates": 300, "best": 40},
+            Codebook(dimension=3, radius=1.7, epsilon=4.0, candidates=300, top=40),
+            {"radius": 1.7, "epsilon": 4.0, "candidates": 300, "top": 40},
             vectors,
         ),
         (Blasiok(dimension=3, radius=1.0, epsilon=1.0), {"radius": 1.0, "epsilon": 1.0}, vectors),

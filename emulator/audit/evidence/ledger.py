@@ -5,8 +5,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from parley.emulator.audit.evidence.answers import Answers
 from parley.emulator.randomizer import Floats, row_bytes
+from parley.emulator.record.answers import Answers
 from parley.emulator.round import Round
 from parley.emulator.wire.messages import Users
 

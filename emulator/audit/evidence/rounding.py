@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from parley.emulator.arithmetic import one_thread
-from parley.emulator.audit.evidence.conversation import Conversation
 from parley.emulator.errors import ParleyError
 from parley.emulator.protocol import Protocol
+from parley.emulator.record.conversation import Conversation
 from parley.emulator.roles.analyst import AnalystRole
 from parley.emulator.wire.messages import Announce, Message, Result, Setup
 

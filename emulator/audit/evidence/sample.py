@@ -5,11 +5,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from parley.emulator.audit.evidence.answers import answers
-from parley.emulator.audit.evidence.conversation import Conversation
-from parley.emulator.audit.evidence.user_sets import People
 from parley.emulator.protocol import Broadcast, Protocol
 from parley.emulator.randomizer import Columns
+from parley.emulator.record.answers import answers
+from parley.emulator.record.conversation import Conversation
+from parley.emulator.record.user_sets import People
 from parley.emulator.wire.messages import Users
 
 

@@ -34,7 +34,7 @@ class RandomizedResponse(FrequencyOracle):
     @cached_property
     def choice(self) -> TwoLevel:
         """The true category is favoured."""
-        return TwoLevel(outcomes=self.categories, favoured=1, epsilon=self.epsilon)
+        return TwoLevel(outcomes=self.categories, top=1, epsilon=self.epsilon)
 
     @property
     def own(self) -> float:

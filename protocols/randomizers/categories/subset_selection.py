@@ -50,8 +50,8 @@ class SubsetSelection(FrequencyOracle):
         check_epsilon(self.epsilon)
         check_count("categories", self.categories, 2, MOST_CATEGORIES)
         if self.size is None:
-            best = self.categories / (1 + exponential_lower(check_epsilon(self.epsilon)))
-            object.__setattr__(self, "size", max(1, round(best)))
+            wanted = self.categories / (1 + exponential_lower(check_epsilon(self.epsilon)))
+            object.__setattr__(self, "size", max(1, round(wanted)))
         check_count("size", self.width, 1, self.categories - 1)
 
     @property
@@ -63,7 +63,7 @@ class SubsetSelection(FrequencyOracle):
     @cached_property
     def choice(self) -> TwoLevel:
         """The w arcs that hold the input are favoured."""
-        return TwoLevel(outcomes=self.categories, favoured=self.width, epsilon=self.epsilon)
+        return TwoLevel(outcomes=self.categories, top=self.width, epsilon=self.epsilon)
 
     @property
     def own(self) -> float:

@@ -116,7 +116,7 @@ class Shares(Randomizer):
     def log_likelihood(self, reply: Columns, inputs: Array) -> Floats:
         """log p(shares | numbers j), an n x k matrix: m - 1 shares are uniform, the sum is the number and its noise.
 
-        That is of one user's shares as it sends them; once mixed, a row is no user's any more.
+        This is for shares as one user sends them; once mixed, a row no longer belongs to anybody.
         """
         sums = self._sums(reply)
         logs = np.empty((len(sums), len(inputs)))

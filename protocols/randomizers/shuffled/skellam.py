@@ -44,7 +44,7 @@ class Skellam:
     def __post_init__(self) -> None:
         if not (math.isfinite(self.variance) and LEAST_VARIANCE <= self.variance <= MOST_VARIANCE):
             raise BadInput(
-                f"a noise variance of {self.variance} a user cannot be drawn; "
+                f"a noise variance of {self.variance} per user cannot be drawn; "
                 f"it must lie in [{LEAST_VARIANCE:.3g}, {MOST_VARIANCE:.3g}]"
             )
 

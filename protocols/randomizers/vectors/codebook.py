@@ -16,7 +16,7 @@ from parley.emulator.randomizer import Coins, Columns, Floats, Integers
 from parley.protocols.randomizers.exact import WHOLE, WORD_BYTES, check_count, check_epsilon, words
 from parley.protocols.randomizers.two_level import TwoLevel
 from parley.protocols.randomizers.vectors.moments import SphereMoments, lifted_moments
-from parley.protocols.randomizers.vectors.order_statistics import best_moment
+from parley.protocols.randomizers.vectors.order_statistics import top_moment
 from parley.protocols.randomizers.vectors.seeded import Seeded, read
 from parley.protocols.randomizers.vectors.sphere import check_radius, lift
 
@@ -39,14 +39,15 @@ class Codebook(Seeded):
     takes a time that depends on their order, which is as random as the seed); timing at the level of caches and
     branches is not defended against.
 
-    `best=None` takes the t with the smallest variance for the given number of candidates.
+    `top` is t, the number of candidates that are e^eps likelier than the others; 0 takes the t with the smallest
+    variance for the given number of candidates.
     """
 
     dimension: int
     radius: float
     epsilon: float
     candidates: int = 16
-    best: int | None = None
+    top: int = 0
 
     def __post_init__(self) -> None:
         check_epsilon(self.epsilon)
@@ -60,45 +61,39 @@ class Codebook(Seeded):
                 f"{self.candidates} candidates in dimension {self.dimension} would expand to more than "
                 f"{MOST_NUMBERS} numbers a user; ask for fewer candidates"
             )
-        if self.best is None:
-            object.__setattr__(self, "best", self._least_variance())
-        check_count("best", self.favoured, 1, self.candidates - 1)
+        if self.top == 0:
+            object.__setattr__(self, "top", self._least_variance())
+        check_count("top", self.top, 1, self.candidates - 1)
 
     def _least_variance(self) -> int:
-        return min(range(1, self.half + 1), key=lambda best: self._moments(best).variance)
+        return min(range(1, self.half + 1), key=lambda top: self._moments(top).variance)
 
     @property
     def ambient(self) -> int:
         """d + 1: the appended coordinate gives every input the norm C."""
         return self.dimension + 1
 
-    @property
-    def favoured(self) -> int:
-        """t, the number of candidates that are e^eps likelier than the others."""
-        assert self.best is not None
-        return self.best
-
     @cached_property
     def choice(self) -> TwoLevel:
         """The law of the rank that is sent."""
-        return self._choice(self.favoured)
+        return self._choice(self.top)
 
-    def _choice(self, best: int) -> TwoLevel:
-        return TwoLevel(outcomes=self.candidates, favoured=best, epsilon=self.epsilon)
+    def _choice(self, top: int) -> TwoLevel:
+        return TwoLevel(outcomes=self.candidates, top=top, epsilon=self.epsilon)
 
     @cached_property
     def moments(self) -> SphereMoments:
         """Mean and covariance of the decoded vector."""
-        return self._moments(self.favoured)
+        return self._moments(self.top)
 
-    def _moments(self, best: int) -> SphereMoments:
-        choice = self._choice(best)
+    def _moments(self, top: int) -> SphereMoments:
+        choice = self._choice(top)
         everyone = (choice.low * self.candidates + choice.leftover) / WHOLE / self.ambient
         return lifted_moments(
             dimension=self.dimension,
             radius=self.radius,
-            shrink=choice.contrast * best_moment(self.ambient, self.candidates, best, 1),
-            along=everyone + choice.contrast * best_moment(self.ambient, self.candidates, best, 2),
+            shrink=choice.contrast * top_moment(self.ambient, self.candidates, top, 1),
+            along=everyone + choice.contrast * top_moment(self.ambient, self.candidates, top, 2),
         )
 
     @property
@@ -142,7 +137,7 @@ class Codebook(Seeded):
         sent = np.where(number < self.half, sent, -sent)
         ahead = (scores > sent) | ((scores == sent) & (numbers < number))
         negative_ahead = (-scores > sent) | ((-scores == sent) & (numbers + self.half < number))
-        best: NDArray[np.bool_] = ahead.sum(axis=1) + negative_ahead.sum(axis=1) < self.favoured
+        best: NDArray[np.bool_] = ahead.sum(axis=1) + negative_ahead.sum(axis=1) < self.top
         return best
 
 
@@ -156,4 +151,4 @@ def best_codebook(*, dimension: int, radius: float, epsilon: float, max_candidat
 
 def hemisphere(*, dimension: int, radius: float, epsilon: float) -> Codebook:
     """The hemisphere randomizer (Duchi, Jordan, Wainwright 2018): one direction and its negative."""
-    return Codebook(dimension=dimension, radius=radius, epsilon=epsilon, candidates=2, best=1)
+    return Codebook(dimension=dimension, radius=radius, epsilon=epsilon, candidates=2, top=1)

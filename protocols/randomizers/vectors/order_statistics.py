@@ -25,12 +25,12 @@ def _nodes() -> tuple[Floats, Floats]:
 
 
 @lru_cache(maxsize=4096)
-def best_moment(dimension: int, candidates: int, best: int, power: int) -> float:
+def top_moment(dimension: int, candidates: int, top: int, power: int) -> float:
     """E[sum of <u, v>^power over the best candidates]; power is 1 or 2 and the directions are in R^dimension."""
     half = candidates // 2
-    if best > half:
+    if top > half:
         # All first powers add up to 0 and all second powers to M/D in the mean, so look at the other candidates.
-        rest = best_moment(dimension, candidates, candidates - best, power)
+        rest = top_moment(dimension, candidates, candidates - top, power)
         return rest if power == 1 else candidates / dimension - rest
     points, weights = _nodes()
     reach = min(np.pi / 2.0, REACH / np.sqrt(dimension))
@@ -40,5 +40,5 @@ def best_moment(dimension: int, candidates: int, best: int, power: int) -> float
     log_constant = gammaln(dimension / 2.0) - gammaln((dimension - 1) / 2.0) - 0.5 * np.log(np.pi)
     density = 2.0 * np.exp(log_constant + (dimension - 2) * np.log(np.cos(angle)))
     below = betainc(0.5, (dimension - 1) / 2.0, z**2)
-    chance = betainc(half - best, best, below) if best < half else np.ones_like(z)
+    chance = betainc(half - top, top, below) if top < half else np.ones_like(z)
     return float(half * 0.5 * reach * np.sum(weights * density * z**power * chance))

@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 from parley.emulator.coins import key_from_seed
 from parley.emulator.protocol import Analyst, Ask, Claim, Estimate, Interaction, Protocol, Send, Sends, sends
 from parley.emulator.randomizer import Coins, Columns, Floats, Integers, Randomizer, Shape
-from parley.emulator.roles.cohort import CohortRole, Commit
+from parley.emulator.roles.cohort import CohortRole
+from parley.emulator.roles.node_memory import Commit
 from parley.emulator.wire.messages import Message, Reminder
 from parley.protocols.randomizers.scalars.grid_laplace import GridLaplace
 from parley.protocols.randomizers.scalars.one_bit import OneBit

@@ -6,10 +6,10 @@ from typing import TypeVar
 
 import numpy as np
 
-from parley.emulator.audit.evidence.conversation import Conversation, listen
 from parley.emulator.audit.report import Report, audit
 from parley.emulator.coins import key_from_seed
 from parley.emulator.protocol import Inputs, Protocol
+from parley.emulator.record.conversation import Conversation, listen
 from parley.emulator.record.transcript import TranscriptReader, TranscriptWriter
 from parley.emulator.record.witness import Witness
 from parley.emulator.roles.analyst import Builder

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from parley.emulator.protocol import Protocol
-from parley.emulator.roles import shuffler as module
+from parley.emulator.roles import mixing as module
 from parley.emulator.roles.analyst import AnalystRole
 from parley.emulator.roles.board import BoardRole
 from parley.emulator.roles.mixing import system_draw

@@ -7,19 +7,9 @@ import numpy as np
 import pytest
 
 from parley.emulator.errors import BadInput, LocalProtocolError, ParleyError, RemoteProtocolError
-from parley.emulator.roles.cohort import (
-    COHORT,
-    Answered,
-    Cohort,
-    CohortRole,
-    Distrust,
-    Evidence,
-    Finished,
-    Memory,
-    Said,
-    Seated,
-)
+from parley.emulator.roles.cohort import COHORT, Cohort, CohortRole, Said
 from parley.emulator.roles.consent import Column, domain_of
+from parley.emulator.roles.node_memory import Answered, Distrust, Evidence, Finished, Memory, Seated
 from parley.emulator.wire.codec import decode, encode
 from parley.emulator.wire.messages import (
     Abort,

@@ -9,8 +9,9 @@ from parley.emulator.coins import key_from_seed
 from parley.emulator.errors import RemoteProtocolError
 from parley.emulator.protocol import Inputs, Protocol
 from parley.emulator.roles.analyst import AnalystRole
-from parley.emulator.roles.cohort import CohortRole, Memory
+from parley.emulator.roles.cohort import CohortRole
 from parley.emulator.roles.consent import consent_to, domain_of
+from parley.emulator.roles.node_memory import Memory
 from parley.emulator.roles.wallet import Wallet
 from parley.emulator.roles.wallet_entries import Terms, View
 from parley.emulator.wire.messages import Announce, Event, Message, Replies, Setup, silent_users

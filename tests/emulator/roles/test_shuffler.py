@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from parley.emulator.errors import RemoteProtocolError
-from parley.emulator.roles import shuffler as module
+from parley.emulator.roles import mixing as module
 from parley.emulator.roles.board import Terms
 from parley.emulator.roles.mixing import keyed_draw, keyed_draws
 from parley.emulator.roles.shuffler import (
@@ -346,7 +346,7 @@ def test_a_kept_batch_is_said_for_its_own_setup_alone() -> None:
         (ready("a", 0, 3), "other users"),
         (Abort(run="another", outcome="failed", reason="?"), "another run"),
         (setup({"crowd": -1, "axes": {}}), "crowd"),
-        (setup({"crowd": 4}), "how its replies"),
+        (setup({"crowd": 4}), "how replies are mixed"),
         (setup({"crowd": 4, "axes": {"value": "x"}}), "axes"),
     ],
 )

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 import parley.emulator.roles.wallet
 from parley.emulator.coins import addressed, key_from_seed
 from parley.emulator.errors import BadInput, LocalProtocolError, RemoteProtocolError
-from parley.emulator.protocol import Broadcast, Claim, Estimate, Protocol
+from parley.emulator.protocol import Analyst, Broadcast, Claim, Protocol
 from parley.emulator.randomizer import Columns, Floats, Shape
 from parley.emulator.roles.spread import ROUNDING
 from parley.emulator.roles.wallet import Wallet
@@ -75,6 +75,11 @@ class Table(Round):
     def coins(self) -> int:
         return 0
 
+    def participates(self, users: Any) -> Mask:
+        return np.ones(len(users), np.bool_)
+
+    def check_broadcast(self, public: Broadcast) -> None: ...
+
     def respond(self, public: Broadcast, inputs: Any, coins: Any) -> Columns:
         raise NotImplementedError
 
@@ -115,10 +120,7 @@ class Tables(Protocol):
     def parameters(self) -> Mapping[str, Any]:
         return {"tables": tuple(step.weights for step in self.steps)}
 
-    def opening(self) -> Broadcast:
-        return {}
-
-    def conclude(self, heard: Any) -> Estimate:
+    def analyst(self) -> Analyst:
         raise NotImplementedError
 
 

@@ -57,6 +57,7 @@ def test_what_waits_in_the_kernel_is_not_held_by_us() -> None:
 
 def test_a_new_connection_under_an_old_number_owes_nothing_and_has_no_credit() -> None:
     kernel = Kernel()
+    kernel.unread.took(7, 5 * MOST_UNFINISHED)
     kernel.received = {7: 5 * MOST_UNFINISHED}
     assert kernel.look() == []
     kernel.received = {7: 10}
@@ -66,6 +67,21 @@ def test_a_new_connection_under_an_old_number_owes_nothing_and_has_no_credit() -
     del kernel.received[7]
     assert kernel.look() == []
     kernel.unread.took(7, 1)
+
+
+def test_what_came_before_the_first_look_counts_unless_it_was_taken() -> None:
+    kernel = Kernel()
+    kernel.unread.took(8, 2 * MOST_UNFINISHED)
+    kernel.received = {7: 2 * MOST_UNFINISHED, 8: 2 * MOST_UNFINISHED}
+    assert kernel.look() == [7]
+
+
+def test_who_was_hung_up_on_is_not_found_again_for_the_same_bytes() -> None:
+    kernel = Kernel()
+    kernel.received = {10**6: 2 * MOST_UNFINISHED}
+    assert kernel.look() == [10**6]
+    assert not kernel.unread.end(10**6)  # There is no such connection.
+    assert kernel.unread.beyond() == kernel.look() == []
 
 
 def test_heartbeats_of_a_silent_year_add_up_to_nothing() -> None:
@@ -95,6 +111,17 @@ def test_whose_messages_end_is_never_found(messages: list[tuple[int, int]]) -> N
 def test_many_connections_are_looked_at_more_rarely_but_often_enough() -> None:
     assert pause(1) == SHORTEST_PAUSE
     assert SHORTEST_PAUSE < pause(1000) < LONGEST_PAUSE == pause(10**6)
+
+
+def test_what_was_read_ahead_is_no_growth() -> None:
+    size = 0
+    swelling = Swelling(lambda: size)
+    size = 2 * MOST_SWELLING
+    assert not swelling.check(2 * SLACK, MOST_SWELLING)
+    # Nor is it part of the size from which growth is measured.
+    assert not swelling.check(0, MOST_SWELLING)
+    size += 9 * SLACK
+    assert swelling.check(2 * SLACK)
 
 
 def test_growth_beyond_what_is_unread_is_found_once() -> None:

@@ -9,8 +9,9 @@ import pytest
 
 from parley.emulator.record.transcript import TranscriptReader
 from parley.emulator.record.witness import Witness
-from parley.launch.report.model import make_model, read
+from parley.launch.report.model import make_model, tell
 from parley.launch.report.page import DATA, read_model, render, safe_json, write_page
+from parley.launch.report.story import Story
 from parley.launch.results.printable import printable
 from tests.launch.conftest import Parley
 from tests.launch.report.conftest import ROUNDS, USERS, expected_arrows
@@ -107,7 +108,9 @@ def test_no_text_leaves_its_place(tmp_path: Path) -> None:
 
 
 def test_unknown_protocol_and_strange_numbers(tmp_path: Path) -> None:
-    model = read(TranscriptReader(write_hostile(tmp_path / "transcript.parley"))).story.record()
+    story = Story()
+    assert tell(story, TranscriptReader(write_hostile(tmp_path / "transcript.parley")))[0] == "failed"
+    model = story.record()
     assert "the protocol of the setup cannot be built" in model["problem"]
     assert model["facts"]["users"] == 3
     assert model["faults"]["total"] == 2

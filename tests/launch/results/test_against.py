@@ -9,7 +9,7 @@ import pytest
 from benchmarks.signed import RUN, honest_words, public_keys, signers_for, words_of, write_signed
 from parley.emulator.coins import key_from_seed
 from parley.emulator.record.transcript import TranscriptReader
-from parley.emulator.roles.cohort import Evidence
+from parley.emulator.roles.node_memory import Evidence
 from parley.emulator.wire.codec import encode
 from parley.emulator.wire.messages import Close, Replies, Roster
 from parley.emulator.wire.trust import write_trust

@@ -197,7 +197,7 @@ def test_refusals_that_quote_a_name(parley: Parley, tmp_path: Path, command: str
 
 def test_the_reason_of_a_run_that_failed(nasty: Path) -> None:
     follower = Follower(nasty, nodes=1, users=1, declared=1)
-    follower.ending = Abort(run="nasty", outcome="failed", reason=NASTY)
+    follower.summary.ending = Abort(run="nasty", outcome="failed", reason=NASTY)
     with pytest.raises(LocalProtocolError) as caught:
         follower.check_completed()
     assert str(caught.value).endswith(SHOWN)

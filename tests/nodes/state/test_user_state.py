@@ -13,7 +13,8 @@ import numpy as np
 import pytest
 
 from parley.emulator.errors import BadInput, LocalProtocolError, ParleyError, RemoteProtocolError
-from parley.emulator.roles.cohort import Answered, CohortRole, Commit, Evidence, Finished, Memory, Seated
+from parley.emulator.roles.cohort import CohortRole
+from parley.emulator.roles.node_memory import Answered, Commit, Evidence, Finished, Memory, Seated
 from parley.emulator.transport.memory import NodePort
 from parley.emulator.wire.codec import decode
 from parley.emulator.wire.messages import Announce, Message, Replies, Result

@@ -1,16 +1,19 @@
 """The sweep's shortcut against the real roles: the same mean and spread of estimates, protocol by protocol."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from scipy.stats import norm
 
 from parley.emulator.coins import key_from_seed
+from parley.emulator.protocol import Sends, sends
 from parley.emulator.simulate import simulate
 from parley.protocols import registry
 from parley.protocols.pairwise import Pairwise
 from parley.protocols.planning import fast_simulation as shortcut
+from parley.protocols.tuned.one_round_tuned import OneRoundTuned
 from parley.protocols.workloads.auc import AreaUnderCurve
 from parley.protocols.workloads.gini import GiniMeanDifference
 from parley.protocols.workloads.kendall import Kendall
@@ -81,3 +84,22 @@ def test_many_runs_at_once_are_the_runs_one_by_one(name: str) -> None:
     for one, other in zip(many, alone, strict=True):
         assert one.value == pytest.approx(other.value, rel=1e-9, abs=1e-9)
         assert one.interval95 == pytest.approx(other.interval95, rel=1e-9, abs=1e-9)
+
+
+class Counted(OneRoundTuned):
+    """With a tally of its own."""
+
+    @sends
+    def one_vector(self) -> Sends:
+        (send,) = super().one_vector().values()
+        return {"vector": replace(send, tallies={"odd": lambda reply: np.asarray((reply["seed"] % 2).sum())})}
+
+    script = (one_vector,)
+
+
+def test_tallies_that_nobody_knows_are_taken_from_replies() -> None:
+    workload = Kendall(levels=(2, 2))
+    protocol = Counted(workload=workload, epsilon=1.0, users=400, candidates=4, top=1, weight=0.0)
+    tally = shortcut.tally(protocol.rounds[0], {}, np.array([100, 100, 100, 100]), np.random.default_rng(1))
+    assert tally.sums["vector"].shape == (protocol.A.rows,)
+    assert 100 < tally.sums["vector.odd"] < 300

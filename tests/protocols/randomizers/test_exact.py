@@ -14,7 +14,7 @@ from scipy.stats import beta, binom
 from parley.emulator.errors import BadInput
 from parley.protocols.randomizers.exact import exponential_lower, exponential_upper, log_probability, within, words
 from parley.protocols.randomizers.two_level import TwoLevel
-from parley.protocols.randomizers.vectors.order_statistics import best_moment
+from parley.protocols.randomizers.vectors.order_statistics import top_moment
 
 
 @given(st.floats(-32.0, 64.0))
@@ -37,7 +37,7 @@ def test_within_is_decided_exactly() -> None:
 
 @given(st.integers(2, 300), st.floats(2.0**-20, 32.0), st.data())
 def test_two_levels_keep_the_ratio_and_use_all_coins(outcomes: int, epsilon: float, data: st.DataObject) -> None:
-    choice = TwoLevel(outcomes=outcomes, favoured=data.draw(st.integers(1, outcomes - 1)), epsilon=epsilon)
+    choice = TwoLevel(outcomes=outcomes, top=data.draw(st.integers(1, outcomes - 1)), epsilon=epsilon)
     assert 0 < choice.low <= choice.high
     assert choice.leftover >= 0
     assert within(choice.high, choice.low, epsilon)
@@ -60,23 +60,23 @@ def test_log_probability() -> None:
 
 
 @pytest.mark.parametrize(
-    ("dimension", "candidates", "best"),
+    ("dimension", "candidates", "top"),
     [(2, 2, 1), (3, 4, 1), (9, 16, 6), (65, 16, 13), (257, 64, 9), (513, 512, 3), (4097, 16, 8)],
 )
 @pytest.mark.parametrize("power", [1, 2])
-def test_order_statistics(dimension: int, candidates: int, best: int, power: int) -> None:
+def test_order_statistics(dimension: int, candidates: int, top: int, power: int) -> None:
     half, law = candidates // 2, beta(0.5, (dimension - 1) / 2)
-    fewer = min(best, candidates - best)
+    fewer = min(top, candidates - top)
 
     def integrand(share: float) -> float:
         return float(law.ppf(share) ** (power / 2) * binom.cdf(fewer - 1, half - 1, 1 - share))
 
     exact = half * quad(integrand, 0, 1, epsabs=1e-11, epsrel=1e-10, limit=400, points=[0.5, 0.9, 0.99, 0.999])[0]
-    if power == 2 and best > half:
+    if power == 2 and top > half:
         exact = candidates / dimension - exact
-    assert best_moment(dimension, candidates, best, power) == pytest.approx(exact, rel=1e-7)
+    assert top_moment(dimension, candidates, top, power) == pytest.approx(exact, rel=1e-7)
 
 
 def test_hemisphere_in_three_dimensions_by_hand() -> None:
-    assert best_moment(3, 2, 1, 1) == pytest.approx(0.5, rel=1e-13)
-    assert best_moment(3, 2, 1, 2) == pytest.approx(1 / 3, rel=1e-13)
+    assert top_moment(3, 2, 1, 1) == pytest.approx(0.5, rel=1e-13)
+    assert top_moment(3, 2, 1, 2) == pytest.approx(1 / 3, rel=1e-13)

@@ -52,21 +52,21 @@ def divergence(one: dict[tuple[int, ...], float], other: dict[tuple[int, ...], f
     return sum(max(0.0, chance - math.exp(epsilon) * other[bag]) for bag, chance in one.items())
 
 
-@pytest.mark.parametrize(("outcomes", "favoured"), [(2, 1), (4, 1), (4, 2), (6, 1)])
+@pytest.mark.parametrize(("outcomes", "top"), [(2, 1), (4, 1), (4, 2), (6, 1)])
 @pytest.mark.parametrize("users", [2, 4, 6])
-def test_the_bound_holds_for_every_bag_that_can_be_listed(outcomes: int, favoured: int, users: int) -> None:
+def test_the_bound_holds_for_every_bag_that_can_be_listed(outcomes: int, top: int, users: int) -> None:
     """A choice with disjoint favourites for inputs 0 and 1; the others hold each of them, or a third input."""
     local = 1.5
-    choice = TwoLevel(outcomes=outcomes, favoured=favoured, epsilon=local)
-    inputs = min(3, outcomes // favoured)
+    choice = TwoLevel(outcomes=outcomes, top=top, epsilon=local)
+    inputs = min(3, outcomes // top)
     rows = np.full((inputs, outcomes), choice.low / 2**64)
     for x in range(inputs):
-        rows[x, x * favoured : (x + 1) * favoured] = choice.high / 2**64
+        rows[x, x * top : (x + 1) * top] = choice.high / 2**64
     rows /= rows.sum(axis=1, keepdims=True)
     bounds = {
         epsilon: min(
             delta_bound(of_choice(choice), users, epsilon),
-            delta_bound(of_ratio(local, favoured * (choice.high - choice.low) / 2**64), users, epsilon),
+            delta_bound(of_ratio(local, top * (choice.high - choice.low) / 2**64), users, epsilon),
         )
         for epsilon in (0.0, 0.2, 0.6, 1.2)
     }
@@ -106,11 +106,11 @@ def test_a_larger_total_variation_is_worse() -> None:
     assert found == sorted(found)
 
 
-@pytest.mark.parametrize(("candidates", "best"), [(2, 1), (16, 3), (64, 1)])
-def test_the_largest_local_epsilon_is_just_good_enough(candidates: int, best: int) -> None:
-    local = largest_local_epsilon(candidates, best, 10**4, 1.0, DELTA)
-    assert delta_bound(blanket_for(candidates, best, local), 10**4, 1.0) <= DELTA
-    assert delta_bound(blanket_for(candidates, best, local * 1.001), 10**4, 1.0) > DELTA
+@pytest.mark.parametrize(("candidates", "top"), [(2, 1), (16, 3), (64, 1)])
+def test_the_largest_local_epsilon_is_just_good_enough(candidates: int, top: int) -> None:
+    local = largest_local_epsilon(candidates, top, 10**4, 1.0, DELTA)
+    assert delta_bound(blanket_for(candidates, top, local), 10**4, 1.0) <= DELTA
+    assert delta_bound(blanket_for(candidates, top, local * 1.001), 10**4, 1.0) > DELTA
 
 
 def test_few_users_are_left_with_epsilon_itself() -> None:
@@ -132,7 +132,7 @@ def test_no_delta_that_promises_nothing(delta: float) -> None:
 
 def test_blankets_that_cannot_be_are_refused() -> None:
     with pytest.raises(BadInput, match="at most half"):
-        of_choice(TwoLevel(outcomes=4, favoured=3, epsilon=1.0))
+        of_choice(TwoLevel(outcomes=4, top=3, epsilon=1.0))
     with pytest.raises(BadInput, match="cap"):
         of_cap(1.0, 0.7)
     with pytest.raises(BadInput, match="total variation"):

@@ -37,8 +37,8 @@ class TestCodebook(RandomizerContract):
     def randomizers(self) -> Sequence[Randomizer]:
         return [
             Codebook(dimension=3, radius=2.0, epsilon=1.0),
-            Codebook(dimension=1, radius=1.0, epsilon=8.0, candidates=4, best=1),
-            Codebook(dimension=5, radius=0.1, epsilon=0.25, candidates=6, best=5),
+            Codebook(dimension=1, radius=1.0, epsilon=8.0, candidates=4, top=1),
+            Codebook(dimension=5, radius=0.1, epsilon=0.25, candidates=6, top=5),
             Codebook(dimension=2, radius=1.0, epsilon=32.0, candidates=300),
             hemisphere(dimension=4, radius=1.0, epsilon=0.5),
         ]
@@ -70,8 +70,8 @@ class TestCodebook(RandomizerContract):
             {"candidates": 0},
             {"candidates": 1 << 20},
             {"dimension": 1 << 20, "candidates": 1 << 16},
-            {"best": 0},
-            {"best": 16},
+            {"top": -1},
+            {"top": 16},
         ]
 
     def bad_inputs(self, randomizer: Any) -> Sequence[NDArray[Any]]:
@@ -80,7 +80,7 @@ class TestCodebook(RandomizerContract):
 
 
 def test_all_coin_values_are_used_and_every_rank_has_its_share() -> None:
-    choice = Codebook(dimension=2, radius=1.0, epsilon=1.0, candidates=6, best=2).choice
+    choice = Codebook(dimension=2, radius=1.0, epsilon=1.0, candidates=6, top=2).choice
     assert 2 * choice.high + 4 * choice.low + choice.leftover == WHOLE
     assert 0 <= choice.leftover < 16
     starts = [0, choice.high, 2 * choice.high, *(2 * choice.high + rank * choice.low for rank in (1, 2, 3, 4))]
@@ -106,8 +106,8 @@ def test_variance_compared_with_privunit(candidates: int, epsilon: float, ratio:
 def test_tuning_finds_the_least_variance() -> None:
     tuned = best_codebook(dimension=16, radius=1.0, epsilon=2.0, max_candidates=12)
     for candidates in range(2, 13, 2):
-        for best in range(1, candidates):
-            other = Codebook(dimension=16, radius=1.0, epsilon=2.0, candidates=candidates, best=best)
+        for top in range(1, candidates):
+            other = Codebook(dimension=16, radius=1.0, epsilon=2.0, candidates=candidates, top=top)
             assert tuned.variance <= other.variance
 
 

@@ -1,4 +1,4 @@
-"""The result record is counted from the record, not believed."""
+"""The answer is counted from the record, not believed."""
 
 import dataclasses
 
@@ -6,15 +6,16 @@ import numpy as np
 import pytest
 
 from parley.emulator.errors import LocalProtocolError, TranscriptError
+from parley.emulator.record.summary import Summary
 from parley.emulator.simulate import conversation
 from parley.emulator.wire.codec import encode
-from parley.emulator.wire.messages import Message, Reminder, Replies, Result, Setup
+from parley.emulator.wire.messages import Message, Replies, Result
 from parley.launch.api import coded_problem
-from parley.launch.results.summary import Summary
+from parley.launch.results.answer import Answer
 from parley.protocols.paper.linear_queries import MatrixMechanism
 from parley.protocols.paper.linear_queries_by_reduction import Reduction
 from parley.protocols.planned import truth_of
-from parley.protocols.registry import design
+from parley.protocols.registry import build, design
 from parley.protocols.workloads.choice import make_workload
 from parley.protocols.workloads.gini import GiniDiversity
 from tests.launch.conftest import Parley
@@ -29,15 +30,15 @@ def messages() -> list[Message]:
     return [message for _, message in conversation(protocol, inputs, bytes(32), nodes=5)]
 
 
-def summary(messages: list[Message]) -> Summary:
-    counted = Summary()
+def answer(messages: list[Message]) -> Answer:
+    summary = Summary(build)
     for number, message in enumerate(messages):
-        counted.take(message, len(encode(message)), 100.0 + number)
-    return counted
+        summary.hear(message, len(encode(message)), 100.0 + number)
+    return Answer.of(summary)
 
 
 def test_counts(messages: list[Message]) -> None:
-    record = summary(messages).record()
+    record = answer(messages).record()
     assert record["rounds"] == {"declared": 3, "observed": 3}
     assert (record["users"], record["replied"]) == (USERS, USERS)
     assert record["seconds"] == len(messages) - 1
@@ -45,35 +46,23 @@ def test_counts(messages: list[Message]) -> None:
     assert record["bytes_up"] == sum(sizes) / USERS
 
 
-def test_reminders_are_not_counted(messages: list[Message]) -> None:
-    reminder = Reminder(run="simulated", round=1, missing={"node-0": ()})
-    assert summary([*messages, reminder]).record()["bytes_down"] == summary(messages).record()["bytes_down"]
-
-
-def test_rounds_are_observed_not_declared(messages: list[Message]) -> None:
-    silent = [each for each in messages if not (isinstance(each, Replies) and each.round == 3)]
-    assert summary(silent).record()["rounds"] == {"declared": 3, "observed": 2}
-    boasting = [dataclasses.replace(each, rounds=9) if isinstance(each, Setup) else each for each in messages]
-    assert summary(boasting).record()["rounds"] == {"declared": 9, "observed": 3}
-
-
 def test_who_misses_one_round_has_not_replied(messages: list[Message]) -> None:
     fewer = [each for each in messages if not (isinstance(each, Replies) and each.round == 2 and each.node == "node-3")]
-    record = summary(fewer).record()
+    record = answer(fewer).record()
     assert record["replied"] == USERS - 10
     assert record["rounds"]["observed"] == 3
 
 
 def test_no_result(messages: list[Message]) -> None:
     with pytest.raises(LocalProtocolError, match="no result"):
-        summary([each for each in messages if not isinstance(each, Result)]).record()
+        answer([each for each in messages if not isinstance(each, Result)])
 
 
 def test_a_user_who_was_never_seated(messages: list[Message]) -> None:
     stranger = next(each for each in messages if isinstance(each, Replies))
     moved = dataclasses.replace(stranger, users=stranger.users + USERS)
     with pytest.raises(TranscriptError, match="never seated"):
-        summary([*messages, moved])
+        answer([*messages, moved])
 
 
 @pytest.mark.parametrize("protocol", ["linear-queries", "linear-queries-by-reduction"])
@@ -98,9 +87,3 @@ def test_statistics_are_compared_with_themselves() -> None:
     made = design("one-round-tuned", GiniDiversity(levels=4), epsilon=1.0, users=USERS)
     inputs = np.arange(USERS) % 4
     assert truth_of(made, inputs) == GiniDiversity(levels=4).exact(inputs)
-
-
-def test_what_was_spoken_is_known_once_the_run_began(messages: list[Message]) -> None:
-    assert summary(messages).protocol.name == "three-round"
-    with pytest.raises(LocalProtocolError, match="did not begin"):
-        _ = Summary().protocol

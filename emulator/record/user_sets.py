@@ -24,10 +24,23 @@ class People:
         if len(users) == 0:
             return
         if users[-1] - users[0] == len(users) - 1:
-            starts, stops = users[:1], users[-1:] + 1
+            self._add_runs(users[:1], users[-1:] + 1)
         else:
             last = np.flatnonzero(np.diff(users) > 1)
-            starts, stops = users[np.r_[0, last + 1]], users[np.r_[last, len(users) - 1]] + 1
+            self._add_runs(users[np.r_[0, last + 1]], users[np.r_[last, len(users) - 1]] + 1)
+
+    def add_range(self, first: int, end: int) -> None:
+        """Users first .. end - 1."""
+        if first < end:
+            self._add_runs(np.array([first]), np.array([end]))
+
+    def join(self, other: "People") -> None:
+        """All users of another set."""
+        other._merge()
+        if len(other._starts):
+            self._add_runs(other._starts, other._stops)
+
+    def _add_runs(self, starts: NDArray[np.int64], stops: NDArray[np.int64]) -> None:
         self._pending.append((starts, stops))
         self._waiting += len(starts)
         if self._waiting > _MOST_PENDING:

@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from parley.emulator.audit.evidence.user_sets import People
+from parley.emulator.record.user_sets import People
 
 frames = st.lists(st.sets(st.integers(0, 60), max_size=20), max_size=8)
 

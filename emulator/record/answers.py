@@ -6,10 +6,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from parley.emulator.audit.evidence.conversation import Conversation
 from parley.emulator.errors import RemoteProtocolError
 from parley.emulator.protocol import Broadcast, Protocol, check_arrays
 from parley.emulator.randomizer import Columns
+from parley.emulator.record.conversation import Conversation, Progress, quiet
 from parley.emulator.record.records import Record
 from parley.emulator.round import Round
 from parley.emulator.tally import Tally
@@ -32,22 +32,25 @@ class Answers:
 
 
 def malformed(protocol: Protocol, replies: Replies, public: dict[int, Broadcast]) -> str:
-    """What is wrong with the arrays of a frame; empty where they are as declared."""
+    """Why a frame has no likelihood: its arrays are not as declared, or nobody would answer its broadcast."""
     if replies.round not in public or not 1 <= replies.round <= len(protocol.rounds):
         return "a reply to a round that was not announced"
     step = protocol.rounds[replies.round - 1]
     try:
         check_arrays("its broadcast", public[replies.round], step.broadcast)
+        step.check_broadcast(public[replies.round])
         check_arrays("the reply", replies.columns, step.reply, len(replies.users))
     except RemoteProtocolError as error:
         return str(error)
     return ""
 
 
-def answers(conversation: Conversation, protocol: Protocol) -> Iterator[tuple[Record, Replies, Round, Broadcast]]:
+def answers(
+    conversation: Conversation, protocol: Protocol, what: str = "", progress: Progress = quiet
+) -> Iterator[tuple[Record, Replies, Round, Broadcast]]:
     """Every frame of replies with its round and the broadcast it answers, if its arrays are as declared."""
     public = conversation.broadcasts()
-    for record, replies in conversation.replies():
+    for record, replies in conversation.replies(what, progress):
         if malformed(protocol, replies, public) == "":
             yield record, replies, protocol.rounds[replies.round - 1], public[replies.round]
 

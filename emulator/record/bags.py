@@ -1,0 +1,108 @@
+"""The messages of a shuffled round as a bag: what is on record against what witness and coins give, in any order."""
+
+import secrets
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from parley.emulator.coins import recorded_coins
+from parley.emulator.protocol import Protocol
+from parley.emulator.randomizer import Array, Columns
+from parley.emulator.record.answers import answers
+from parley.emulator.record.conversation import Conversation
+from parley.emulator.record.witness import Witness
+from parley.emulator.roles.mixing import Mixing, coordinates, read_mixing
+from parley.emulator.round import Round
+from parley.emulator.wire.messages import Announce, Setup
+
+Words = NDArray[np.uint64]
+BLOCK = 4096
+
+
+@dataclass
+class Bag:
+    """Fingerprints of messages, one list a coordinate: equal bags are equal whatever the order."""
+
+    seed: int
+    prints: dict[str, list[Words]] = field(default_factory=dict)
+
+    def add(self, columns: Columns, mixing: Mixing) -> None:
+        """Take in the messages of some rows."""
+        together = [columns[name] for name in sorted(columns) if name not in mixing.axes]
+        if together:
+            self._put("rows", [_words(column) for column in together])
+        for name in sorted(set(columns) & set(mixing.axes)):
+            for place, entries in enumerate(coordinates(columns[name], mixing.axes[name])):
+                self._put(f"{name}[{place}]", [entries.reshape(-1, 1).astype(np.uint64)])
+
+    def _put(self, name: str, parts: list[Words]) -> None:
+        mixed = np.full(len(parts[0]), np.uint64(self.seed))
+        for part in parts:
+            for word in part.T:
+                mixed = _scramble(mixed ^ word)
+        self.prints.setdefault(name, []).append(mixed)
+
+    def whole(self, name: str) -> Words:
+        """All fingerprints of a coordinate in the order they came."""
+        return np.concatenate(self.prints.get(name, [np.empty(0, np.uint64)]))
+
+
+def bags(conversation: Conversation, protocol: Protocol, witness: Witness) -> Iterator[tuple[int, Bag, Bag]]:
+    """For each round what is on record, and what witness and coins give for all users."""
+    assert conversation.setup is not None
+    mixing, seed = read_mixing(conversation.setup), secrets.randbits(64)
+    for announce in conversation.announces:
+        number = announce.round
+        recorded, replayed = Bag(seed), Bag(seed)
+        for _, replies, _, _ in answers(conversation, protocol):
+            if replies.round == number:
+                recorded.add(replies.columns, mixing)
+        for columns in _replies(conversation.setup, protocol.rounds[number - 1], announce, witness):
+            replayed.add(columns, mixing)
+        yield number, recorded, replayed
+
+
+def _replies(setup: Setup, step: Round, announce: Announce, witness: Witness) -> Iterator[Columns]:
+    flip = recorded_coins(setup, announce, witness.key)
+    for start in range(0, len(witness.inputs), BLOCK):
+        inputs = witness.inputs[start : start + BLOCK]
+        yield step.draw(announce.broadcast, inputs, start, flip)[1]
+
+
+def unmatched(recorded: Bag, replayed: Bag) -> int | None:
+    """How many recorded messages the witness does not explain; None where that cannot be said."""
+    if set(recorded.prints) - set(replayed.prints):
+        return sum(len(recorded.whole(name)) for name in set(recorded.prints) - set(replayed.prints))
+    foreign = 0
+    for name in recorded.prints:
+        ours, theirs = np.sort(recorded.whole(name)), np.sort(replayed.whole(name))
+        if name != "rows" and len(ours) != len(theirs):
+            return None
+        foreign += _foreign(ours, theirs)
+    return foreign
+
+
+def _foreign(ours: Words, theirs: Words) -> int:
+    """Members of one sorted bag that the other has not, counted as often as they are too many."""
+    values, counts = np.unique(ours, return_counts=True)
+    low, high = np.searchsorted(theirs, values, side="left"), np.searchsorted(theirs, values, side="right")
+    return int(np.maximum(counts - (high - low), 0).sum())
+
+
+def _words(column: Array) -> Words:
+    """A row's bytes in 64-bit words."""
+    rows = len(column)
+    raw = np.ascontiguousarray(column).view(np.uint8).reshape(rows, -1)
+    padded = np.zeros((rows, -(-raw.shape[1] // 8) * 8), np.uint8)
+    padded[:, : raw.shape[1]] = raw
+    return padded.view(np.uint64)
+
+
+def _scramble(words: Words) -> Words:
+    """The finaliser of SplitMix64, a bijection: with a secret seed, equal sums of messages do not happen by design."""
+    mixed = words + np.uint64(0x9E3779B97F4A7C15)
+    mixed = (mixed ^ (mixed >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return mixed ^ (mixed >> np.uint64(31))
