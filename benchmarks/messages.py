@@ -37,7 +37,7 @@ from parley.emulator.transport.memory import BROADCAST
 from parley.emulator.wire.codec import decode, encode, open_envelope, pack, unpack
 from parley.emulator.wire.messages import Announce, Ready, Reminder, Replies, Result
 from parley.launch.cluster.cluster import Cluster, Layout
-from parley.launch.processes.processes import Order, Processes
+from parley.launch.processes.processes import CommandLine, Processes
 from parley.launch.results.folder import RunFolder
 from parley.launch.results.progress import Silent
 from parley.nodes.analyst import write_plan
@@ -183,10 +183,10 @@ def measure_board(load: Load, folder: Path) -> float:
     # The replies were drawn in advance, for the question with this nonce.
     board = (*board, "--nonce", nonce_from_key(KEY).hex())
     with Processes() as processes:
-        processes.spawn([_order("board", folder, "--run", RUN, *board)])
+        processes.spawn([_command_line("board", folder, "--run", RUN, *board)])
         while not addresses.exists():
             assert not processes.exits(0.01), (folder / "board.log").read_text()
-        processes.spawn([_order("analyst", folder, "--run", RUN, "--addresses", addresses, "--plan", plan)])
+        processes.spawn([_command_line("analyst", folder, "--run", RUN, "--addresses", addresses, "--plan", plan)])
         with senders(load, folder, send_to_board, str(addresses)):
             while "board" in processes.running:
                 for ended in processes.exits(1.0):
@@ -194,8 +194,8 @@ def measure_board(load: Load, folder: Path) -> float:
     return open_seconds(transcript, load.users)
 
 
-def _order(node: str, folder: Path, *arguments: Any) -> Order:
-    return Order(name=node, node=node, arguments=tuple(map(str, arguments)), log=folder / f"{node}.log")
+def _command_line(node: str, folder: Path, *arguments: Any) -> CommandLine:
+    return CommandLine(name=node, node=node, arguments=tuple(map(str, arguments)), log=folder / f"{node}.log")
 
 
 def measure_run(load: Load, folder: Path) -> float:

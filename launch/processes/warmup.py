@@ -38,7 +38,7 @@ TIMES = 3
 Birth = Callable[[dict[str, Any]], Callable[[], NoReturn]]
 
 
-def rehearse(protocol: Protocol, birth: Birth) -> None:
+def warm_up(protocol: Protocol, birth: Birth) -> None:
     """Speak a run with nobody there, and put the code that takes side by side. `birth`: what a child will do."""
     frames = overhear(protocol)
 

@@ -35,8 +35,8 @@ class Street(Stage):
 
     def start_board(self) -> None:
         again = self.folder.addresses.exists()
-        order = self.orders.again(BOARD_NAME) if again else self.orders.board()
-        self._start(BOARD_NAME, "parley.nodes.board", order.arguments)
+        command_line = self.command_lines.again(BOARD_NAME) if again else self.command_lines.board()
+        self._start(BOARD_NAME, "parley.nodes.board", command_line.arguments)
         self.until(self.folder.addresses.exists)
 
     def restart_board(self) -> None:
