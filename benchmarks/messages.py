@@ -107,29 +107,29 @@ def _apart(message: Replies, seats: dict[str, Ready]) -> Iterator[Replies]:
 def send_bare(file: str, endpoint: str, times: int, go: Signal) -> None:
     """A sender that is connected, waits for the sign, and pushes all its frames."""
     _, frames = unpack(Path(file).read_bytes())
-    with zmq.Context() as context, context.socket(zmq.PUSH) as post:
-        post.connect(endpoint)
-        post.send(b"here")
+    with zmq.Context() as context, context.socket(zmq.PUSH) as inbox:
+        inbox.connect(endpoint)
+        inbox.send(b"here")
         go.wait()
         for _ in range(times):
             for said in frames.values():
                 for frame in said:
-                    post.send(frame)
+                    inbox.send(frame)
 
 
 def send_to_board(file: str, addresses: str) -> None:
     """A user node without a user: says ready, and its frames when their round is announced."""
     ready, frames = unpack(Path(file).read_bytes())
     channels = json.loads(Path(addresses).read_text())
-    with zmq.Context() as context, context.socket(zmq.PUSH) as post, context.socket(zmq.SUB) as feed:
+    with zmq.Context() as context, context.socket(zmq.PUSH) as inbox, context.socket(zmq.SUB) as feed:
         feed.subscribe(BROADCAST)
         feed.connect(channels["feed"])
-        post.connect(channels["post"])
-        post.send(ready)
+        inbox.connect(channels["inbox"])
+        inbox.send(ready)
         spoken: set[int] = set()
         while True:
             if not feed.poll(500):
-                post.send(ready)
+                inbox.send(ready)
                 continue
             message = decode(open_envelope(feed.recv()[len(BROADCAST) :])[2])
             if isinstance(message, Result):
@@ -137,7 +137,7 @@ def send_to_board(file: str, addresses: str) -> None:
             if isinstance(message, Announce | Reminder) and message.round not in spoken:
                 spoken.add(message.round)
                 for frame in frames[str(message.round)]:
-                    post.send(frame)
+                    inbox.send(frame)
 
 
 @contextmanager
@@ -162,16 +162,16 @@ def senders(load: Load, folder: Path, target: Any, *arguments: Any) -> Iterator[
 def measure_bare(load: Load, folder: Path) -> float:
     """Seconds for all frames once; a few large frames are sent many times over, for they take no time at all."""
     times = max(1, FEWEST_FRAMES // len(load.everything))
-    with zmq.Context() as context, context.socket(zmq.PULL) as post:
-        port = post.bind_to_random_port("tcp://127.0.0.1")
+    with zmq.Context() as context, context.socket(zmq.PULL) as inbox:
+        port = inbox.bind_to_random_port("tcp://127.0.0.1")
         go = SPAWN.Event()
         with senders(load, folder, send_bare, f"tcp://127.0.0.1:{port}", times, go):
             for _ in load.frames:
-                post.recv()
+                inbox.recv()
             started = time.perf_counter()
             go.set()
             for _ in range(times * len(load.everything)):
-                post.recv()
+                inbox.recv()
             return (time.perf_counter() - started) / times
 
 

@@ -162,7 +162,7 @@ class Layout:
 
 
 def check_ports(port: int, host: str = LOOPBACK) -> None:
-    """Post, feed and desk get three ports in a row, and all three must be free."""
+    """Inbox, feed and delivery get three ports in a row, and all three must be free."""
     if not 1 <= port <= 65533:
         raise BadInput(f"--port {port} cannot be used; give a number from 1 to 65533")
     for number in range(port, port + 3):

@@ -18,7 +18,7 @@ from parley.nodes.user import SILENCE_SECONDS
 # A crowd of users must not keep board and analyst, whom all of them wait for, from the processor.
 CROWD = 64
 CROWD_NICENESS = 10
-# Nor may it fill the post by asking whether anybody is there: seconds of silence a node bears, for each in the crowd.
+# Nor may it fill the inbox by asking whether anybody is there: seconds of silence a node bears, for each in the crowd.
 CROWD_SECONDS = 0.008
 # The shuffler must be done before the board gives a round up.
 SHUFFLER_SHARE = 0.9
@@ -47,7 +47,7 @@ class CommandLines:
             arguments["--relays"] = folder.relays
         if self._layout.port is not None or self._layout.host != LOOPBACK:
             wanted = BoardAddresses.on(self._layout.host, self._layout.port or 0)
-            arguments |= {"--post": wanted.post, "--feed": wanted.feed, "--desk": wanted.desk}
+            arguments |= {"--inbox": wanted.inbox, "--feed": wanted.feed, "--delivery": wanted.delivery}
         if self._layout.signed:
             arguments["--trust"] = folder.trust
         if self._layout.nonce:
@@ -118,7 +118,7 @@ class CommandLines:
             # Nobody has heard of its ports yet, so any will do.
             return command_line
         bound = read_addresses(self._folder.addresses)
-        ports = ("--post", bound.post, "--feed", bound.feed, "--desk", bound.desk)
+        ports = ("--inbox", bound.inbox, "--feed", bound.feed, "--delivery", bound.delivery)
         return replace(command_line, arguments=(*command_line.arguments, *ports))
 
     @cached_property

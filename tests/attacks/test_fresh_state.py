@@ -60,8 +60,8 @@ class Wire:
         for each in (self._near, self._far):
             each.setsockopt(zmq.LINGER, 0)
         port = self._near.bind_to_random_port("tcp://127.0.0.1")
-        self._far.connect(found["post"])
-        addresses.write_text(json.dumps({**found, "post": f"tcp://127.0.0.1:{port}"}))
+        self._far.connect(found["inbox"])
+        addresses.write_text(json.dumps({**found, "inbox": f"tcp://127.0.0.1:{port}"}))
         self.heard: list[Message] = []
         self._over = threading.Event()
         self._pump = threading.Thread(target=self._pass_on)

@@ -44,7 +44,7 @@ def wait_for_exits(processes: Processes, count: int) -> list[Exit]:
 def patient_user(folder: Path, name: str) -> CommandLine:
     """A user node whose board never answers: it waits for a long time."""
     addresses = folder / "addresses.json"
-    addresses.write_text('{"post": "tcp://127.0.0.1:9", "feed": "tcp://127.0.0.1:9", "desk": "tcp://127.0.0.1:9"}')
+    addresses.write_text('{"inbox": "tcp://127.0.0.1:9", "feed": "tcp://127.0.0.1:9", "delivery": "tcp://127.0.0.1:9"}')
     np.save(folder / "inputs.npy", np.zeros(1, dtype=np.int64))
     arguments = ("--addresses", addresses, "--inputs", folder / "inputs.npy")
     consent = Consent(run="nobody-starts-it", domain=domain_of(2), cap=1.0)
