@@ -9,7 +9,7 @@ import click
 from parley.emulator.errors import ParleyError
 
 
-class Reader:
+class ArgumentCache:
     """Of a crowd's command lines, which differ in a few values, it reads only those."""
 
     def __init__(self) -> None:

@@ -22,7 +22,7 @@ from typing import Any, NoReturn
 import click
 
 from parley.emulator.wire.codec import learn_fields
-from parley.launch.processes.argument_cache import Reader
+from parley.launch.processes.argument_cache import ArgumentCache
 from parley.launch.processes.sharing import settle, share
 from parley.launch.processes.system import CRASHED, die_with_parent
 from parley.nodes.memory import keep_one_heap
@@ -92,7 +92,7 @@ class Nursery:
         self.children: dict[int, str] = {}
         self._newborn: list[int] = []
         self._expected: list[Path] = []
-        self._reader = Reader()
+        self._reader = ArgumentCache()
         self._selector = selectors.DefaultSelector()
         self._woken, wake = socket.socketpair()
         self._woken.setblocking(False)
@@ -151,7 +151,7 @@ class Nursery:
         protocol = import_module("parley.nodes.analyst").read_plan(Path(plan)).protocol
         if crowd is not None:
             keep_one_heap()
-            import_module("parley.launch.processes.warmup").rehearse(protocol, self._birth)
+            import_module("parley.launch.processes.warmup").warm_up(protocol, self._birth)
             self._expected.append(Path(crowd))
         settle()
 

@@ -12,7 +12,7 @@ CRASHED = 70
 
 def die_with_parent(parent: int) -> None:
     """Ask the kernel for SIGKILL when the parent ends; if it has ended already, end now."""
-    # A kernel without prctl has no such promise; closing the channel still ends the nursery and its children.
+    # A kernel without prctl has no such promise; closing the channel still ends the forkserver and its children.
     if sys.platform == "linux":
         library().prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
     if os.getppid() != parent:

@@ -38,7 +38,7 @@ TIMES = 3
 Birth = Callable[[dict[str, Any]], Callable[[], NoReturn]]
 
 
-def rehearse(protocol: Protocol, birth: Birth) -> None:
+def warm_up(protocol: Protocol, birth: Birth) -> None:
     """Speak a run with nobody there, and put the code that takes side by side. `birth`: what a child will do."""
     frames = overhear(protocol)
 
@@ -62,7 +62,7 @@ def code_run_by_pioneer(birth: Birth) -> Code:
     with tempfile.TemporaryDirectory() as folder, nobody_there() as address:
         inputs = Path(folder) / "inputs.npy"
         np.save(inputs, np.zeros(1, dtype=np.int64))
-        board = {"--post": address, "--feed": address, "--desk": address}
+        board = {"--inbox": address, "--feed": address, "--delivery": address}
         State.create(Path(folder) / "state", nobody(), durable=False)
         options = {**board, "--inputs": inputs, "--state": Path(folder) / "state"}
         arguments = [str(word) for option in options.items() for word in option]
@@ -155,7 +155,7 @@ def check_a_receipt() -> None:
 
 def knock(address: str) -> None:
     """Connect and leave: libzmq's threads are gone when this returns."""
-    port = connect_node(BoardAddresses(post=address, feed=address, desk=address), blocking=True, patience=0.01)
+    port = connect_node(BoardAddresses(inbox=address, feed=address, delivery=address), blocking=True, patience=0.01)
     try:
         run_blocking(_knock(port))
     finally:
