@@ -59,8 +59,8 @@ HEADS = (
     "rounds bare s",
     "ratio of rounds",
     "ratio of processor time",
-    "bytes a reply on record",
-    "board, replies a second",
+    "bytes per reply on record",
+    "board, replies per second",
 )
 
 

@@ -140,7 +140,7 @@ def parameters() -> str:
                     f"{shuffled.local_epsilon:.2f}",
                 )
             )
-    heads = ("problem", "users", "d", "grid", "Q", "m", "deviation of a sum", "with Laplace", "bytes a user")
+    heads = ("problem", "users", "d", "grid", "Q", "m", "deviation of a sum", "with Laplace", "bytes per user")
     return table((*heads, "eps_0 of `shuffled`"), rows)
 
 

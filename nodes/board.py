@@ -207,7 +207,7 @@ class BoardNode:
         if claimed == BOARD_NAME:
             raise RemoteProtocolError(f"board: a {message.kind} in the name of the board itself")
         if not NAME.fullmatch(claimed):
-            raise RemoteProtocolError(f"board: a {message.kind} of somebody with the name {claimed[:80]!r}")
+            raise RemoteProtocolError(f"board: a {message.kind} under the invalid name {claimed[:80]!r}")
         return claimed
 
     async def _let_subscribe(self) -> None:
@@ -303,7 +303,7 @@ class BoardNode:
 
     def _opened(self) -> TranscriptWriter:
         if self.writer is None:
-            raise LocalProtocolError("board: the record is closed; nothing can be said any more")
+            raise LocalProtocolError("board: the record is closed; nothing more can be said")
         return self.writer
 
 
@@ -368,8 +368,8 @@ def read_nonce(text: str) -> bytes:
 
 @click.command(name="board")
 @click.option("--run", required=True, help="Name of the run.")
-@click.option("--users", type=int, required=True, help="Users that take part.")
-@click.option("--nodes", type=int, required=True, help="User nodes to wait for.")
+@click.option("--users", type=int, required=True, help="Number of users who take part.")
+@click.option("--nodes", type=int, required=True, help="Number of user nodes to wait for.")
 @click.option("--post", default="tcp://127.0.0.1:0", show_default=True, help="Where replies and broadcasts come in.")
 @click.option("--feed", default="tcp://127.0.0.1:0", show_default=True, help="Where everything is published.")
 @click.option("--desk", default="tcp://127.0.0.1:0", show_default=True, help="Where the analyst is served.")
@@ -381,14 +381,14 @@ def read_nonce(text: str) -> bytes:
 @click.option("--quorum", default=1.0, show_default=True, help="Share of users a round needs at its deadline.")
 @click.option("--join-deadline", default=60.0, show_default=True, help="Seconds to wait for all nodes.")
 @click.option(
-    "--analyst-deadline", default=600.0, show_default=True, help="Seconds to wait for the analyst's next word."
+    "--analyst-deadline", default=600.0, show_default=True, help="Seconds to wait for the analyst's next message."
 )
-@click.option("--keys", type=click.Path(path_type=Path), help="The board's own pair of keys (see `parley keys`).")
-@click.option("--allowed", type=click.Path(path_type=Path), help="Public keys that are let in, by name.")
+@click.option("--keys", type=click.Path(path_type=Path), help="The board's key pair (see `parley keys`).")
+@click.option("--allowed", type=click.Path(path_type=Path), help="Public keys to admit, by name.")
 @click.option("--relays", type=click.Path(path_type=Path), help="Which relay may speak for which node.")
 @click.option("--signing-key", type=click.Path(path_type=Path), help="Sign what the board says (see `parley keys`).")
 @click.option("--trust", type=click.Path(path_type=Path), help="Seat only nodes whose signing keys are listed here.")
-@click.option("--nonce", help="The nonce of the run, for an experiment that is to be repeated.  [default: drawn]")
+@click.option("--nonce", help="The nonce of the run, to repeat an experiment.  [default: random]")
 def main(
     run: str,
     users: int,

@@ -96,14 +96,14 @@ class BoardLink:
         if self.keys is None and self.board_key is None:
             return None
         if self.keys is None or self.board_key is None:
-            raise BadInput("--keys and --board-key belong together: our own pair, and the board's public key")
+            raise BadInput("give --keys and --board-key together: this node's key pair and the board's public key")
         return Security(keys=read_keys(self.keys), server=self.server(self.board_key)[1])
 
     def server(self, public: Path) -> tuple[str, str]:
         """Whose public key a file holds, board, shuffler or relay, and the key."""
         listed = [(name, key) for key, name in read_allowed(public).items()]
         if len(listed) != 1 or not (listed[0][0] in ("board", "shuffler") or listed[0][0].startswith(RELAY_PREFIX)):
-            raise BadInput(f"{public} does not hold the board's public key alone; see `parley keys`")
+            raise BadInput(f"{public} must hold the board's public key and no other; see `parley keys`")
         return listed[0]
 
     @property
@@ -144,12 +144,14 @@ def known_addresses(path: Path) -> BoardAddresses:
 
 
 LINK_OPTIONS = (
-    click.option("--addresses", type=click.Path(path_type=Path), help="File in which the board wrote its endpoints."),
+    click.option("--addresses", type=click.Path(path_type=Path), help="File with the board's endpoints."),
     click.option("--post", help="Endpoint of the board's post."),
     click.option("--feed", help="Endpoint of the board's feed."),
     click.option("--desk", help="Endpoint of the board's desk."),
-    click.option("--conditions", type=click.Path(path_type=Path), help="Faults to put this node's link under (TOML)."),
-    click.option("--keys", type=click.Path(path_type=Path), help="This node's own pair of keys (see `parley keys`)."),
+    click.option(
+        "--conditions", type=click.Path(path_type=Path), help="Faults to inject into this node's link (TOML)."
+    ),
+    click.option("--keys", type=click.Path(path_type=Path), help="This node's key pair (see `parley keys`)."),
     click.option("--board-key", type=click.Path(path_type=Path), help="File with the board's public key."),
 )
 
@@ -180,5 +182,5 @@ def board_security(keys: Path | None, allowed: Path | None) -> Security | None:
     if keys is None and allowed is None:
         return None
     if keys is None or allowed is None:
-        raise BadInput("--keys and --allowed belong together: the board's own pair, and whom it lets in")
+        raise BadInput("give --keys and --allowed together: the board's key pair and the keys it admits")
     return Security(keys=read_keys(keys), allowed=read_allowed(allowed))

@@ -139,13 +139,13 @@ async def serve_relay(
 @click.command(name="relay")
 @link_options
 @click.option("--name", required=True, help="Name of this relay.")
-@click.option("--nodes", type=int, required=True, help="The most user nodes that will connect to it.")
+@click.option("--nodes", type=int, required=True, help="The largest number of user nodes that will connect.")
 @click.option("--own-post", default="tcp://127.0.0.1:0", show_default=True, help="Where user nodes send their replies.")
 @click.option("--own-feed", default="tcp://127.0.0.1:0", show_default=True, help="Where they hear broadcasts.")
 @click.option(
     "--own-addresses",
     type=click.Path(path_type=Path),
-    help="Write our endpoints to this file; if it exists, come back to them.",
+    help="Write the endpoints to this file; if it exists, reuse them.",
 )
 @click.option("--allowed", type=click.Path(path_type=Path), help="Public keys of its user nodes, by name.")
 def main(

@@ -210,7 +210,7 @@ class Node:
             self._distrust(receipt, "the head of the record does not extend the one before")
         known, absent = self.state.answered.get(number), self.name in close["absent"]
         if not known and (receipt["chunks"] or not absent):
-            self._distrust(receipt, "the board has a reply of this node that it does not remember")
+            self._distrust(receipt, "the board has a reply that this node does not remember")
         if known and not absent and not self._all_included(known, receipt, close):
             self._distrust(receipt, "its reply is not on record, and the close does not name it")
         if known and absent:

@@ -144,7 +144,7 @@ def _judge(setup: Setup, protocol: Protocol, losses: Losses, population: int) ->
         worst = f"user {losses.largest_user} lost {losses.largest:.6g}"
         return failed(f"{losses.above} users lost more than epsilon {setup.epsilon:g}: {worst}", **evidence)
     if losses.above:
-        reason = f"{losses.above} users lost more than epsilon, which a delta of {setup.delta:g} allows now and then"
+        reason = f"{losses.above} users lost more than epsilon, which a delta of {setup.delta:g} sometimes allows"
         return unknown(reason, **evidence)
     if not losses.users:
         return unknown("nobody replied", **evidence)

@@ -148,7 +148,7 @@ class ZmqNodePort(ZmqObserverPort, NodePort):
         if not self._post.offer(frame) and not await self._post.send(frame, self._patience):
             raise SendTimeout(
                 f"the board at {self._post.endpoint} took no frame within {self._patience:g} s; "
-                "see that it runs and, where keys are in use, that it has ours on its list and we have its own"
+                "check that it runs and, if keys are in use, that it lists our key and we have its key"
             )
 
 

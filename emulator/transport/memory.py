@@ -203,7 +203,7 @@ class MemoryTransport:
     def board(self) -> BoardPort:
         """The one board; another may be opened when it is closed."""
         if self.post is not None:
-            raise LocalProtocolError("this transport has a board already; close it before opening another")
+            raise LocalProtocolError("this transport already has a board; close it before opening another")
         self.post = _Queue(self.queue, lambda item: len(item.frame))
         self.opened.set()
         return _MemoryBoard(self, self.post)

@@ -148,7 +148,7 @@ def open_board(
     `pace`: how many times longer than usual peers may take to answer, being many.
     """
     if security is not None and not security.allowed:
-        raise BadInput("the board has keys but no list of those it lets in; list at least the analyst's public key")
+        raise BadInput("the board has keys but no list of keys it admits; list at least the analyst's public key")
     sockets = _Sockets(queue, security, pace=pace)
     try:
         if security is not None:

@@ -115,7 +115,7 @@ def _loss(privacy: Verdict) -> dict[str, Any]:
         crowd = {name: evidence[name] for name in ("claim", "delta", "delta_shown", "users", "local_loss")}
         return {"crowd": crowd, "reason": ""}
     if "histogram" not in evidence or not evidence["users"]:
-        return {"reason": cut(privacy.reason or "the record holds no replies", 500)}
+        return {"reason": cut(privacy.reason or "there are no replies on record", 500)}
     wanted = ("claim", "max_loss", "users", "population", "above_claim")
     return {**{name: evidence[name] for name in wanted}, **evidence["histogram"], "reason": ""}
 

@@ -53,7 +53,7 @@ class Recorded:
     def need_witness(self) -> Witness:
         """The witness, or BadInput: some questions cannot be answered from the transcript alone."""
         if self.witness is None:
-            raise BadInput(f"{self.transcript} has no {WITNESS} beside it; name one with --witness FILE")
+            raise BadInput(f"{self.transcript} has no {WITNESS} beside it; give one with --witness FILE")
         return Witness.load(self.witness)
 
 
@@ -66,7 +66,7 @@ def find_run(named: Path, witness: Path | None = None, trust: Path | None = None
             return _with_files(candidate, witness, trust)
     if named.is_dir():
         raise BadInput(f"{named} holds no {TRANSCRIPT}; give the folder of a run or a transcript")
-    raise BadInput(f"{named} is no run; give the folder of a run, its name in {RUNS}/ or a transcript")
+    raise BadInput(f"there is no run {named}; give the folder of a run, its name in {RUNS}/ or a transcript")
 
 
 def _with_files(transcript: Path, witness: Path | None, trust: Path | None) -> Recorded:

@@ -134,7 +134,7 @@ def test_a_disk_that_is_full_leaves_nothing(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "parley.nodes.init", str(tmp_path / "state"), *GOOD]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, preexec_fn=no_space, timeout=60)
     assert done.returncode == 2
-    assert done.stderr.startswith(b"parley: no state can be made")
+    assert done.stderr.startswith(b"parley: a state cannot be made")
     assert done.stderr.count(b"\n") == 1
     assert not list(tmp_path.iterdir())
 

@@ -222,5 +222,5 @@ def test_a_state_is_made_once_and_prints_its_public_key(parley: Parley) -> None:
         assert said.out == f'"a" = "{signer.public.hex()}"\n'
         assert state.identity.consent.inputs == 16
         before = (Path("state") / FILE).read_bytes()
-    refused(parley(*command), "exists already")
+    refused(parley(*command), "already exists")
     assert (Path("state") / FILE).read_bytes() == before

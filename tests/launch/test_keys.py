@@ -75,7 +75,7 @@ def test_keys_that_cannot_be_used(parley: Parley) -> None:
     assert "contradict" in refused(parley, "--keys", "keys", "--secure")
     assert parley("keys", "whole", "--nodes", 3).code == 0
     Path("whole/node-1.secret").chmod(0o644)
-    assert "may be read by others" in refused(parley, "--keys", "whole")
+    assert "others may read" in refused(parley, "--keys", "whole")
     Path("whole/node-1.secret").chmod(0o600)
     Path("whole/node-1.secret").write_bytes(Path("keys/node-1.secret").read_bytes())
     assert "not the key that is listed for node-1" in refused(parley, "--keys", "whole")

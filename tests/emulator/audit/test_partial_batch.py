@@ -74,7 +74,7 @@ def test_from_a_part_of_a_batch_nothing_is_concluded(protocol: Protocol) -> None
     sender, last = played(protocol, AnalystRole)[-1]
     assert isinstance(last, Abort)
     assert (sender, last.outcome) == ("analyst", "failed")
-    assert last.reason == "the shuffler's batch of round 1 is not whole: 1 frames are missing"
+    assert last.reason == "the shuffler's batch of round 1 is incomplete: 1 frames are missing"
 
 
 def results(said: list[tuple[str, Message]]) -> Iterator[Result]:

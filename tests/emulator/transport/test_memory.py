@@ -51,7 +51,7 @@ async def test_names_are_handed_over_only_where_senders_are_authenticated() -> N
 async def test_there_is_one_board() -> None:
     transport = MemoryTransport()
     transport.board()
-    with pytest.raises(LocalProtocolError, match="a board already"):
+    with pytest.raises(LocalProtocolError, match="already has a board"):
         transport.board()
 
 
