@@ -20,8 +20,7 @@ from parley.emulator.randomizer import Columns, Floats, Shape
 from parley.emulator.roles.spread import ROUNDING
 from parley.emulator.roles.wallet import Wallet
 from parley.emulator.roles.wallet_entries import Entry, Mask, Terms, View
-from parley.emulator.round import Round
-from parley.emulator.tally import Tally
+from parley.emulator.round import Round, Tally
 from parley.protocols.baselines.frequency import FrequencyGrr
 from parley.protocols.baselines.quantise import Quantise
 from parley.protocols.randomizers.exact import WHOLE, within
