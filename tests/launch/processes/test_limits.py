@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from parley.emulator.errors import BadInput
-from parley.launch.processes.limits import check_room, limits
+from parley.launch.processes.limits import MEBIBYTES_PER_NODE, check_room, limits
 from tests.launch.conftest import Parley
 
 ROOMY = {
