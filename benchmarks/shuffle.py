@@ -21,7 +21,7 @@ from parley.emulator.coins import key_from_seed
 from parley.emulator.errors import BadInput
 from parley.emulator.simulate_shuffled import simulate_shuffled
 from parley.protocols import registry
-from parley.protocols.planning import fast_simulation as shortcut
+from parley.protocols.planning import fast_simulation
 from parley.protocols.planning.plan import choose
 from parley.protocols.randomizers.vectors.codebook import best_codebook
 from parley.protocols.shuffle.amplification import clones_closed_form, epsilon_bound, of_cap, of_choice, of_clones
@@ -66,7 +66,7 @@ def accuracy(trials: int) -> str:
             base = 0.0
             for name in (*LOCAL, *SHUFFLED):
                 protocol, generator = made(name, workload, users), np.random.default_rng([SEED, len(rows)])
-                errors = [shortcut.play(protocol, counts, generator).value - truth for _ in range(trials)]
+                errors = [fast_simulation.play(protocol, counts, generator).value - truth for _ in range(trials)]
                 predicted = float(protocol.predicted_rmse(counts / users))
                 measured = float(np.sqrt(np.mean(np.square(errors))))
                 base = base or measured

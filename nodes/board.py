@@ -40,7 +40,7 @@ from parley.emulator.wire.messages import (
 from parley.emulator.wire.security import Security, read_relays
 from parley.emulator.wire.signatures import Signer
 from parley.emulator.wire.trust import read_signer, read_trust
-from parley.nodes.common import GOOD, UNFINISHED, board_security, run_to_exit, topic_of, write_addresses
+from parley.nodes.common import GOOD, UNFINISHED, RenamedOption, board_security, run_to_exit, topic_of, write_addresses
 from parley.nodes.state.allowance import Allowance
 from parley.nodes.state.receipts import Receipts
 from parley.nodes.state.reopen import bind, open_record
@@ -370,9 +370,23 @@ def read_nonce(text: str) -> bytes:
 @click.option("--run", required=True, help="Name of the run.")
 @click.option("--users", type=int, required=True, help="Number of users who take part.")
 @click.option("--nodes", type=int, required=True, help="Number of user nodes to wait for.")
-@click.option("--post", default="tcp://127.0.0.1:0", show_default=True, help="Where replies and broadcasts come in.")
+@click.option(
+    "--inbox",
+    cls=RenamedOption,
+    formerly="--post",
+    default="tcp://127.0.0.1:0",
+    show_default=True,
+    help="Where replies and broadcasts come in.",
+)
 @click.option("--feed", default="tcp://127.0.0.1:0", show_default=True, help="Where everything is published.")
-@click.option("--desk", default="tcp://127.0.0.1:0", show_default=True, help="Where the analyst is served.")
+@click.option(
+    "--delivery",
+    cls=RenamedOption,
+    formerly="--desk",
+    default="tcp://127.0.0.1:0",
+    show_default=True,
+    help="Where the analyst is served.",
+)
 @click.option(
     "--transcript", type=click.Path(path_type=Path), required=True, help="The record; continued if it exists."
 )
@@ -393,9 +407,9 @@ def main(
     run: str,
     users: int,
     nodes: int,
-    post: str,
+    inbox: str,
     feed: str,
-    desk: str,
+    delivery: str,
     transcript: Path,
     addresses: Path | None,
     deadline: float,
@@ -421,7 +435,7 @@ def main(
             join_deadline=join_deadline,
             analyst_deadline=analyst_deadline,
         )
-        wanted = BoardAddresses(post=post, feed=feed, desk=desk)
+        wanted = BoardAddresses(inbox=inbox, feed=feed, delivery=delivery)
         spoken_for = None if relays is None else read_relays(relays)
         given = None if nonce is None else read_nonce(nonce)
         return await serve_board(

@@ -45,6 +45,7 @@ from parley.nodes.common import (
     LONGEST_SILENCE,
     UNFINISHED,
     BoardLink,
+    RenamedOption,
     board_security,
     link_options,
     read_addresses,
@@ -216,7 +217,14 @@ def read_draws(text: str) -> Draws:
 @click.option("--run", required=True, help="Name of the run.")
 @click.option("--users", type=int, required=True, help="Number of users who take part.")
 @click.option("--nodes", type=int, required=True, help="Number of user nodes to wait for.")
-@click.option("--own-post", default="tcp://127.0.0.1:0", show_default=True, help="Where user nodes send their replies.")
+@click.option(
+    "--own-inbox",
+    cls=RenamedOption,
+    formerly="--own-post",
+    default="tcp://127.0.0.1:0",
+    show_default=True,
+    help="Where user nodes send their replies.",
+)
 @click.option("--own-feed", default="tcp://127.0.0.1:0", show_default=True, help="Where they hear broadcasts.")
 @click.option(
     "--own-addresses",
@@ -241,7 +249,7 @@ def main(
     run: str,
     users: int,
     nodes: int,
-    own_post: str,
+    own_inbox: str,
     own_feed: str,
     own_addresses: Path | None,
     deadline: float,
@@ -257,7 +265,7 @@ def main(
 
     async def work() -> int:
         terms = Terms(run=run, users=users, nodes=nodes, deadline=deadline, quorum=quorum, join_deadline=join_deadline)
-        wanted = BoardAddresses(post=own_post, feed=own_feed, desk="tcp://127.0.0.1:0")
+        wanted = BoardAddresses(inbox=own_inbox, feed=own_feed, delivery="tcp://127.0.0.1:0")
         signer = None if signing_key is None else read_signer(signing_key)
         keys = None if trust is None else read_trust(trust)
         draws = system_draws if draw_seed is None else read_draws(draw_seed)

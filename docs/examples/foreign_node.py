@@ -249,8 +249,8 @@ class Node:
 
 def serve(state, inputs, addresses, curve=None):
     """Connect, say that we are there, answer until the run is over. True if it ended with a result."""
-    context, post, feed = wire.connect(addresses, state.identity["node"], curve)
-    node = Node(state, inputs, post.send)
+    context, inbox, feed = wire.connect(addresses, state.identity["node"], curve)
+    node = Node(state, inputs, inbox.send)
     if node.run and node.run in state.finished:
         return True  # nothing of it is ever answered again
     node.ready()

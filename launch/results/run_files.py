@@ -22,7 +22,7 @@ TRANSCRIPT, WITNESS, OPENING_KEY, TRUST = "transcript.parley", "witness.parley",
 
 
 @dataclass(frozen=True, kw_only=True)
-class Recorded:
+class RunFiles:
     """A transcript and, where the emulation left them, the witness and the list of signing keys beside it."""
 
     transcript: Path
@@ -57,7 +57,7 @@ class Recorded:
         return Witness.load(self.witness)
 
 
-def find_run(named: Path, witness: Path | None = None, trust: Path | None = None) -> Recorded:
+def find_run(named: Path, witness: Path | None = None, trust: Path | None = None) -> RunFiles:
     """A folder of a run, a transcript, or the name of a folder in runs/."""
     for candidate in (named, RUNS / named):
         if candidate.is_dir() and (candidate / TRANSCRIPT).is_file():
@@ -69,9 +69,9 @@ def find_run(named: Path, witness: Path | None = None, trust: Path | None = None
     raise BadInput(f"there is no run {named}; give the folder of a run, its name in {RUNS}/ or a transcript")
 
 
-def _with_files(transcript: Path, witness: Path | None, trust: Path | None) -> Recorded:
+def _with_files(transcript: Path, witness: Path | None, trust: Path | None) -> RunFiles:
     """What was named, else what lies beside the transcript."""
-    return Recorded(
+    return RunFiles(
         transcript=transcript,
         witness=witness or _beside(transcript, WITNESS),
         trust=trust or _beside(transcript, TRUST),

@@ -89,15 +89,15 @@ def test_a_node_does_not_load_the_solver() -> None:
 
 
 def test_a_crowd_is_forked_without_what_only_an_analyst_needs(tmp_path: Path) -> None:
-    """A thousand user processes are forked from one that has rehearsed: what it carries, all of them carry."""
+    """A thousand user processes are forked from one that has warmed up: what it carries, all of them carry."""
     protocol = design("three-round", Kendall(levels=(8, 8)), epsilon=4.0, users=100)
     plan = tmp_path / "plan.parley"
     write_plan(plan, protocol)
     program = (
-        "import os, signal, sys; from pathlib import Path; "
+        "import sys; from pathlib import Path; "
         "from parley.launch.processes import forkserver, warmup; forkserver.warm(); "
         f"protocol = sys.modules['parley.nodes.analyst'].read_plan(Path({str(plan)!r})).protocol; "
-        "warmup.rehearse(protocol, lambda request: signal.pause); "
+        "warmup.warm_up(protocol); "
         "print(sorted({'scipy.linalg', 'scipy.special', 'scipy.optimize'} & set(sys.modules)))"
     )
     done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=True)

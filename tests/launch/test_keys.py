@@ -83,7 +83,7 @@ def test_keys_that_cannot_be_used(parley: Parley) -> None:
 
 def test_without_keys_only_loopback(tmp_path: Path) -> None:
     options = ("--run", "r", "--users", "1", "--nodes", "1", "--transcript", str(tmp_path / "t.parley"))
-    command = (*COMMAND, "node", "board", *options, "--post", "tcp://0.0.0.0:0")
+    command = (*COMMAND, "node", "board", *options, "--inbox", "tcp://0.0.0.0:0")
     said = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120, check=False)
     assert said.returncode == 2
     assert "0.0.0.0 can be reached from other machines" in said.stderr

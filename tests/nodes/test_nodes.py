@@ -272,7 +272,7 @@ async def test_a_restarted_board_shows_nodes_what_it_recorded_before(places: Pla
     assert table.evidence() == []
 
 
-async def test_noise_on_the_post_is_dropped_with_its_cause(places: Places, tmp_path: Path) -> None:
+async def test_noise_on_the_inbox_is_dropped_with_its_cause(places: Places, tmp_path: Path) -> None:
     table = Table.laid(tmp_path, 1)
     stranger = places.node("stranger")
     async with asyncio.timeout(60), asyncio.TaskGroup() as group:

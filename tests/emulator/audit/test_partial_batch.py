@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from parley.emulator.protocol import Protocol
-from parley.emulator.roles import mixing as module
+from parley.emulator.roles import mixing
 from parley.emulator.roles.analyst import AnalystRole
 from parley.emulator.roles.board import BoardRole
 from parley.emulator.roles.mixing import system_draw
@@ -35,7 +35,7 @@ def protocol() -> Protocol:
 @pytest.fixture(autouse=True)
 def small_frames(protocol: Protocol, monkeypatch: pytest.MonkeyPatch) -> None:
     row = sum(dtype.itemsize * int(np.prod(shape)) for dtype, shape in protocol.rounds[0].reply.values())
-    monkeypatch.setattr(module, "FRAME_BYTES", USERS // FRAMES * (row + 1))
+    monkeypatch.setattr(mixing, "FRAME_BYTES", USERS // FRAMES * (row + 1))
 
 
 class Interrupted(ShuffledRun):

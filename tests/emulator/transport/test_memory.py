@@ -21,7 +21,7 @@ class MemoryBench(Bench):
         self.transport = MemoryTransport(queue=QUEUE)
 
     def make_board(self) -> BoardPort:
-        self.transport.patience = self.transport.desk_patience = self.patience
+        self.transport.patience = self.transport.delivery_patience = self.patience
         return self.transport.board()
 
     def make_node(self, name: str, *, notices: bool = False) -> NodePort:

@@ -370,7 +370,7 @@ def test_a_process_says_one_sentence_and_leaves(fresh: Path, tmp_path: Path) -> 
     """The command itself: no connection is made, nothing is written, the exit code is that of bad input."""
     np.save(tmp_path / "inputs.npy", INPUTS)
     nowhere = "tcp://127.0.0.1:1"
-    command = [sys.executable, "-m", "parley.nodes.user", "--post", nowhere, "--feed", nowhere, "--desk", nowhere]
+    command = [sys.executable, "-m", "parley.nodes.user", "--inbox", nowhere, "--feed", nowhere, "--delivery", nowhere]
     command += ["--inputs", str(tmp_path / "inputs.npy"), "--state"]
     with State(fresh):
         said = subprocess.run([*command, str(fresh)], cwd=ROOT, capture_output=True, text=True, timeout=60, check=False)
