@@ -21,7 +21,6 @@ from parley.emulator.transport.sockets import connect_node
 from parley.emulator.wire.codec import decode, is_whole, open_envelope
 from parley.emulator.wire.messages import Announce, Message, Refusal, Reminder, Result, Setup
 from parley.nodes.common import GOOD, LONGEST_SILENCE, UNFINISHED, BoardLink, link_options, run_to_exit
-from parley.nodes.memory import give_back
 from parley.nodes.state.user_state import Identity, State, save_evidence
 from parley.nodes.state.wallet import StoredWallet
 from parley.protocols.registry import build, inputs_of
@@ -71,7 +70,6 @@ class UserNode:
             batch = await self.port.receive(timeout=max(0.0, wait - time.monotonic()))
             if batch:
                 news, heard = await self._take(batch), time.monotonic()
-                give_back()
                 if news:
                     due, patience = heard + self.patience, self.patience
                 elif self.role.state is Cohort.WAITING:

@@ -48,10 +48,10 @@ from parley.emulator.transport.unread import (
     MOST_FROM_LISTENER,
     MOST_UNFINISHED,
     MOST_UNREAD,
+    ConnectionsTo,
     Swelling,
     Unread,
     accepted_at,
-    connected_to,
     pause,
 )
 from parley.emulator.wire.codec import LARGEST_FRAME
@@ -478,13 +478,12 @@ class _Sockets:
         """Seconds until the next look is due."""
         for channel in self._channels:
             channel.look()
-        readers = [channel for channel in self._channels if channel.reads]
-        most = max(readers, key=lambda channel: channel.unread.largest, default=None)
-        if most is not None:
-            size, descriptor = most.unread.largest
+        unread = [(channel.unread.largest, channel) for channel in self._channels if channel.reads]
+        if unread:
+            (size, descriptor), most = max(unread, key=lambda each: each[0])
             if self._swelling.check(size):
                 most.end([descriptor], NO_END)
-        return pause(sum(len(channel.connections()) for channel in self._channels))
+        return pause(sum(len(channel.unread) for channel in self._channels))
 
     def bind(self, kind: int, address: str, domain: str, options: Mapping[int, int] | None = None) -> _Channel:
         """A listening socket; an address in use, or open to other machines without keys, is bad input."""
@@ -639,7 +638,7 @@ class _Sockets:
             else:
                 # In a process with one node all its connections are found by their port; a monitor would take
                 # memory of each of thousands of processes.
-                channel.connections = partial(connected_to, int(place[1]))
+                channel.connections = ConnectionsTo(int(place[1]))
             channel.socket.connect(address)
         except BadInput:
             self.close()
