@@ -3,8 +3,7 @@ set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 venv="${VENV:-.venv}"
 
-# Those that everything is tested on, newest first: since 3.12 many user processes share most of their memory. pyenv
-# hides those that are not chosen.
+# The versions everything is tested on, newest first. pyenv hides those that are not chosen.
 find_python() {
     local candidate hidden="${PYENV_ROOT:-${HOME:-}/.pyenv}/versions"
     for candidate in "${PYTHON:-}" python3.13 python3.12 "$hidden"/3.13.*/bin/python "$hidden"/3.12.*/bin/python \

@@ -17,7 +17,7 @@ from parley.emulator.transport.addresses import descriptors_for, raise_file_limi
 
 TASKS_PER_NODE = 3
 # With the kernel's part, as benchmarks/processes.py measures it.
-MEBIBYTES_PER_NODE = 7.0 if sys.version_info >= (3, 12) else 8.0
+MEBIBYTES_PER_NODE = 7.2 if sys.version_info >= (3, 12) else 8.0
 SPARE_TASKS = 64
 # A handful of nodes fits everywhere; reading the kernel's files for them would be a waste.
 FEW = 64
