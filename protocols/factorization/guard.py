@@ -55,14 +55,6 @@ def check_square(matrix: ArrayLike | Any, name: str = "W") -> Floats:
     return workload
 
 
-def check_symmetric(matrix: ArrayLike | Any, name: str = "W") -> Floats:
-    """A finite symmetric matrix, up to rounding."""
-    workload = check_square(matrix, name)
-    if not is_symmetric(workload):
-        raise BadInput(f"{name} is not symmetric; a quadratic form is unchanged by (W + W')/2, so pass that")
-    return workload
-
-
 def is_symmetric(workload: Floats) -> bool:
     """Symmetric up to rounding."""
     if workload.shape[0] != workload.shape[1]:

@@ -86,13 +86,8 @@ class Lipschitz(Workload):
 
     @property
     def step(self) -> float:
-        """The Lipschitz constant from one level to the next, G/k."""
+        """The Lipschitz constant from one level to the next, G/k; binning moves the statistic by no more."""
         return self.constant / self.levels
-
-    @property
-    def discretisation_error(self) -> float:
-        """Binning moves the statistic by at most this, G/k."""
-        return self.step
 
     @property
     def shift(self) -> float:

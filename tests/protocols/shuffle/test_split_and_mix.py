@@ -7,10 +7,10 @@ from typing import ClassVar
 import numpy as np
 import pytest
 
+from benchmarks.reference.simulate_shuffled import shuffled_conversation, simulate_shuffled
 from parley.emulator.coins import addressed, key_from_seed
 from parley.emulator.errors import BadInput
 from parley.emulator.simulate import simulate
-from parley.emulator.simulate_shuffled import shuffled_conversation, simulate_shuffled
 from parley.emulator.wire.messages import Replies
 from parley.protocols import registry
 from parley.protocols.paper.one_round import OneRound
