@@ -18,9 +18,9 @@ from parley.protocols.factorization.approximation import (
 )
 from parley.protocols.factorization.model import signed
 from parley.protocols.factorization.truncation import truncated
+from parley.protocols.planning.families.non_interactive import NonInteractivePlanning
+from parley.protocols.planning.families.tuned import OneRoundTunedPlanning, smallest_codebook
 from parley.protocols.planning.guesses import rising_scores
-from parley.protocols.planning.non_interactive import NonInteractivePlanning
-from parley.protocols.planning.tuned import OneRoundTunedPlanning, smallest_codebook
 from parley.protocols.randomizers.shuffled.shares import shares_needed
 from parley.protocols.randomizers.shuffled.skellam import least_variance
 from parley.protocols.shuffle.amplification import check_delta, largest_local_epsilon
