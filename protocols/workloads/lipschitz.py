@@ -142,10 +142,6 @@ class Lipschitz(Workload):
         pairs = weights @ self.apply(weights) - users * self._values()[0]
         return float(pairs / (users * (users - 1.0)))
 
-    def parameters(self) -> dict[str, Any]:
-        shared = {"statistic": self.name, "function": self.function, "levels": self.levels}
-        return {**shared, "constant": self.constant, **({} if self.width is None else {"width": self.width})}
-
     def _values(self) -> Floats:
         """Every value W has: of a distance, its first row."""
         if isinstance(self.function, str):
