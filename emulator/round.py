@@ -12,8 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from parley.emulator.errors import ParleyError, RemoteProtocolError
-from parley.emulator.randomizer import MOST_OUTCOMES, Array, Coins, Columns, Flip, Floats, Shape
-from parley.emulator.tally import Tally
+from parley.emulator.randomizer import MOST_OUTCOMES, Array, Coins, Columns, Flip, Floats, Shape, Tally
 from parley.emulator.wire.messages import Users
 
 if TYPE_CHECKING:

@@ -8,12 +8,11 @@ from typing import Any, ClassVar
 import numpy as np
 
 from parley.emulator.errors import BadInput
-from parley.emulator.protocol import Estimate, Heard, Sends
+from parley.emulator.protocol import Estimate, Heard, Send, Sends
 from parley.emulator.randomizer import Floats
-from parley.protocols.limits import check_many
-from parley.protocols.parameters import check_epsilon, check_users, mapping
+from parley.protocols.limits import check_epsilon, check_many, check_users, mapping
 from parley.protocols.planned import Planned
-from parley.protocols.side_queries import side_queries, side_share
+from parley.protocols.randomizers.scalars.one_bit import OneBit
 from parley.protocols.workloads.workload import Workload, check_entries
 
 
@@ -66,3 +65,26 @@ def with_diagonal(workload: Workload, pairs: float, replies: int) -> float:
             f"the diagonal of {workload.name} is not constant, so pairs alone do not give h'Wh; use one-round"
         )
     return pairs * (replies - 1) / replies + float(diagonal[0]) / replies
+
+
+# The AUC divides by an estimate of n+ n-, for which the paper sets half the budget aside; the error of a
+# diagonal's mean is divided by n, so a sixteenth is plenty.
+SHARES = {"positive": 0.5, "diagonal": 0.0625}
+
+
+def side_share(workload: Workload) -> float:
+    """Which share of epsilon the side queries of a workload take; often none."""
+    return sum(SHARES[name] for name in workload.linear_queries())
+
+
+def side_queries(workload: Workload, epsilon: float) -> Sends:
+    """What a statistic needs besides its form (the paper's n+ for the AUC, a kernel's diagonal), with `epsilon` in all.
+
+    Each query is a public function of the input; its mean over users is measured by the one-bit randomizer.
+    """
+    queries = workload.linear_queries()
+    each = epsilon / max(1, len(queries))
+    return {
+        name: Send(OneBit(low=float(query.min()), high=float(query.max()), epsilon=each), query)
+        for name, query in queries.items()
+    }

@@ -16,9 +16,8 @@ from numpy.typing import NDArray
 from parley.emulator.errors import BadInput
 from parley.emulator.randomizer import Coins, Columns, Floats, Shape
 from parley.protocols.randomizers.exact import WORD_BYTES, Words, check_count, check_epsilon, words
-from parley.protocols.randomizers.vectors.directional import Directional, blocks
+from parley.protocols.randomizers.vectors.directional import Directional, blocks, check_radius, lift
 from parley.protocols.randomizers.vectors.moments import SphereMoments, lifted_moments
-from parley.protocols.randomizers.vectors.sphere import check_radius, lift
 
 NORM_SLACK = 1e-6
 LOSSLESS_SHIFT = np.uint64(11)

@@ -148,10 +148,9 @@ class Dense(Factor):
 
 @dataclass(frozen=True, eq=False)
 class Identity(Factor):
-    """scale * I, the factor of Gini's diversity index."""
+    """I, the factor of Gini's diversity index."""
 
     size: int
-    scale: float = 1.0
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -159,17 +158,17 @@ class Identity(Factor):
 
     def _columns(self, indices: NDArray[np.int64]) -> Floats:
         result = np.zeros((len(indices), self.size))
-        result[np.arange(len(indices)), indices] = self.scale
+        result[np.arange(len(indices)), indices] = 1.0
         return result
 
     def _apply(self, matrix: Floats) -> Floats:
-        return self.scale * matrix
+        return matrix
 
     def _transpose_apply(self, matrix: Floats) -> Floats:
-        return self.scale * matrix
+        return matrix
 
     def norms(self) -> Floats:
-        return np.full(self.size, abs(self.scale))
+        return np.ones(self.size)
 
 
 @dataclass(frozen=True, eq=False)

@@ -13,8 +13,8 @@ from parley.emulator.randomizer import Floats
 from parley.protocols.factorization.operator import Factor
 from parley.protocols.paper.two_factors import TwoFactors
 from parley.protocols.projection.simplex_projection import densified
+from parley.protocols.randomizers.exact import exact_range
 from parley.protocols.randomizers.scalars.grid_laplace import GridLaplace
-from parley.protocols.randomizers.scalars.ranges import exact_range
 
 
 @dataclass(frozen=True, kw_only=True)

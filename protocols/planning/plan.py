@@ -124,7 +124,7 @@ def bounds(workload: Workload | Levels, epsilon: float, users: int, histogram: F
         gamma_lower=factors.lower,
         gamma_upper=factors.upper,
         floor=max(floor(workload, guess, epsilon, users) for guess in guesses),
-        lower_bound=math.sqrt(lowest.mse),
+        lower_bound=math.sqrt(lowest),
     )
 
 

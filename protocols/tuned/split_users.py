@@ -19,10 +19,9 @@ from parley.emulator.protocol import Heard, Protocol, Send, Sends, sends
 from parley.emulator.randomizer import Floats, Integers
 from parley.emulator.wire.messages import Users
 from parley.protocols.limits import check_setup
-from parley.protocols.randomizers.exact import check_count
+from parley.protocols.randomizers.exact import check_count, exact_range
 from parley.protocols.randomizers.scalars.grid_laplace import LARGEST_EPSILON, GridLaplace
 from parley.protocols.randomizers.scalars.one_bit import OneBit
-from parley.protocols.randomizers.scalars.ranges import exact_range
 from parley.protocols.tuned.crossfit import Fit, crossfit
 from parley.protocols.tuned.encoding import ByCategory, ByVector, Encoding, FoldSizes, FoldSums
 from parley.protocols.tuned.groups import LARGEST_SALT, check_shares, groups_of

@@ -9,6 +9,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
+from importlib import import_module
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -24,6 +25,18 @@ LARGEST_SIZE = 2**24
 LARGEST_DENSE_BYTES = 2**31
 # Variances hold fourth powers of factors, which are square roots of these: they must not overflow.
 LARGEST_ENTRY = 1e100
+
+# Name -> module of this folder, class, and its parameters. A class is loaded when it is asked for.
+REGISTRY: Mapping[str, tuple[str, ...]] = {
+    "kendall": ("kendall", "Kendall", "levels"),
+    "untied": ("kendall", "Untied", "levels", "axis"),
+    "auc": ("auc", "AreaUnderCurve", "levels"),
+    "gini-mean-difference": ("gini", "GiniMeanDifference", "levels"),
+    "gini-diversity": ("gini", "GiniDiversity", "levels"),
+    "kernel": ("kernel", "Kernel", "matrix", "shift"),
+    # The width is None, and so does not travel, where a distance has no scale of its own.
+    "lipschitz": ("lipschitz", "Lipschitz", "function", "levels", "constant", "width"),
+}
 
 Kind = Literal["kendall", "auc", "threshold", "identity", "margin", "kernel", "lipschitz"]
 
@@ -120,15 +133,22 @@ class Workload(ABC):
         """f(x, x) for every x."""
 
     def parameters(self) -> dict[str, Any]:
-        """Everything `workload_from` needs to build this workload again: what Setup carries."""
+        """Everything `from_parameters` needs to build this workload again: what Setup carries."""
         return {"statistic": self.name, **to_plain(self)}
 
     @classmethod
     def from_parameters(cls, parameters: Mapping[str, Any]) -> "Workload":
-        """The workload that a Setup describes, of whichever kind."""
-        from parley.protocols.workloads.statistics import workload_from
-
-        return workload_from(parameters)
+        """The workload that a Setup describes, of whichever kind: nothing missing, nothing unknown."""
+        name = parameters.get("statistic")
+        if not isinstance(name, str) or name not in REGISTRY:
+            raise BadInput(f"unknown statistic {name!r:.80}; known are {', '.join(REGISTRY)}")
+        module, kind, *known = REGISTRY[name]
+        given = {key: value for key, value in parameters.items() if key != "statistic"}
+        if not set(known) - {"width"} <= set(given) <= set(known):
+            found = ", ".join(map(str, given)) or "none"
+            raise BadInput(f"{name} takes the parameters {', '.join(known)}, got {found}")
+        workload: Workload = getattr(import_module(f"parley.protocols.workloads.{module}"), kind)(**given)
+        return workload
 
     @abstractmethod
     def exact(self, inputs: Inputs) -> float:

@@ -17,6 +17,7 @@ from parley.protocols.factorization.approximation import (
     useful_approximations,
 )
 from parley.protocols.factorization.operator import Dense, Factor
+from parley.protocols.pairwise import side_share
 from parley.protocols.paper.linear_queries import MatrixMechanism
 from parley.protocols.paper.one_round import OneRound
 from parley.protocols.paper.three_round import TOLERANCE, ThreeRound
@@ -30,7 +31,6 @@ from parley.protocols.planning.planning import Planning, Sources
 from parley.protocols.projection.l1_projection import project_l1, projection_error
 from parley.protocols.projection.simplex_projection import densified, shrunk_to_norm, simplex_weights
 from parley.protocols.randomizers.scalars.grid_laplace import GridLaplace
-from parley.protocols.side_queries import side_share
 from parley.protocols.workloads.workload import Workload
 
 Factored = TypeVar("Factored", bound=TwoFactors)

@@ -31,7 +31,7 @@ from parley.protocols.planning.guesses import public_guesses, rising_scores
 from parley.protocols.planning.noise import FormNoise, encoding_noise, noise_of
 from parley.protocols.planning.planning import BALANCED, Planning, Sources, differences
 from parley.protocols.projection.l1_projection import projection_error
-from parley.protocols.randomizers.scalars.ranges import exact_range
+from parley.protocols.randomizers.exact import exact_range
 from parley.protocols.randomizers.vectors.codebook import Codebook
 from parley.protocols.tuned.crossfit import Fit, crossfit
 from parley.protocols.tuned.encoding import ByVector

@@ -14,10 +14,10 @@ from parley.protocols.randomizers.exact import (
     check_epsilon,
     check_interval,
     exponential_lower,
+    fractions,
     guarded,
     words,
 )
-from parley.protocols.randomizers.scalars.ranges import fractions
 
 HALF_WORD = np.uint64(32)
 

@@ -15,10 +15,9 @@ from parley.emulator.errors import BadInput
 from parley.emulator.randomizer import Coins, Columns, Floats, Integers
 from parley.protocols.randomizers.exact import WHOLE, WORD_BYTES, check_count, check_epsilon, words
 from parley.protocols.randomizers.two_level import TwoLevel
-from parley.protocols.randomizers.vectors.moments import SphereMoments, lifted_moments
-from parley.protocols.randomizers.vectors.order_statistics import top_moment
+from parley.protocols.randomizers.vectors.directional import check_radius, lift
+from parley.protocols.randomizers.vectors.moments import SphereMoments, lifted_moments, top_moment
 from parley.protocols.randomizers.vectors.seeded import Seeded, read
-from parley.protocols.randomizers.vectors.sphere import check_radius, lift
 
 MOST_CANDIDATES = 1 << 16
 MOST_NUMBERS = 1 << 28

@@ -17,7 +17,6 @@ from parley.emulator.roles.analyst import Builder
 from parley.emulator.simulate import conversation
 from parley.emulator.wire.codec import encode
 from parley.emulator.wire.messages import Abort, Message, Outcome
-from parley.protocols.randomizers.alphabets import choices
 from parley.protocols.registry import build
 
 RUN = "recorded"
@@ -68,7 +67,6 @@ def audited(path: Path, inputs: Inputs | None = None, builder: Builder = build, 
         path,
         builder,
         witness=None if inputs is None else witness_of(inputs),
-        choices=choices,
         generator=np.random.default_rng(17),
         **options,  # type: ignore[arg-type]
     )

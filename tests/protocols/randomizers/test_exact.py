@@ -14,7 +14,7 @@ from scipy.stats import beta, binom
 from parley.emulator.errors import BadInput
 from parley.protocols.randomizers.exact import exponential_lower, exponential_upper, log_probability, within, words
 from parley.protocols.randomizers.two_level import TwoLevel
-from parley.protocols.randomizers.vectors.order_statistics import top_moment
+from parley.protocols.randomizers.vectors.moments import top_moment
 
 
 @given(st.floats(-32.0, 64.0))

@@ -20,7 +20,6 @@ from parley.protocols.workloads.kendall import Kendall, KendallTauB, Untied
 from parley.protocols.workloads.kernel import Kernel
 from parley.protocols.workloads.linear import LinearQueries
 from parley.protocols.workloads.lipschitz import Lipschitz
-from parley.protocols.workloads.statistics import workload_from
 from parley.protocols.workloads.workload import Workload
 
 
@@ -121,7 +120,7 @@ def test_the_structure_describes_the_shifted_matrix(workload: Workload) -> None:
 
 def test_parameters_rebuild_the_workload(workload: Workload) -> None:
     parameters = workload.parameters()
-    again = workload_from(parameters)
+    again = Workload.from_parameters(parameters)
     assert again == workload
     assert hash(again) == hash(workload)
     assert np.array_equal(again.matrix(), workload.matrix())
@@ -143,7 +142,7 @@ def test_different_parameters_are_different_workloads() -> None:
 @pytest.mark.parametrize("change", [{"colour": "red"}, {"statistic": "kendal"}, {"statistic": None}, {"statistic": 3}])
 def test_unknown_parameters_are_refused(workload: Workload, change: dict[str, object]) -> None:
     with pytest.raises(BadInput):
-        workload_from({**workload.parameters(), **change})
+        Workload.from_parameters({**workload.parameters(), **change})
 
 
 def test_missing_parameters_are_refused(workload: Workload) -> None:
@@ -152,7 +151,7 @@ def test_missing_parameters_are_refused(workload: Workload) -> None:
         if name == "width":
             continue
         with pytest.raises(BadInput):
-            workload_from(rest)
+            Workload.from_parameters(rest)
 
 
 @pytest.mark.parametrize(
@@ -181,7 +180,7 @@ def test_missing_parameters_are_refused(workload: Workload) -> None:
 )
 def test_impossible_parameters_are_refused(parameters: dict[str, object]) -> None:
     with pytest.raises(BadInput):
-        workload_from(parameters)
+        Workload.from_parameters(parameters)
 
 
 def test_inputs_outside_of_the_domain_are_refused(workload: Workload) -> None:
@@ -322,4 +321,4 @@ def test_parameters_survive_the_wire(workload: Workload) -> None:
     )
     heard = decode(encode(setup))
     assert isinstance(heard, Setup)
-    assert workload_from(heard.parameters["workload"]) == workload
+    assert Workload.from_parameters(heard.parameters["workload"]) == workload

@@ -9,9 +9,8 @@ import pytest
 from numpy.typing import NDArray
 
 from parley.emulator.randomizer import Columns, Floats, Randomizer
-from parley.protocols.randomizers.exact import WHOLE, within
+from parley.protocols.randomizers.exact import WHOLE, exact_range, within
 from parley.protocols.randomizers.scalars.grid_laplace import GridLaplace
-from parley.protocols.randomizers.scalars.ranges import exact_range
 from tests.contracts.randomizer_contract import RandomizerContract
 
 
