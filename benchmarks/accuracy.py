@@ -27,7 +27,7 @@ from parley.emulator.protocol import Inputs
 from parley.emulator.randomizer import Floats
 from parley.launch.results.sweeps import Batch, batches, rmse, run_all
 from parley.protocols import registry
-from parley.protocols.planning import plan as planner
+from parley.protocols.planning import plan
 from parley.protocols.tuned.split_users import SplitUsers
 from parley.protocols.workloads.auc import AreaUnderCurve
 from parley.protocols.workloads.gini import GiniDiversity
@@ -65,7 +65,7 @@ def sweep_table(options: argparse.Namespace) -> str:
     for users in USERS:
         inputs = data(workload, users)
         histogram = workload.histogram(inputs)
-        floor = planner.floor(workload, histogram, 1.0, users)
+        floor = plan.floor(workload, histogram, 1.0, users)
         for name, protocol in designed(workload, 1.0, users).items():
             cases.append((protocol, inputs, workload.exact(inputs)))
             said.append((name, users, protocol.predicted_rmse(histogram), floor))
@@ -100,7 +100,7 @@ def paper_table(options: argparse.Namespace) -> str:
                 fixed = replace(tuned, shares=(0.25, 0.25, 0.5), encoding="codebook")
                 truth = workload.exact(inputs)
                 cases += [(protocol, inputs, truth) for protocol in (one, fixed, tuned)]
-                floor = planner.floor(workload, workload.histogram(inputs), epsilon, users)
+                floor = plan.floor(workload, workload.histogram(inputs), epsilon, users)
                 said.append((f"{levels[0]}x{levels[1]}", f"{epsilon:g}", f"{users:,}", f"{floor:.4g}"))
     found = [rmse(each.errors) for each in measure(cases, options.trials, options.processes)]
     for number, (levels_said, *rest, floor_said) in enumerate(said):

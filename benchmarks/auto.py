@@ -17,7 +17,7 @@ from benchmarks.grid import BASELINES, EPSILONS, SEED, USERS, data, problems, ta
 from parley.emulator.protocol import Inputs
 from parley.emulator.randomizer import Floats
 from parley.launch.results.sweeps import batches, rmse, spread, trial
-from parley.protocols.planning import plan as planner
+from parley.protocols.planning import plan
 
 PILOT = 40
 SURE = 3.0
@@ -69,7 +69,7 @@ class Race:
 class Runner:
     """The trials of one protocol, as many as were asked for so far."""
 
-    def __init__(self, number: int, option: planner.Option, inputs: Inputs, truth: float) -> None:
+    def __init__(self, number: int, option: plan.Option, inputs: Inputs, truth: float) -> None:
         self.number, self.name, self.protocol = number, option.name, option.protocol
         self.inputs, self.truth = inputs, truth
         self.errors: Floats = np.zeros(0)
@@ -100,13 +100,13 @@ def race(cell: Cell) -> Race:
     workload = problems()[cell.problem]
     inputs = data(workload, cell.users)
     truth = workload.exact(inputs)
-    options = planner.plan(
-        workload, cell.epsilon, cell.users, names=[name for name in planner.statistics_names() if name != TWIN]
+    options = plan.rank_protocols(
+        workload, cell.epsilon, cell.users, names=[name for name in plan.statistics_names() if name != TWIN]
     )
     runners = [Runner(number, option, inputs, truth) for number, option in enumerate(options)]
     for runner in runners:
         runner.run(PILOT)
-    own = runners[options.index(planner.pick(options))]
+    own = runners[options.index(plan.pick(options))]
     _run_on(cell, own, [runner for runner in runners if runner is not own])
     return Race(cell=cell, chosen=own.finish(), rivals=tuple(each.finish() for each in runners if each is not own))
 

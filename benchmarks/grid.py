@@ -7,7 +7,7 @@ import numpy as np
 from parley.emulator.errors import BadInput
 from parley.emulator.protocol import Inputs
 from parley.protocols import registry
-from parley.protocols.planning import plan as planner
+from parley.protocols.planning import plan
 from parley.protocols.workloads.auc import AreaUnderCurve
 from parley.protocols.workloads.gini import GiniDiversity, GiniMeanDifference
 from parley.protocols.workloads.kendall import Kendall
@@ -47,7 +47,7 @@ def data(workload: Workload, users: int, kind: str | None = None) -> Inputs:
 def designed(workload: Workload, epsilon: float, users: int) -> dict[str, Any]:
     """Every protocol that can be used, by name."""
     found: dict[str, Any] = {}
-    for name in planner.statistics_names():
+    for name in plan.statistics_names():
         try:
             found[name] = registry.design(name, workload, epsilon=epsilon, users=users)
         except BadInput:

@@ -6,7 +6,7 @@ Whole runs over real sockets with everything on record (Kendall's tau, eps = 4):
 number of users, and the same users in more and more processes. `seconds` are from the start of the first process to
 the end of the last, `rounds` from the first broadcast to the result; memory is the largest resident size of any one
 process of each kind. The table of where the time goes is taken in one process, frame by frame: microseconds of
-processor time a reply, summed over the rounds. With --write tables and figure go to docs/performance.md.
+processor time per reply, summed over the rounds. With --write tables and figure go to docs/performance.md.
 """
 
 import json
@@ -61,9 +61,9 @@ RUN_HEADS = (
     "node MiB",
     "board MiB",
     "analyst MiB",
-    "B a reply",
+    "B per reply",
 )
-WHERE_HEADS = ("k", "protocol", "encode us", "wire us", "record us", "decode us", "solve ms a run")
+WHERE_HEADS = ("k", "protocol", "encode us", "wire us", "record us", "decode us", "solve ms per run")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -13,7 +13,7 @@ from parley.emulator.wire.messages import Close
 
 
 def equivocating_board(deed: Deed, folder: Path, conditions: Path | None) -> None:
-    """One node is asked something else than what is on record: its signed reply says so."""
+    """One node is asked something other than what is on record: its signed reply says so."""
     act, layout = deed.act, layout_of(deed.act)
     number = next(number for number, step in enumerate(layout.protocol.rounds, 1) if step.broadcast)
     with enter(deed, folder, layout, Lie(kind=EQUIVOCATE, victim=act.victim, round=number)) as stage:
@@ -25,7 +25,7 @@ def equivocating_board(deed: Deed, folder: Path, conditions: Path | None) -> Non
         judge(deed, stage, overheard, exact=False, deceived=True)
         deed.forged += 1
         verdict = audit_of(stage, stage.folder.transcript).verdicts["authorship"]
-        said = f"{act.victim} answered another question in round {number}"
+        said = f"{act.victim} answered a different question in round {number}"
         deed.named += named(deed, verdict.verdict, verdict.record(), said)
 
 

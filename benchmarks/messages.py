@@ -37,7 +37,7 @@ from parley.emulator.transport.memory import BROADCAST
 from parley.emulator.wire.codec import decode, encode, open_envelope, pack, unpack
 from parley.emulator.wire.messages import Announce, Ready, Reminder, Replies, Result
 from parley.launch.cluster.cluster import Cluster, Layout
-from parley.launch.processes.processes import Order, Processes
+from parley.launch.processes.processes import CommandLine, Processes
 from parley.launch.results.folder import RunFolder
 from parley.launch.results.progress import Silent
 from parley.nodes.analyst import write_plan
@@ -107,29 +107,29 @@ def _apart(message: Replies, seats: dict[str, Ready]) -> Iterator[Replies]:
 def send_bare(file: str, endpoint: str, times: int, go: Signal) -> None:
     """A sender that is connected, waits for the sign, and pushes all its frames."""
     _, frames = unpack(Path(file).read_bytes())
-    with zmq.Context() as context, context.socket(zmq.PUSH) as post:
-        post.connect(endpoint)
-        post.send(b"here")
+    with zmq.Context() as context, context.socket(zmq.PUSH) as inbox:
+        inbox.connect(endpoint)
+        inbox.send(b"here")
         go.wait()
         for _ in range(times):
             for said in frames.values():
                 for frame in said:
-                    post.send(frame)
+                    inbox.send(frame)
 
 
 def send_to_board(file: str, addresses: str) -> None:
     """A user node without a user: says ready, and its frames when their round is announced."""
     ready, frames = unpack(Path(file).read_bytes())
     channels = json.loads(Path(addresses).read_text())
-    with zmq.Context() as context, context.socket(zmq.PUSH) as post, context.socket(zmq.SUB) as feed:
+    with zmq.Context() as context, context.socket(zmq.PUSH) as inbox, context.socket(zmq.SUB) as feed:
         feed.subscribe(BROADCAST)
         feed.connect(channels["feed"])
-        post.connect(channels["post"])
-        post.send(ready)
+        inbox.connect(channels["inbox"])
+        inbox.send(ready)
         spoken: set[int] = set()
         while True:
             if not feed.poll(500):
-                post.send(ready)
+                inbox.send(ready)
                 continue
             message = decode(open_envelope(feed.recv()[len(BROADCAST) :])[2])
             if isinstance(message, Result):
@@ -137,7 +137,7 @@ def send_to_board(file: str, addresses: str) -> None:
             if isinstance(message, Announce | Reminder) and message.round not in spoken:
                 spoken.add(message.round)
                 for frame in frames[str(message.round)]:
-                    post.send(frame)
+                    inbox.send(frame)
 
 
 @contextmanager
@@ -162,16 +162,16 @@ def senders(load: Load, folder: Path, target: Any, *arguments: Any) -> Iterator[
 def measure_bare(load: Load, folder: Path) -> float:
     """Seconds for all frames once; a few large frames are sent many times over, for they take no time at all."""
     times = max(1, FEWEST_FRAMES // len(load.everything))
-    with zmq.Context() as context, context.socket(zmq.PULL) as post:
-        port = post.bind_to_random_port("tcp://127.0.0.1")
+    with zmq.Context() as context, context.socket(zmq.PULL) as inbox:
+        port = inbox.bind_to_random_port("tcp://127.0.0.1")
         go = SPAWN.Event()
         with senders(load, folder, send_bare, f"tcp://127.0.0.1:{port}", times, go):
             for _ in load.frames:
-                post.recv()
+                inbox.recv()
             started = time.perf_counter()
             go.set()
             for _ in range(times * len(load.everything)):
-                post.recv()
+                inbox.recv()
             return (time.perf_counter() - started) / times
 
 
@@ -183,10 +183,10 @@ def measure_board(load: Load, folder: Path) -> float:
     # The replies were drawn in advance, for the question with this nonce.
     board = (*board, "--nonce", nonce_from_key(KEY).hex())
     with Processes() as processes:
-        processes.spawn([_order("board", folder, "--run", RUN, *board)])
+        processes.spawn([_command_line("board", folder, "--run", RUN, *board)])
         while not addresses.exists():
             assert not processes.exits(0.01), (folder / "board.log").read_text()
-        processes.spawn([_order("analyst", folder, "--run", RUN, "--addresses", addresses, "--plan", plan)])
+        processes.spawn([_command_line("analyst", folder, "--run", RUN, "--addresses", addresses, "--plan", plan)])
         with senders(load, folder, send_to_board, str(addresses)):
             while "board" in processes.running:
                 for ended in processes.exits(1.0):
@@ -194,8 +194,8 @@ def measure_board(load: Load, folder: Path) -> float:
     return open_seconds(transcript, load.users)
 
 
-def _order(node: str, folder: Path, *arguments: Any) -> Order:
-    return Order(name=node, node=node, arguments=tuple(map(str, arguments)), log=folder / f"{node}.log")
+def _command_line(node: str, folder: Path, *arguments: Any) -> CommandLine:
+    return CommandLine(name=node, node=node, arguments=tuple(map(str, arguments)), log=folder / f"{node}.log")
 
 
 def measure_run(load: Load, folder: Path) -> float:

@@ -60,8 +60,8 @@ HEADS = (
     "rounds bare s",
     "ratio of rounds",
     "ratio of processor time",
-    "bytes a reply on record",
-    "board, replies a second",
+    "bytes per reply on record",
+    "board, replies per second",
 )
 
 
@@ -104,10 +104,10 @@ def bare_sender(plan: bytes, inputs: np.ndarray, first: int, up: str, down: str)
     """Answer each broadcast with the columns of all users, in chunks."""
     protocol = _built(plan)
     terms = terms_of(_setup(protocol))
-    with zmq.Context() as context, context.socket(zmq.PUSH) as post, context.socket(zmq.PULL) as feed:
-        post.connect(up)
+    with zmq.Context() as context, context.socket(zmq.PUSH) as inbox, context.socket(zmq.PULL) as feed:
+        inbox.connect(up)
         feed.connect(down)
-        post.send(b"here")
+        inbox.send(b"here")
         for number, step in enumerate(protocol.rounds, 1):
             public = pickle.loads(feed.recv())
             question = question_of(terms, Announce(run="bare", round=number, broadcast=public))
@@ -116,7 +116,7 @@ def bare_sender(plan: bytes, inputs: np.ndarray, first: int, up: str, down: str)
                 flips = coins(KEY, question, first + start, len(part), step.coins)
                 speaking = step.participates(np.arange(first + start, first + start + len(part)))
                 columns = step.respond(public, part[speaking], flips[speaking])
-                post.send(b"".join(column.tobytes() for column in columns.values()))
+                inbox.send(b"".join(column.tobytes() for column in columns.values()))
 
 
 def _setup(protocol: Protocol) -> Setup:
@@ -150,8 +150,8 @@ def bare(protocol: Protocol, inputs: np.ndarray, processes: int) -> Took:
     """The bare work."""
     plan = pack({"protocol": protocol.name, "parameters": protocol.parameters()})
     began, computed = time.perf_counter(), processor_seconds()
-    with zmq.Context() as context, context.socket(zmq.PULL) as post:
-        up = f"tcp://127.0.0.1:{post.bind_to_random_port('tcp://127.0.0.1')}"
+    with zmq.Context() as context, context.socket(zmq.PULL) as inbox:
+        up = f"tcp://127.0.0.1:{inbox.bind_to_random_port('tcp://127.0.0.1')}"
         feeds, senders, chunks = [], [], 0
         for part in np.array_split(np.arange(len(inputs)), processes):
             feed = context.socket(zmq.PUSH)
@@ -163,9 +163,9 @@ def bare(protocol: Protocol, inputs: np.ndarray, processes: int) -> Took:
             chunks += -(-len(mine) // CHUNK)
         try:
             for _ in senders:
-                post.recv()
+                inbox.recv()
             opened = time.perf_counter()
-            value = _collect(_built(plan), post, feeds, chunks)
+            value = _collect(_built(plan), inbox, feeds, chunks)
             rounds = time.perf_counter() - opened
         finally:
             for sender in senders:
@@ -176,7 +176,7 @@ def bare(protocol: Protocol, inputs: np.ndarray, processes: int) -> Took:
     return Took(seconds=seconds, rounds=rounds, processor=processor_seconds() - computed, estimate=value)
 
 
-def _collect(protocol: Protocol, post: "zmq.Socket[bytes]", feeds: list["zmq.Socket[bytes]"], chunks: int) -> float:
+def _collect(protocol: Protocol, inbox: "zmq.Socket[bytes]", feeds: list["zmq.Socket[bytes]"], chunks: int) -> float:
     heard: list[tuple[Broadcast, Tally]] = []
     conclusion: Broadcast | Estimate = protocol.opening()
     for step in protocol.rounds:
@@ -186,7 +186,7 @@ def _collect(protocol: Protocol, post: "zmq.Socket[bytes]", feeds: list["zmq.Soc
             feed.send(pickle.dumps(public))
         tally = None
         for _ in range(chunks):
-            frame, start, columns = post.recv(), 0, {}
+            frame, start, columns = inbox.recv(), 0, {}
             size = sum(dtype.itemsize * int(np.prod(shape)) for dtype, shape in step.reply.values())
             rows = len(frame) // size
             for name, (dtype, shape) in step.reply.items():

@@ -1,4 +1,4 @@
-"""Tables of docs/performance.md: each is made by a benchmark and replaces its block; none of their numbers is typed."""
+"""Tables of docs/performance.md: a benchmark makes each of them, with all its numbers, and replaces its block."""
 
 import os
 import platform
@@ -39,8 +39,8 @@ def machine(command: str, load: float, *packages: str) -> str:
     """Where figures were taken: processor, versions, how busy the machine was when it began, and the command."""
     versions = ", ".join(f"{name} {_version(name)}" for name in ("numpy", "pyzmq", "msgpack", *packages))
     return (
-        f"Taken with `{command}` on {os.cpu_count()} cores ({processor()}), {memory():.0f} GiB, Python "
-        f"{platform.python_version()}, {versions}; load {load:.1f} when it began."
+        f"Measured with `{command}` on {os.cpu_count()} cores ({processor()}), {memory():.0f} GiB, Python "
+        f"{platform.python_version()}, {versions}; load {load:.1f} at the start."
     )
 
 

@@ -7,7 +7,7 @@ Relays stand between users and board where these are more than a board may have 
 `own` is memory that only the one process has (its private pages), `share` its proportional share of all pages; both are
 the largest seen while the run went on, the median over a few processes. `machine` is by how much the machine's free
 memory went down, divided by the processes: page tables, stacks and sockets in the kernel included. `processor` is the
-time one such process spent computing, in all its threads, `in all` that of every process of the run: on a machine with
+time one such process spent computing, in all its threads, `total` that of every process of the run: on a machine with
 c cores and nothing else to do, a run takes little more than its c-th part. With --write the table goes to the page
 docs/performance.md.
 """
@@ -44,8 +44,8 @@ HEADS = (
     "processes",
     "relays",
     "seconds",
-    "processor s in all",
-    "all there after",
+    "processor s, total",
+    "all ready after s",
     "rounds",
     "reminders",
     "own MiB",

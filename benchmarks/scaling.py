@@ -54,15 +54,15 @@ def plan(users: int, hosts: int, cores: int, costs: Where, rates: Board) -> list
     replies = users * costs.replies / costs.users
     encode = replies * costs.encode / costs.replies
     return [
-        ("replies", "users x replies a user", replies),
-        ("transcript, GB", "replies x bytes a reply", replies * rates.bytes_a_reply / GIGABYTE),
+        ("replies", "users x replies per user", replies),
+        ("transcript, GB", "replies x bytes per reply", replies * rates.bytes_a_reply / GIGABYTE),
         ("encode, core-hours", "replies x encode", encode / 3600),
         ("encode, seconds", "... / (hosts x cores)", encode / (hosts * cores)),
         ("one board, seconds", "replies / its rate in columns", replies / rates.replies_a_second),
         ("one analyst, seconds", "replies x decode + solve", replies * costs.decode / costs.replies + costs.solve),
         ("frames", "replies / 4096", replies / CHUNK),
-        ("connections at the board, a node a core", "2 x hosts x cores", 2.0 * hosts * cores),
-        ("the same with a relay a host", "2 x hosts", 2.0 * hosts),
+        ("connections at the board, one node per core", "2 x hosts x cores", 2.0 * hosts * cores),
+        ("the same with one relay per host", "2 x hosts", 2.0 * hosts),
     ]
 
 
@@ -73,10 +73,10 @@ def crowd(users: int, rates: Board, rounds: float) -> list[tuple[str, str, float
     relays = users / (CONNECTIONS_A_BOARD / 2)
     return [
         ("connections at one board", "2 x users", 2.0 * users),
-        ("relays, each with as many connections as it may hold", "users / 10,000", relays),
+        ("relays, each at its connection limit", "users / 10,000", relays),
         ("connections at the board through relays", "2 x relays", 2.0 * relays),
         ("one board, hours", "frames / its rate of single frames", seconds / 3600),
-        (f"boards for rounds of together {MINUTES_ALLOWED} minutes", "", seconds / (60 * MINUTES_ALLOWED)),
+        (f"boards for {MINUTES_ALLOWED} minutes of rounds", "", seconds / (60 * MINUTES_ALLOWED)),
         ("transcript, GB", "frames x bytes of a recorded frame", frames * rates.bytes_a_reply / GIGABYTE),
     ]
 
@@ -106,8 +106,8 @@ def main(users: int, hosts: int, cores: int, checked: int, write: bool) -> None:
     rows = [(same[0][0], same[0][1], *(quantity for _, _, quantity in same)) for same in zip(*plans, strict=True)]
     three = costs[PROTOCOLS[0]]
     texts = {
-        "plan": table(("", "how", *costs), rows),
-        "crowd": table(("", "how", PROTOCOLS[0]), crowd(users, single, three.replies / three.users)),
+        "plan": table(("", "formula", *costs), rows),
+        "crowd": table(("", "formula", PROTOCOLS[0]), crowd(users, single, three.replies / three.users)),
         "check": table(("users", "protocol", "cores", "arithmetic s", "measured s", "ratio"), check(checked, three)),
     }
     said = machine(f"python -m benchmarks.scaling --users {users} --hosts {hosts} --cores {cores} --write", load)

@@ -13,7 +13,7 @@ from typing import Any
 from benchmarks.accuracy import measure, write
 from benchmarks.grid import data, designed, random_signs
 from parley.launch.results.sweeps import rmse
-from parley.protocols.planning import plan as planner
+from parley.protocols.planning import plan
 
 FIGURE = Path(__file__).parent.parent / "docs" / "separation.svg"
 USERS = (3_000, 10_000, 30_000, 100_000, 300_000, 1_000_000, 3_000_000)
@@ -40,7 +40,7 @@ def curves(
     for number in users:
         inputs = data(workload, number)
         histogram, truth = workload.histogram(inputs), workload.exact(inputs)
-        floors.append(planner.floor(workload, histogram, epsilon, number))
+        floors.append(plan.floor(workload, histogram, epsilon, number))
         for name, protocol in designed(workload, epsilon, number).items():
             cases.append((protocol, inputs, truth))
             keys.append((name, protocol.claim.rounds, number))

@@ -23,7 +23,7 @@ from benchmarks.reference.simulate_shuffled import simulate_shuffled
 from parley.emulator.coins import key_from_seed
 from parley.emulator.errors import BadInput
 from parley.protocols import registry
-from parley.protocols.planning import fast_simulation as shortcut
+from parley.protocols.planning import fast_simulation
 from parley.protocols.planning.plan import choose
 from parley.protocols.shuffle.amplification import of_choice
 from parley.protocols.shuffle.split_and_mix import SplitAndMix
@@ -67,7 +67,7 @@ def accuracy(trials: int) -> str:
             base = 0.0
             for name in (*LOCAL, *SHUFFLED):
                 protocol, generator = made(name, workload, users), np.random.default_rng([SEED, len(rows)])
-                errors = [shortcut.play(protocol, counts, generator).value - truth for _ in range(trials)]
+                errors = [fast_simulation.play(protocol, counts, generator).value - truth for _ in range(trials)]
                 predicted = float(protocol.predicted_rmse(counts / users))
                 measured = float(np.sqrt(np.mean(np.square(errors))))
                 base = base or measured
@@ -141,7 +141,7 @@ def parameters() -> str:
                     f"{shuffled.local_epsilon:.2f}",
                 )
             )
-    heads = ("problem", "users", "d", "grid", "Q", "m", "deviation of a sum", "with Laplace", "bytes a user")
+    heads = ("problem", "users", "d", "grid", "Q", "m", "deviation of a sum", "with Laplace", "bytes per user")
     return table((*heads, "eps_0 of `shuffled`"), rows)
 
 

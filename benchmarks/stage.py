@@ -28,7 +28,7 @@ from parley.emulator.wire.question import question_of, terms_of
 from parley.emulator.wire.trust import read_trust
 from parley.launch.cluster.layout import Layout
 from parley.launch.cluster.signers import make_signers, write_states
-from parley.launch.processes.command_lines import Orders
+from parley.launch.processes.command_lines import CommandLines
 from parley.launch.results.folder import RunFolder
 from parley.nodes.analyst import write_plan
 from parley.protocols.registry import build
@@ -70,7 +70,7 @@ class Stage:
     ) -> None:
         self.layout, self.lie = layout, lie or Lie()
         self.folder = RunFolder(run=run, path=path, default=False)
-        self.orders = Orders(layout, self.folder, None)
+        self.command_lines = CommandLines(layout, self.folder, None)
         self.processes: dict[str, subprocess.Popen[bytes]] = {}
         self.nonce, self._lets_in = nonce or layout.nonce, lets_in
         self.folder.create()
@@ -139,7 +139,7 @@ class Stage:
         self.until(folder.addresses.exists)
 
     def start_analyst(self) -> None:
-        self._start(ANALYST_NAME, "parley.nodes.analyst", self.orders.analyst().arguments)
+        self._start(ANALYST_NAME, "parley.nodes.analyst", self.command_lines.analyst().arguments)
 
     def start_node(
         self,
@@ -151,13 +151,13 @@ class Stage:
         room: int | None = None,
     ) -> None:
         """A user node: under another name of its process, with another state, at another board, on a full disk."""
-        order = self.orders.again(name)
-        words = list(order.arguments)
+        command_line = self.command_lines.again(name)
+        words = list(command_line.arguments)
         for option, value in (("--state", state), ("--addresses", at)):
             if value is not None:
                 words[words.index(option) + 1] = str(value)
         if at is not None and "--conditions" in words:
-            # Whether somebody answers a stranger is not to depend on the weather.
+            # Whether somebody answers a stranger is not to depend on chance.
             place = words.index("--conditions")
             del words[place : place + 2]
         self._start(process or name, "parley.nodes.user", words, room)

@@ -161,7 +161,7 @@ def copied_state(deed: Deed, folder: Path, conditions: Path | None) -> None:
             meet_plotters(deed, folder, stage, copy, overheard)
         else:
             stage.start_node(act.victim, process="copy", state=copy)
-            late = stage.wait("copy") == 3 and "a reply of this node that it does not remember" in stage.said("copy")
+            late = stage.wait("copy") == 3 and "a reply that this node does not remember" in stage.said("copy")
             deed.expect(late or stage.wait("copy") == 0, f"the copy left in another way: {stage.said('copy')[-300:]}")
         everybody_leaves(deed, stage)
         overheard.take(stage)

@@ -194,7 +194,7 @@ async def serve(orders: BoardOrders) -> int:
         run=orders.run, users=orders.users, nodes=orders.nodes, deadline=orders.deadline, quorum=orders.quorum
     )
     anywhere = "tcp://127.0.0.1:0"
-    port = await bind(BoardAddresses(post=anywhere, feed=anywhere, desk=anywhere), None, again=False)
+    port = await bind(BoardAddresses(inbox=anywhere, feed=anywhere, delivery=anywhere), None, again=False)
     try:
         listed = read_trust(Path(orders.trust)) if orders.trust else None
         role = BoardRole(terms, lambda: bytes.fromhex(orders.nonce), listed)

@@ -86,7 +86,8 @@ def shown(rows: list[dict[str, Any]], users: int, most: int) -> str:
         )
         for row in rows
     ]
-    return f"{table(heads, cells)}\n\nTaken with `python -m benchmarks.wallet --users {users} --most {most} --write`."
+    command = f"python -m benchmarks.wallet --users {users} --most {most} --write"
+    return f"{table(heads, cells)}\n\nMeasured with `{command}`."
 
 
 @click.command()

@@ -32,11 +32,11 @@ from parley.launch.data import columns_of, read_columns
 from parley.launch.results.answer import Answer
 from parley.launch.results.folder import RunFolder, choose_folder
 from parley.protocols.planned import truth_of
-from parley.protocols.planning.plan import Option, plan
+from parley.protocols.planning.plan import Option, rank_protocols
 from parley.protocols.plugins import add_file
 from parley.protocols.registry import design
 from parley.protocols.tuned.split_users import salted
-from parley.protocols.workloads import synthetic as data_sets
+from parley.protocols.workloads import synthetic
 from parley.protocols.workloads.choice import make_domain, make_question
 from parley.protocols.workloads.kernel import Kernel
 from parley.protocols.workloads.workload import Levels, Workload, check_inputs
@@ -86,7 +86,7 @@ class Problem:
     ) -> list[Option]:
         """Every protocol with its predicted error, best first. Private data play no part in it."""
         names = None if protocol in ("all", "auto") else protocol.split(",")
-        return plan(self.question, epsilon, self.users, like, names, trust, delta)
+        return rank_protocols(self.question, epsilon, self.users, like, names, trust, delta)
 
     def protocol(
         self, name: str, epsilon: float, *, delta: float | None = None, quorum: float = 1.0, seed: int | None = None
@@ -259,5 +259,5 @@ def _synthetic(question: Workload | Levels, users: int | None, name: str | None,
         raise BadInput("say whose data: --data FILE with --columns, or synthetic users with --users N")
     if not 2 <= users <= MOST_USERS:
         raise BadInput(f"--users {users} cannot be used; give a number from 2 to {MOST_USERS}")
-    chosen = name or data_sets.names(question)[0]
-    return Problem(question=question, inputs=data_sets.draw(chosen, question, users, np.random.default_rng(seed)))
+    chosen = name or synthetic.names(question)[0]
+    return Problem(question=question, inputs=synthetic.draw(chosen, question, users, np.random.default_rng(seed)))

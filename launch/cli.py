@@ -25,7 +25,8 @@ COMMANDS = {
     "report": "Make the page about a run: one HTML file with pictures.",
     "diff": "Compare two runs reply by reply.",
     "export": "Write the replies of a run as JSON Lines or Parquet.",
-    "protocols": "List the protocols there are.",
+    "protocols": "List the protocols there are, or show one round by round.",
+    "new-protocol": "Write a file with a protocol of your own that runs.",
     "show": "Show the records of a transcript.",
     "wallet": "Cap what users give away over many runs, and show what they have.",
     "keys": "Make the keys of encrypted links.",
@@ -49,7 +50,8 @@ EXAMPLES = {
     "report": "parley report runs/latest",
     "diff": "parley diff runs/latest runs/latest",
     "export": "parley export runs/latest --out replies.parquet",
-    "protocols": "parley protocols",
+    "protocols": "parley protocols three-round",
+    "new-protocol": "parley new-protocol my-mean",
     "show": "parley show runs/latest --round 1",
     "wallet": "parley wallet create purse --users 2000 --cap 4",
     "keys": "parley keys keys --nodes 4",
@@ -116,8 +118,8 @@ class Commands(Nodes):
             near = difflib.get_close_matches(name, COMMANDS, n=1)
             hint = f"did you mean {near[0]}?" if near else "`parley --help` lists them all"
             raise BadInput(f"there is no command {name!r}; {hint}")
-        here = {"node": node, "completion": completion}
-        command = here.get(name) or getattr(import_module(f"parley.launch.commands.{name}"), name)
+        module, here = name.replace("-", "_"), {"node": node, "completion": completion}
+        command = here.get(name) or getattr(import_module(f"parley.launch.commands.{module}"), module)
         assert isinstance(command, click.Command)
         command.epilog = f"Example: {EXAMPLES[name]}"
         return command

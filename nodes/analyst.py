@@ -53,7 +53,7 @@ class AnalystNode:
             if batch:
                 heard = time.monotonic()
             elif self.role.state is Analyst.DONE and time.monotonic() - heard > FAREWELL_SILENCE:
-                log.warning("the board left before the result came back; its record will tell")
+                log.warning("the board left before the result came back; see its record")
                 return
             elif time.monotonic() - heard > LONGEST_SILENCE:
                 raise LocalProtocolError(f"analyst: the board has been silent for {LONGEST_SILENCE:g} s")
@@ -150,11 +150,11 @@ async def serve_analyst(plan: Plan, run: str, link: BoardLink, signer: Signer | 
 @click.command(name="analyst")
 @click.option("--run", required=True, help="Name of the run.")
 @link_options
-@click.option("--plan", type=click.Path(path_type=Path), required=True, help="Protocol and parameters.")
-@click.option("--opening-key", type=click.Path(path_type=Path), help="The key that replies are sealed for.")
+@click.option("--plan", type=click.Path(path_type=Path), required=True, help="The question (`parley plan --save`).")
+@click.option("--opening-key", type=click.Path(path_type=Path), help="The key that opens sealed replies.")
 @click.option("--signing-key", type=click.Path(path_type=Path), help="Sign what the analyst says (see `parley keys`).")
 def main(run: str, link: BoardLink, plan: Path, opening_key: Path | None, signing_key: Path | None) -> None:
-    """Run the analyst: ask in rounds, fold the replies, say the estimate."""
+    """Run the analyst: ask in rounds, sum the replies, compute the estimate."""
 
     async def work() -> int:
         asked = read_plan(plan)

@@ -40,7 +40,7 @@ from parley.emulator.wire.messages import (
 from parley.emulator.wire.security import Security, read_relays
 from parley.emulator.wire.signatures import Signer
 from parley.emulator.wire.trust import read_signer, read_trust
-from parley.nodes.common import GOOD, UNFINISHED, board_security, run_to_exit, topic_of, write_addresses
+from parley.nodes.common import GOOD, UNFINISHED, RenamedOption, board_security, run_to_exit, topic_of, write_addresses
 from parley.nodes.state.allowance import Allowance
 from parley.nodes.state.receipts import Receipts
 from parley.nodes.state.reopen import bind, open_record
@@ -207,7 +207,7 @@ class BoardNode:
         if claimed == BOARD_NAME:
             raise RemoteProtocolError(f"board: a {message.kind} in the name of the board itself")
         if not NAME.fullmatch(claimed):
-            raise RemoteProtocolError(f"board: a {message.kind} of somebody with the name {claimed[:80]!r}")
+            raise RemoteProtocolError(f"board: a {message.kind} under the invalid name {claimed[:80]!r}")
         return claimed
 
     async def _let_subscribe(self) -> None:
@@ -303,7 +303,7 @@ class BoardNode:
 
     def _opened(self) -> TranscriptWriter:
         if self.writer is None:
-            raise LocalProtocolError("board: the record is closed; nothing can be said any more")
+            raise LocalProtocolError("board: the record is closed; nothing more can be said")
         return self.writer
 
 
@@ -368,11 +368,25 @@ def read_nonce(text: str) -> bytes:
 
 @click.command(name="board")
 @click.option("--run", required=True, help="Name of the run.")
-@click.option("--users", type=int, required=True, help="Users that take part.")
-@click.option("--nodes", type=int, required=True, help="User nodes to wait for.")
-@click.option("--post", default="tcp://127.0.0.1:0", show_default=True, help="Where replies and broadcasts come in.")
+@click.option("--users", type=int, required=True, help="Number of users who take part.")
+@click.option("--nodes", type=int, required=True, help="Number of user nodes to wait for.")
+@click.option(
+    "--inbox",
+    cls=RenamedOption,
+    formerly="--post",
+    default="tcp://127.0.0.1:0",
+    show_default=True,
+    help="Where replies and broadcasts come in.",
+)
 @click.option("--feed", default="tcp://127.0.0.1:0", show_default=True, help="Where everything is published.")
-@click.option("--desk", default="tcp://127.0.0.1:0", show_default=True, help="Where the analyst is served.")
+@click.option(
+    "--delivery",
+    cls=RenamedOption,
+    formerly="--desk",
+    default="tcp://127.0.0.1:0",
+    show_default=True,
+    help="Where the analyst is served.",
+)
 @click.option(
     "--transcript", type=click.Path(path_type=Path), required=True, help="The record; continued if it exists."
 )
@@ -381,21 +395,21 @@ def read_nonce(text: str) -> bytes:
 @click.option("--quorum", default=1.0, show_default=True, help="Share of users a round needs at its deadline.")
 @click.option("--join-deadline", default=60.0, show_default=True, help="Seconds to wait for all nodes.")
 @click.option(
-    "--analyst-deadline", default=600.0, show_default=True, help="Seconds to wait for the analyst's next word."
+    "--analyst-deadline", default=600.0, show_default=True, help="Seconds to wait for the analyst's next message."
 )
-@click.option("--keys", type=click.Path(path_type=Path), help="The board's own pair of keys (see `parley keys`).")
-@click.option("--allowed", type=click.Path(path_type=Path), help="Public keys that are let in, by name.")
+@click.option("--keys", type=click.Path(path_type=Path), help="The board's key pair (see `parley keys`).")
+@click.option("--allowed", type=click.Path(path_type=Path), help="Public keys to admit, by name.")
 @click.option("--relays", type=click.Path(path_type=Path), help="Which relay may speak for which node.")
 @click.option("--signing-key", type=click.Path(path_type=Path), help="Sign what the board says (see `parley keys`).")
 @click.option("--trust", type=click.Path(path_type=Path), help="Seat only nodes whose signing keys are listed here.")
-@click.option("--nonce", help="The nonce of the run, for an experiment that is to be repeated.  [default: drawn]")
+@click.option("--nonce", help="The nonce of the run, to repeat an experiment.  [default: random]")
 def main(
     run: str,
     users: int,
     nodes: int,
-    post: str,
+    inbox: str,
     feed: str,
-    desk: str,
+    delivery: str,
     transcript: Path,
     addresses: Path | None,
     deadline: float,
@@ -421,7 +435,7 @@ def main(
             join_deadline=join_deadline,
             analyst_deadline=analyst_deadline,
         )
-        wanted = BoardAddresses(post=post, feed=feed, desk=desk)
+        wanted = BoardAddresses(inbox=inbox, feed=feed, delivery=delivery)
         spoken_for = None if relays is None else read_relays(relays)
         given = None if nonce is None else read_nonce(nonce)
         return await serve_board(

@@ -76,9 +76,9 @@ class BoardLink:
     """How a node reaches the board, as it was typed: where it is, under which conditions, with which keys."""
 
     addresses: Path | None = None
-    post: str | None = None
+    inbox: str | None = None
     feed: str | None = None
-    desk: str | None = None
+    delivery: str | None = None
     conditions: Path | None = None
     keys: Path | None = None
     board_key: Path | None = None
@@ -86,9 +86,9 @@ class BoardLink:
     def board(self) -> BoardAddresses:
         """The board's endpoints: from the file it wrote when it had bound them, or as given one by one."""
         if self.addresses is None:
-            if not (self.post and self.feed and self.desk):
-                raise BadInput("where is the board? Give --addresses FILE, or --post, --feed and --desk")
-            return BoardAddresses(post=self.post, feed=self.feed, desk=self.desk)
+            if not (self.inbox and self.feed and self.delivery):
+                raise BadInput("where is the board? Give --addresses FILE, or --inbox, --feed and --delivery")
+            return BoardAddresses(inbox=self.inbox, feed=self.feed, delivery=self.delivery)
         return known_addresses(self.addresses)
 
     def security(self) -> Security | None:
@@ -96,14 +96,14 @@ class BoardLink:
         if self.keys is None and self.board_key is None:
             return None
         if self.keys is None or self.board_key is None:
-            raise BadInput("--keys and --board-key belong together: our own pair, and the board's public key")
+            raise BadInput("give --keys and --board-key together: this node's key pair and the board's public key")
         return Security(keys=read_keys(self.keys), server=self.server(self.board_key)[1])
 
     def server(self, public: Path) -> tuple[str, str]:
         """Whose public key a file holds, board, shuffler or relay, and the key."""
         listed = [(name, key) for key, name in read_allowed(public).items()]
         if len(listed) != 1 or not (listed[0][0] in ("board", "shuffler") or listed[0][0].startswith(RELAY_PREFIX)):
-            raise BadInput(f"{public} does not hold the board's public key alone; see `parley keys`")
+            raise BadInput(f"{public} must hold the board's public key and no other; see `parley keys`")
         return listed[0]
 
     @property
@@ -125,7 +125,7 @@ def read_addresses(path: Path) -> BoardAddresses:
     """The endpoints a board wrote down."""
     try:
         found = json.loads(path.read_text())
-        return BoardAddresses(**{name: str(found[name]) for name in ("post", "feed", "desk")})
+        return BoardAddresses(**{name: str(found[name]) for name in ("inbox", "feed", "delivery")})
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise BadInput(f"the board's addresses cannot be read from {path}: {error}") from error
 
@@ -133,7 +133,7 @@ def read_addresses(path: Path) -> BoardAddresses:
 def write_addresses(path: Path, bound: BoardAddresses) -> None:
     """Say where others find us, whole or not at all."""
     fresh = path.with_suffix(".new")
-    fresh.write_text(json.dumps({"post": bound.post, "feed": bound.feed, "desk": bound.desk}))
+    fresh.write_text(json.dumps({"inbox": bound.inbox, "feed": bound.feed, "delivery": bound.delivery}))
     fresh.replace(path)
 
 
@@ -143,13 +143,27 @@ def known_addresses(path: Path) -> BoardAddresses:
     return read_addresses(path)
 
 
+class RenamedOption(click.Option):
+    """An option that still answers to its old name, which `--help` no longer mentions."""
+
+    def __init__(self, *arguments: Any, formerly: str, **settings: Any) -> None:
+        super().__init__(*arguments, **settings)
+        self.formerly = formerly
+
+    def add_to_parser(self, parser: Any, ctx: click.Context) -> None:
+        super().add_to_parser(parser, ctx)
+        parser.add_option(obj=self, opts=[self.formerly], dest=self.name)
+
+
 LINK_OPTIONS = (
-    click.option("--addresses", type=click.Path(path_type=Path), help="File in which the board wrote its endpoints."),
-    click.option("--post", help="Endpoint of the board's post."),
+    click.option("--addresses", type=click.Path(path_type=Path), help="File with the board's endpoints."),
+    click.option("--inbox", cls=RenamedOption, formerly="--post", help="Endpoint of the board's inbox."),
     click.option("--feed", help="Endpoint of the board's feed."),
-    click.option("--desk", help="Endpoint of the board's desk."),
-    click.option("--conditions", type=click.Path(path_type=Path), help="Faults to put this node's link under (TOML)."),
-    click.option("--keys", type=click.Path(path_type=Path), help="This node's own pair of keys (see `parley keys`)."),
+    click.option("--delivery", cls=RenamedOption, formerly="--desk", help="Endpoint of the board's delivery."),
+    click.option(
+        "--conditions", type=click.Path(path_type=Path), help="Faults to inject into this node's link (TOML)."
+    ),
+    click.option("--keys", type=click.Path(path_type=Path), help="This node's key pair (see `parley keys`)."),
     click.option("--board-key", type=click.Path(path_type=Path), help="File with the board's public key."),
 )
 
@@ -180,5 +194,5 @@ def board_security(keys: Path | None, allowed: Path | None) -> Security | None:
     if keys is None and allowed is None:
         return None
     if keys is None or allowed is None:
-        raise BadInput("--keys and --allowed belong together: the board's own pair, and whom it lets in")
+        raise BadInput("give --keys and --allowed together: the board's key pair and the keys it admits")
     return Security(keys=read_keys(keys), allowed=read_allowed(allowed))

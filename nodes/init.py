@@ -45,9 +45,9 @@ def read_column(text: str) -> Column:
 @click.option("--run", required=True, help="Name of the run its users agree to, or a pattern such as 'survey-*'.")
 @click.option("--node", required=True, help="Name of this node.")
 @click.option("--first", type=int, default=0, show_default=True, help="Number of this node's first user.")
-@click.option("--users", type=int, default=1, show_default=True, help="How many users it hosts.")
+@click.option("--users", type=int, default=1, show_default=True, help="Number of users it hosts.")
 @click.option("--inputs", "count", type=int, metavar="K", help="Their values are the whole numbers 0 .. K-1.")
-@click.option("--column", "columns", multiple=True, help="Or a column: age=18:90/16, or answer=no,maybe,yes.")
+@click.option("--column", "columns", multiple=True, help="Or a column, such as age=18:90/16 or answer=no,maybe,yes.")
 @click.option("--cap", type=float, required=True, help="The most epsilon these users give away.")
 @click.option("--delta-cap", type=float, default=0.0, show_default=True, help="The most delta they accept.")
 @click.option(
@@ -55,7 +55,9 @@ def read_column(text: str) -> Column:
 )
 @click.option("--trust", type=click.Path(path_type=Path), help="The signing keys of analyst, board and shuffler.")
 @click.option("--shuffler-key", type=click.Path(path_type=Path), help="The shuffler's public key for encrypted links.")
-@click.option("--signing-key", type=click.Path(path_type=Path), help="What this node signs with.  [default: a new key]")
+@click.option(
+    "--signing-key", type=click.Path(path_type=Path), help="The key this node signs with.  [default: a new one]"
+)
 def main(
     state: Path,
     run: str,
@@ -73,14 +75,14 @@ def main(
 ) -> None:
     """Make the STATE of a user node: its keys, and what its users agree to.
 
-    Nothing of it can be changed afterwards. Prints the line with the node's public signing key, which belongs into
-    the list of keys (trust.toml) that the board and the auditors use.
+    It cannot be changed afterwards. Prints the node's public signing key as a line for the key list (trust.toml)
+    that the board and the auditors use.
 
     Example: parley node init alice --run survey --node node-0 --inputs 64 --cap 1 --trust trust.toml
     """
     try:
         if node in (ANALYST_NAME, BOARD_NAME, LAUNCHER_NAME, SHUFFLER_NAME):
-            raise BadInput(f"{node!r} is not a name for a user node: somebody else has it in every run")
+            raise BadInput(f"{node!r} cannot name a user node: the name is reserved")
         signer = Signer(secrets.token_bytes(SECRET_BYTES)) if signing_key is None else read_signer(signing_key)
         consent = make_consent(
             run=run,
@@ -118,7 +120,7 @@ def make_consent(
 ) -> Consent:
     """What the options say the users agree to, or BadInput naming what does not fit together."""
     if (count is None) == (not columns):
-        raise BadInput("say what the values are: --inputs K, or --column for each column")
+        raise BadInput("say what the values are: give --inputs K, or --column for each column")
     declared = [read_column(each) for each in columns]
     size = 1
     for column in declared:
@@ -133,7 +135,7 @@ def make_consent(
     if shuffler_key is not None:
         listed = {name: key for key, name in read_allowed(shuffler_key).items()}
         if set(listed) != {"shuffler"}:
-            raise BadInput(f"{shuffler_key} does not hold the shuffler's public key alone; see `parley keys`")
+            raise BadInput(f"{shuffler_key} must hold the shuffler's public key and no other; see `parley keys`")
         link = listed["shuffler"]
     return Consent(
         run=run,

@@ -23,6 +23,7 @@ from parley.nodes.common import (
     LONGEST_SILENCE,
     UNFINISHED,
     BoardLink,
+    RenamedOption,
     board_security,
     link_options,
     read_addresses,
@@ -139,20 +140,27 @@ async def serve_relay(
 @click.command(name="relay")
 @link_options
 @click.option("--name", required=True, help="Name of this relay.")
-@click.option("--nodes", type=int, required=True, help="The most user nodes that will connect to it.")
-@click.option("--own-post", default="tcp://127.0.0.1:0", show_default=True, help="Where user nodes send their replies.")
+@click.option("--nodes", type=int, required=True, help="The largest number of user nodes that will connect.")
+@click.option(
+    "--own-inbox",
+    cls=RenamedOption,
+    formerly="--own-post",
+    default="tcp://127.0.0.1:0",
+    show_default=True,
+    help="Where user nodes send their replies.",
+)
 @click.option("--own-feed", default="tcp://127.0.0.1:0", show_default=True, help="Where they hear broadcasts.")
 @click.option(
     "--own-addresses",
     type=click.Path(path_type=Path),
-    help="Write our endpoints to this file; if it exists, come back to them.",
+    help="Write the endpoints to this file; if it exists, reuse them.",
 )
 @click.option("--allowed", type=click.Path(path_type=Path), help="Public keys of its user nodes, by name.")
 def main(
     link: BoardLink,
     name: str,
     nodes: int,
-    own_post: str,
+    own_inbox: str,
     own_feed: str,
     own_addresses: Path | None,
     allowed: Path | None,
@@ -160,7 +168,7 @@ def main(
     """Run a relay: pass the frames of this host's user nodes on to the board, and broadcasts to them."""
 
     async def work() -> int:
-        wanted = BoardAddresses(post=own_post, feed=own_feed, desk="tcp://127.0.0.1:0")
+        wanted = BoardAddresses(inbox=own_inbox, feed=own_feed, delivery="tcp://127.0.0.1:0")
         return await serve_relay(name, nodes, wanted, own_addresses, link, board_security(link.keys, allowed))
 
     run_to_exit(work())

@@ -115,7 +115,7 @@ async def _analyst(setup: Setup, board: BoardAddresses, folder: Path) -> AsyncIt
     plan, addresses = folder / "plan.parley", folder / "addresses.json"
     content = {"protocol": setup.protocol, "parameters": setup.parameters, "domain": setup.domain}
     plan.write_bytes(pack(content))
-    addresses.write_text(json.dumps({"post": board.post, "feed": board.feed, "desk": board.desk}))
+    addresses.write_text(json.dumps({"inbox": board.inbox, "feed": board.feed, "delivery": board.delivery}))
     arguments = ("--run", setup.run, "--addresses", str(addresses), "--plan", str(plan))
     process = await asyncio.create_subprocess_exec(
         sys.executable,

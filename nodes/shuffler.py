@@ -45,6 +45,7 @@ from parley.nodes.common import (
     LONGEST_SILENCE,
     UNFINISHED,
     BoardLink,
+    RenamedOption,
     board_security,
     link_options,
     read_addresses,
@@ -101,7 +102,7 @@ class ShufflerNode:
             return
         try:
             if not isinstance(message, Ready | Replies | Refusal | Inquiry):
-                raise RemoteProtocolError(f"shuffler: a {message.kind}, which no user node says")
+                raise RemoteProtocolError(f"shuffler: a {message.kind}, which no user node sends")
             if received.sender is not None and received.sender != message.node:
                 raise RemoteProtocolError("shuffler: a node spoke in the name of another")
             said = self.role.hear(message, time.monotonic())
@@ -214,34 +215,41 @@ def read_draws(text: str) -> Draws:
 @click.command(name="shuffler")
 @link_options
 @click.option("--run", required=True, help="Name of the run.")
-@click.option("--users", type=int, required=True, help="Users that take part.")
-@click.option("--nodes", type=int, required=True, help="User nodes to wait for.")
-@click.option("--own-post", default="tcp://127.0.0.1:0", show_default=True, help="Where user nodes send their replies.")
+@click.option("--users", type=int, required=True, help="Number of users who take part.")
+@click.option("--nodes", type=int, required=True, help="Number of user nodes to wait for.")
+@click.option(
+    "--own-inbox",
+    cls=RenamedOption,
+    formerly="--own-post",
+    default="tcp://127.0.0.1:0",
+    show_default=True,
+    help="Where user nodes send their replies.",
+)
 @click.option("--own-feed", default="tcp://127.0.0.1:0", show_default=True, help="Where they hear broadcasts.")
 @click.option(
     "--own-addresses",
     type=click.Path(path_type=Path),
-    help="Write our endpoints to this file; if it exists, come back to them.",
+    help="Write the endpoints to this file; if it exists, reuse them.",
 )
 @click.option("--deadline", default=540.0, show_default=True, help="Seconds a round may last; less than the board's.")
-@click.option("--quorum", default=1.0, show_default=True, help="Share of users without whom nothing begins.")
+@click.option("--quorum", default=1.0, show_default=True, help="Share of users it waits for, and needs in a round.")
 @click.option("--join-deadline", default=50.0, show_default=True, help="Seconds to wait for all nodes.")
 @click.option("--allowed", type=click.Path(path_type=Path), help="Public keys of the user nodes, by name.")
 @click.option(
     "--state",
     type=click.Path(path_type=Path),
     required=True,
-    help="Folder for the batches of this run; empty at first.",
+    help="Folder for this run's batches; empty at first.",
 )
 @click.option("--signing-key", type=click.Path(path_type=Path), help="Sign what the shuffler says (`parley keys`).")
 @click.option("--trust", type=click.Path(path_type=Path), help="Seat only nodes whose signing keys are listed here.")
-@click.option("--draw-seed", help="Fixes the permutations of an experiment that is to be repeated.  [default: drawn]")
+@click.option("--draw-seed", help="Fix the permutations, to repeat an experiment.  [default: random]")
 def main(
     link: BoardLink,
     run: str,
     users: int,
     nodes: int,
-    own_post: str,
+    own_inbox: str,
     own_feed: str,
     own_addresses: Path | None,
     deadline: float,
@@ -257,7 +265,7 @@ def main(
 
     async def work() -> int:
         terms = Terms(run=run, users=users, nodes=nodes, deadline=deadline, quorum=quorum, join_deadline=join_deadline)
-        wanted = BoardAddresses(post=own_post, feed=own_feed, desk="tcp://127.0.0.1:0")
+        wanted = BoardAddresses(inbox=own_inbox, feed=own_feed, delivery="tcp://127.0.0.1:0")
         signer = None if signing_key is None else read_signer(signing_key)
         keys = None if trust is None else read_trust(trust)
         draws = system_draws if draw_seed is None else read_draws(draw_seed)

@@ -22,7 +22,6 @@ from parley.emulator.transport.sockets import connect_node
 from parley.emulator.wire.codec import decode, is_whole, open_envelope
 from parley.emulator.wire.messages import Announce, Message, Refusal, Reminder, Result, Setup
 from parley.nodes.common import GOOD, LONGEST_SILENCE, UNFINISHED, BoardLink, link_options, run_to_exit
-from parley.nodes.memory import give_back
 from parley.nodes.state.user_state import Identity, State, save_evidence
 from parley.protocols.registry import build, inputs_of
 
@@ -74,7 +73,6 @@ class UserNode:
             batch = await self.port.receive(timeout=max(0.0, wait - time.monotonic()))
             if batch:
                 news, heard = await self._take(batch), time.monotonic()
-                give_back()
                 if news:
                     due, patience = heard + self.patience, self.patience
                 elif self.role.state is Cohort.WAITING:
@@ -97,7 +95,7 @@ class UserNode:
         if self.role.state is Cohort.LEAVING:
             self._leaving = now if self._leaving is None else self._leaving
             if now - self._leaving > pace_of(self.patience) * LEAVE_SECONDS:
-                raise LocalProtocolError(f"node {node}: the board does not show that the last reply is on record")
+                raise LocalProtocolError(f"node {node}: the board has not proved that the last reply is on record")
         elif now - heard > self.longest_silence:
             raise LocalProtocolError(f"node {node}: the board has been silent for {self.longest_silence:g} s")
 
@@ -142,7 +140,7 @@ class UserNode:
         if self._authentic.get(message.kind) == frame:
             return True
         if not self.role.consent.is_authentic(message, frame, self.role.nonce or self._offered):
-            log.warning("dropped a message (%s) that is not signed by whom it must come from", message.kind)
+            log.warning("dropped a message (%s) that its author did not sign", message.kind)
             return False
         self._authentic[message.kind] = frame
         if isinstance(message, Setup):
@@ -212,9 +210,9 @@ async def serve_user(
     identity = state.identity
     check_inputs(inputs, identity)
     if identity.consent.is_pattern and wallet is None:
-        raise BadInput(f"users who agree to all runs {identity.consent.run!r} need a wallet; give --wallet FOLDER")
+        raise BadInput(f"users who agree to the runs {identity.consent.run!r} need a wallet; give --wallet FOLDER")
     if not identity.consent.is_pattern and state.memory.finished:
-        log.info("the run %s of this state is over; nothing is said", identity.consent.run)
+        log.info("the run %s of this state is over; there is nothing to say", identity.consent.run)
         return GOOD
     role = CohortRole(
         node=identity.node,
@@ -240,7 +238,7 @@ async def serve_user(
 def check_inputs(inputs: Inputs, identity: Identity) -> None:
     """The inputs are of these users and of the domain they agreed to; asked before anybody is contacted."""
     if len(inputs) != identity.users:
-        raise BadInput(f"{len(inputs)} inputs were given, the state is of {identity.users} users")
+        raise BadInput(f"there are {len(inputs)} inputs for the {identity.users} users of this state")
     if inputs.min() < 0 or inputs.max() >= identity.consent.inputs:
         raise BadInput(f"an input is outside 0..{identity.consent.inputs - 1}, the domain these users agreed to")
 
@@ -260,7 +258,7 @@ def read_inputs(path: Path) -> Inputs:
     except (OSError, ValueError) as error:
         raise BadInput(f"the inputs {path} cannot be read: {error}") from error
     if inputs.ndim != 1 or inputs.dtype.kind not in "iu" or len(inputs) == 0 or inputs.min() < 0:
-        raise BadInput(f"{path} should hold a list of whole numbers from 0 on, one a user")
+        raise BadInput(f"{path} must hold whole numbers from 0 on, one per user")
     return np.asarray(inputs, dtype=np.int64)
 
 
@@ -277,15 +275,14 @@ def read_inputs(path: Path) -> Inputs:
     type=click.FloatRange(min=0.05),
     default=SILENCE_SECONDS,
     show_default=True,
-    help="Seconds of silence after which it says again that it is there; more in a crowd.",
+    help="Seconds of silence after which it says ready again; give more in a crowd.",
 )
 def main(
     link: BoardLink, state: Path, inputs: Path | None, witness: Path | None, wallet: Path | None, patience: float
 ) -> None:
     """Run a user node: defend its users, answer each round once.
 
-    Who it is, what its users agreed to and what it has answered before is in its state. Make one with `parley node
-    init`.
+    Its state says who it is, what its users agreed to and what it has answered. Make one with `parley node init`.
     """
 
     async def work() -> int:
@@ -324,7 +321,7 @@ def _connect(link: BoardLink, identity: Identity, patience: float) -> NodePort:
     if consent.trusts == "shuffler" and (consent.shuffler_link or security is not None):
         name, key = ("nobody", "") if link.board_key is None else link.server(link.board_key)
         if name != "shuffler" or (consent.shuffler_link and key != consent.shuffler_link):
-            raise BadInput("these users agreed to speak to the shuffler alone; give --keys and its key as --board-key")
+            raise BadInput("these users agreed to speak only to the shuffler; give --keys and its key as --board-key")
     port = connect_node(
         link.board(), security, blocking=link.calm, own=topic_for(identity.node), pace=pace_of(patience)
     )

@@ -1,4 +1,4 @@
-"""How much a stranger's setup may cost a user's node: two limits, checked before the work is done.
+"""What a stranger's setup may ask of a user's node: two limits on its work, checked before it is done, and on numbers.
 
 Work is counted in numbers: 64-bit words that are drawn, computed or kept. The limits are fixed, not read off the
 machine, because analyst and users must agree on what is too much. The number of inputs k is a matter of its own: a
@@ -20,6 +20,8 @@ from parley.emulator.randomizer import WORD_BYTES
 
 MOST_REPLY = 1 << 20
 MOST_SETUP = 1 << 26
+LARGEST_EPSILON = 64.0
+MOST_USERS = 10**10
 
 
 def check_many(inputs: int) -> None:
@@ -52,10 +54,6 @@ def check_work(protocol: Protocol) -> None:
 def affordable(sizes: Sequence[int], ambient: int) -> list[int]:
     """Of increasing numbers of candidates, those that a codebook in this dimension may have; at least the first."""
     return [size for size in sizes if size == sizes[0] or size // 2 * ambient <= MOST_REPLY]
-
-
-LARGEST_EPSILON = 64.0
-MOST_USERS = 10**10
 
 
 def mapping(parameters: Mapping[str, Any], name: str) -> Mapping[str, Any]:

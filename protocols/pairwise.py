@@ -1,4 +1,8 @@
-"""What all protocols for pairwise statistics share: the problem, the side queries, and the way to the estimate."""
+"""What all protocols for pairwise statistics share: the problem, the side queries, and the way to the estimate.
+
+Side queries are what a statistic needs besides its form (the paper's n+ for the AUC, a kernel's diagonal). Each is a
+public function of the input, whose mean over users is measured by one bit.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -12,8 +16,31 @@ from parley.emulator.protocol import Estimate, Heard, Send, Sends
 from parley.emulator.randomizer import Floats
 from parley.protocols.limits import check_epsilon, check_many, check_users, mapping
 from parley.protocols.planned import Planned
-from parley.protocols.randomizers.scalars.one_bit import OneBit
 from parley.protocols.workloads.workload import Workload, check_entries
+
+# The AUC divides by an estimate of n+ n-, for which the paper sets half the budget aside; the error of a
+# diagonal's mean is divided by n, so a sixteenth is plenty.
+SHARES = {"positive": 0.5, "diagonal": 0.0625}
+
+
+def side_share(workload: Workload) -> float:
+    """Which share of epsilon the side queries of a workload take; often none."""
+    return sum(SHARES[name] for name in workload.linear_queries())
+
+
+def side_queries(workload: Workload, epsilon: float) -> Sends:
+    """The queries of a workload by one bit each, with `epsilon` in all."""
+    queries = workload.linear_queries()
+    if not queries:
+        return {}
+    # Most workloads have none, and then a user's node needs no such randomizer.
+    from parley.protocols.randomizers.scalars.one_bit import OneBit
+
+    each = epsilon / len(queries)
+    return {
+        name: Send(OneBit(low=float(query.min()), high=float(query.max()), epsilon=each), query)
+        for name, query in queries.items()
+    }
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,26 +92,3 @@ def with_diagonal(workload: Workload, pairs: float, replies: int) -> float:
             f"the diagonal of {workload.name} is not constant, so pairs alone do not give h'Wh; use one-round"
         )
     return pairs * (replies - 1) / replies + float(diagonal[0]) / replies
-
-
-# The AUC divides by an estimate of n+ n-, for which the paper sets half the budget aside; the error of a
-# diagonal's mean is divided by n, so a sixteenth is plenty.
-SHARES = {"positive": 0.5, "diagonal": 0.0625}
-
-
-def side_share(workload: Workload) -> float:
-    """Which share of epsilon the side queries of a workload take; often none."""
-    return sum(SHARES[name] for name in workload.linear_queries())
-
-
-def side_queries(workload: Workload, epsilon: float) -> Sends:
-    """What a statistic needs besides its form (the paper's n+ for the AUC, a kernel's diagonal), with `epsilon` in all.
-
-    Each query is a public function of the input; its mean over users is measured by the one-bit randomizer.
-    """
-    queries = workload.linear_queries()
-    each = epsilon / max(1, len(queries))
-    return {
-        name: Send(OneBit(low=float(query.min()), high=float(query.max()), epsilon=each), query)
-        for name, query in queries.items()
-    }

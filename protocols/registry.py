@@ -10,7 +10,6 @@ import numpy as np
 
 from parley.emulator.errors import BadInput, LocalProtocolError
 from parley.emulator.protocol import Protocol, Trust, check_claim
-from parley.emulator.round import Round
 from parley.emulator.wire.codec import pack
 from parley.protocols.limits import check_many, check_work
 from parley.protocols.workloads.workload import Levels, Workload, check_entries
@@ -161,9 +160,6 @@ def _reading(name: str) -> Iterator[None]:
 
 def check_rounds(protocol: Protocol) -> Protocol:
     """A protocol has the rounds it claims, takes no more than it claims, and asks no more work than is allowed."""
-    if protocol.script:
-        check_claim(protocol)
-    elif len(protocol.rounds) != protocol.claim.rounds or not all(isinstance(each, Round) for each in protocol.rounds):
-        raise BadInput(f"{protocol.name} claims {protocol.claim.rounds} rounds and has {len(protocol.rounds)}")
+    check_claim(protocol)
     check_work(protocol)
     return protocol

@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from parley.emulator.randomizer import Floats
-from parley.protocols.factorization.guard import check_square
 from parley.protocols.factorization.model import Factorization, balanced
+from parley.protocols.factorization.operator import check_square
 
 WEIGHT = 5 / 6
 

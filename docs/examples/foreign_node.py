@@ -210,7 +210,7 @@ class Node:
             self._distrust(receipt, "the head of the record does not extend the one before")
         known, absent = self.state.answered.get(number), self.name in close["absent"]
         if not known and (receipt["chunks"] or not absent):
-            self._distrust(receipt, "the board has a reply of this node that it does not remember")
+            self._distrust(receipt, "the board has a reply that this node does not remember")
         if known and not absent and not self._all_included(known, receipt, close):
             self._distrust(receipt, "its reply is not on record, and the close does not name it")
         if known and absent:
@@ -249,8 +249,8 @@ class Node:
 
 def serve(state, inputs, addresses, curve=None):
     """Connect, say that we are there, answer until the run is over. True if it ended with a result."""
-    context, post, feed = wire.connect(addresses, state.identity["node"], curve)
-    node = Node(state, inputs, post.send)
+    context, inbox, feed = wire.connect(addresses, state.identity["node"], curve)
+    node = Node(state, inputs, inbox.send)
     if node.run and node.run in state.finished:
         return True  # nothing of it is ever answered again
     node.ready()

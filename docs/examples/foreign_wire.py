@@ -260,14 +260,14 @@ def curve_keys(own, board):
 def connect(addresses, node, curve=None):
     """The context of two sockets: one to the board's inbox, one that hears broadcasts and the node's own topic."""
     context = zmq.Context()
-    post, feed = context.socket(zmq.PUSH), context.socket(zmq.SUB)
+    inbox, feed = context.socket(zmq.PUSH), context.socket(zmq.SUB)
     # A frame is taken only when there is a board to take it; what is queued when we leave has a second to go.
     for option, value in ((zmq.IMMEDIATE, 1), (zmq.SNDTIMEO, 30_000), (zmq.LINGER, 1000)):
-        post.setsockopt(option, value)
-    for socket in (post, feed) if curve else ():
+        inbox.setsockopt(option, value)
+    for socket in (inbox, feed) if curve else ():
         socket.curve_publickey, socket.curve_secretkey, socket.curve_serverkey = curve
     for topic in (b"B", b"P" + hashlib.sha256(node.encode()).digest()[:8]):
         feed.setsockopt(zmq.SUBSCRIBE, topic)
     feed.connect(addresses["feed"])
-    post.connect(addresses["post"])
-    return context, post, feed
+    inbox.connect(addresses["inbox"])
+    return context, inbox, feed

@@ -38,13 +38,13 @@ NAMED = 20
 # Signatures that are handed to a thread at once, and how many bytes of frames at most.
 BATCH = 64
 BATCH_BYTES = 2**20
-NO_KEYS = "there is no list of keys from outside the record; name one with --trust FILE"
+NO_KEYS = "there is no key list from outside the record; give one with --trust FILE"
 FORMAT_1 = "a record of format 1 holds no signatures"
 UNSIGNED_END = (
     "the board did not sign the end of the record: it was closed by somebody else, as the launcher does after a crash, "
     "and records may be missing at its end"
 )
-ANONYMOUS = "the shuffler signs its batch alone: who sent which reply cannot be proven, by design"
+ANONYMOUS = "only the shuffler's batch is signed: nobody can prove who sent which reply, by design"
 Keys = Mapping[str, bytes]
 
 
@@ -113,7 +113,7 @@ class Reading:
         if record.sender != author:
             self.faults.append(Fault(record=record.sequence, what=f"a {message.kind} of {author} from {record.sender}"))
         if isinstance(message, Ready) and message.key != key:
-            what = f"{author} came with a foreign key, not with the one that is listed for it"
+            what = f"{author} came with a foreign key, not with the one listed for it"
             self.faults.append(Fault(record=record.sequence, what=what))
             return None
         self.signatures += 1
@@ -151,16 +151,16 @@ class Reading:
             return f"a {_named(message)} of the run {named}, where the header names {self.run}"
         if isinstance(message, Roster):
             self.nonce = message.nonce
-            return "" if message.nonce else "the board drew no nonce, so that signatures of another run would fit"
+            return "" if message.nonce else "the board drew no nonce, so signatures of another run would fit"
         if isinstance(message, Setup):
             self._terms = self._terms or terms_of(message)
             return "" if message.nonce == self.nonce else "the analyst's setup is for another roster than this one"
         if isinstance(message, Abort) and message.nonce != self.nonce:
-            return "an abort that is bound to another nonce than that of the roster"
+            return "an abort bound to another nonce than that of the roster"
         if isinstance(message, Announce):
             self._questions.setdefault(message.round, question_of(self._terms, message))
         if isinstance(message, Replies) and message.question != self._questions.get(message.round):
-            return f"{message.node} answered another question in round {message.round} than the one on record"
+            return f"{message.node} answered a different question in round {message.round} than the one on record"
         return ""
 
     def _is_last_word_of_another(self, record: Record, message: Message) -> bool:

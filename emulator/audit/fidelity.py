@@ -74,7 +74,7 @@ def check_fidelity(
             _test(family, protocol, number, sample.take(rows), witness.inputs, group, generator)
         progress("fidelity", number, len(protocol.rounds))
     if not family.tests:
-        return unknown(f"fewer than {FEWEST} replies: too few to say anything about their law")
+        return unknown(f"fewer than {FEWEST} replies: too few to test their distribution")
     return family.judge("the replies do not follow the declared law")
 
 

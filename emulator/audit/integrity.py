@@ -101,7 +101,7 @@ class Rewriter:
         silent = self.format == 1 or (replies.node == SHUFFLER_NAME and not replies.question)
         if not silent and replies.round == self.role.round and replies.question != self._question:
             raise RemoteProtocolError(
-                f"{replies.node} answered another question in round {replies.round} than the one on record"
+                f"{replies.node} answered a different question in round {replies.round} than the one on record"
             )
 
     def _own(self, message: Message) -> None:
@@ -213,7 +213,7 @@ def check_integrity(source: Path | TranscriptReader, progress: Progress = quiet)
         "warnings": clock.warnings(),
     }
     if reader.closing is None:
-        reason = f"there is no closing record: the run still goes on, or the file was cut at byte {reader.truncated_at}"
+        reason = f"there is no closing record: the run is going on, or the file was cut at byte {reader.truncated_at}"
         return failed(reason, byte=reader.truncated_at, truncated=True, **evidence)
     return passed(outcome=reader.closing.outcome, **evidence)
 

@@ -17,7 +17,7 @@ from parley.emulator.protocol import Protocol
 from parley.emulator.randomizer import Floats
 from parley.emulator.record.answers import joined, malformed
 from parley.emulator.record.conversation import Conversation, Progress, fits, quiet
-from parley.emulator.record.user_sets import People
+from parley.emulator.record.user_sets import UserSet
 from parley.emulator.wire.messages import Setup, Users
 
 MOST_BYTES = 256 * 2**20
@@ -90,9 +90,9 @@ def check_privacy(
     setup, protocol = spoken(conversation)
     few_enough(protocol)
     losses = Losses(claim=setup.epsilon)
-    people = _answering(conversation, protocol, losses)
-    blocks = _blocks(people, protocol, sample, generator or np.random.default_rng(), most_bytes)
-    total = min(len(people), sample or len(people))
+    answering = _answering(conversation, protocol, losses)
+    blocks = _blocks(answering, protocol, sample, generator or np.random.default_rng(), most_bytes)
+    total = min(len(answering), sample or len(answering))
     for users in blocks:
         ledger = Ledger(users, protocol.inputs)
         for part in joined(conversation, protocol):
@@ -100,12 +100,12 @@ def check_privacy(
         losses.note(ledger.offences, ledger.offended)
         losses.take(users, ledger.losses)
         progress("privacy", losses.users, total)
-    return _judge(setup, protocol, losses, len(people))
+    return _judge(setup, protocol, losses, len(answering))
 
 
-def _answering(conversation: Conversation, protocol: Protocol, losses: Losses) -> People:
+def _answering(conversation: Conversation, protocol: Protocol, losses: Losses) -> UserSet:
     """Who answered; replies without a likelihood and broadcasts that should have been refused are noted."""
-    people, public = People(), conversation.broadcasts()
+    users, public = UserSet(), conversation.broadcasts()
     refusable = {each.round: fits(protocol, each) for each in conversation.announces}
     for record, replies in conversation.replies():
         if not len(replies.users):
@@ -116,19 +116,19 @@ def _answering(conversation: Conversation, protocol: Protocol, losses: Losses) -
             first = Offence(user=int(replies.users[0]), round=replies.round, record=record.sequence, what=wrong)
             losses.note([first], len(replies.users))
         if not unlike:
-            people.add(replies.users)
-    return people
+            users.add(replies.users)
+    return users
 
 
 def _blocks(
-    people: People, protocol: Protocol, sample: int | None, generator: np.random.Generator, most_bytes: int
+    users: UserSet, protocol: Protocol, sample: int | None, generator: np.random.Generator, most_bytes: int
 ) -> Iterator[Users]:
     each = 8 * protocol.inputs + sum(reply_bytes(step) + 1 for step in protocol.rounds)
     size = max(1, most_bytes // each)
     if sample is None:
-        yield from people.blocks(size)
+        yield from users.blocks(size)
         return
-    chosen = people.choose(sample, generator)
+    chosen = users.choose(sample, generator)
     for start in range(0, len(chosen), size):
         yield chosen[start : start + size]
 
@@ -144,7 +144,7 @@ def _judge(setup: Setup, protocol: Protocol, losses: Losses, population: int) ->
         worst = f"user {losses.largest_user} lost {losses.largest:.6g}"
         return failed(f"{losses.above} users lost more than epsilon {setup.epsilon:g}: {worst}", **evidence)
     if losses.above:
-        reason = f"{losses.above} users lost more than epsilon, which a delta of {setup.delta:g} allows now and then"
+        reason = f"{losses.above} users lost more than epsilon, which a delta of {setup.delta:g} sometimes allows"
         return unknown(reason, **evidence)
     if not losses.users:
         return unknown("nobody replied", **evidence)

@@ -44,7 +44,7 @@ def check_result(conversation: Conversation) -> Verdict:
             try:
                 given_up = isinstance(message, Abort) and record.sender == ANALYST_NAME
                 if given_up and not any(isinstance(each, Abort) for each in role.pending[:1]):
-                    raise RemoteProtocolError("the analyst gave up although it had no reason to")
+                    raise RemoteProtocolError("the analyst gave up without a reason")
                 role.hear(message)
             except (ParleyError, ArithmeticError, ValueError) as error:
                 return _another(conversation, setup, protocol, record, error, recorded)

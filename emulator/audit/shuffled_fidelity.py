@@ -21,7 +21,7 @@ def check_shuffled_fidelity(conversation: Conversation, witness: Witness, progre
     for number, recorded, replayed in bags(conversation, protocol, witness):
         missing = unmatched(recorded, replayed)
         if missing is None:
-            return unknown(f"round {number}: users are missing, and shares of a part of them cannot be told apart")
+            return unknown(f"round {number}: users are missing, and the shares of only some users cannot be told apart")
         if missing:
             return failed(f"round {number}: {missing} messages are not those of the witness", tests=1, p_value=0.0)
         compared += any(len(recorded.whole(name)) for name in recorded.prints)

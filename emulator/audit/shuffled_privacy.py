@@ -34,9 +34,9 @@ def check_shuffled_privacy(conversation: Conversation, progress: Progress = quie
     shown = protocol.delta_shown(users)
     evidence |= {"delta_shown": shown, "max_loss": claim.epsilon}
     if shown > claim.delta:
-        return failed(f"{users} replies show delta {shown:.3g} only, claimed is {claim.delta:g}", **evidence)
+        return failed(f"{users} replies give only delta {shown:.3g}; the claim is {claim.delta:g}", **evidence)
     if local is not None and claim.local_epsilon is not None and local > claim.local_epsilon + ROUNDING:
-        return failed(f"a reply alone loses {local:.6g}, its bound is {claim.local_epsilon:g}", **evidence)
+        return failed(f"a single reply loses {local:.6g}; its bound is {claim.local_epsilon:g}", **evidence)
     return passed(**evidence)
 
 

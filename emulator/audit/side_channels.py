@@ -24,7 +24,7 @@ FEWEST_ABSENT = 20
 FEWEST_FRAMES = 20
 NOTHING_TO_TEST = (
     f"not tested: fewer than {FEWEST_ABSENT} users are missing, and no round has {FEWEST_FRAMES} frames whose order "
-    "could tell more than the users' numbers do"
+    "could reveal more than the users' numbers do"
 )
 
 

@@ -58,7 +58,7 @@ class Conversation(Summary):
     def heard_all(self) -> None:
         """Let go of the protocol if an old record names its broadcasts and replies otherwise than it does now."""
         if self.format == 1 and self.protocol is not None and not all(map(self._speaks_today, self.rounds)):
-            self.unbuilt, self.protocol = f"in format 1 {self.protocol.name} had other words than today", None
+            self.unbuilt, self.protocol = f"in format 1 {self.protocol.name} sent other messages than today", None
 
     def _speaks_today(self, each: RoundSummary) -> bool:
         step = self.step(each.number)

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from parley.emulator.randomizer import Layout, layout, row_bytes
 from parley.emulator.record.conversation import Conversation, Progress, quiet
 from parley.emulator.record.differences import Difference, compare_messages, reply_of
-from parley.emulator.record.user_sets import People
+from parley.emulator.record.user_sets import UserSet
 from parley.emulator.wire.messages import Message, Replies, Users
 
 MOST_BYTES = 128 * 2**20
@@ -72,11 +72,10 @@ class Page:
 
 def compare_runs(one: Conversation, other: Conversation, progress: Progress = quiet) -> Diff:
     """The first difference in the order of the conversation: setup, then each round's broadcast and replies, result."""
-    people = [_people(each) for each in (one, other)]
     counts = [sum(len(replies.users) for _, replies in each.replies()) for each in (one, other)]
-    everybody = People()
-    for group in people:
-        for block in group.blocks(2**20):
+    everybody = UserSet()
+    for each in (one, other):
+        for block in _users(each).blocks(2**20):
             everybody.add(block)
     width = max((_width(each) for each in (one, other)), default=1)
     first: dict[int, int] = {}
@@ -100,11 +99,11 @@ def compare_runs(one: Conversation, other: Conversation, progress: Progress = qu
     )
 
 
-def _people(conversation: Conversation) -> People:
-    people = People()
+def _users(conversation: Conversation) -> UserSet:
+    users = UserSet()
     for _, replies in conversation.replies():
-        people.add(replies.users)
-    return people
+        users.add(replies.users)
+    return users
 
 
 def _width(conversation: Conversation) -> int:

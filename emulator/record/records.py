@@ -166,7 +166,7 @@ def _parse(version: int, payload: bytes, position: Position) -> Entry:
 
 def _message(version: int, position: Position, sequence: int, time_ns: int, sender: str, frame: bytes) -> Record:
     if sequence != position.sequence:
-        raise RemoteProtocolError(f"it bears the number {sequence}")
+        raise RemoteProtocolError(f"its number is {sequence}")
     if not 0 <= time_ns < 2**63 or not NAME.fullmatch(sender) or not SMALLEST_FRAME <= len(frame) <= LARGEST_FRAME:
         raise RemoteProtocolError(f"a message of {len(frame)} bytes from {sender[:80]!r} at {time_ns} ns")
     return Record(
@@ -194,7 +194,7 @@ def _closing(version: int, fields: Mapping[str, Any]) -> Closing:
         raise RemoteProtocolError("a closing record that does not count the records")
     for value, sizes in ((root, (0, HASH_BYTES)), (signature, (0, SIGNATURE_BYTES))):
         if type(value) is not bytes or len(value) not in sizes:
-            raise RemoteProtocolError("a closing record whose root or signature is not one")
+            raise RemoteProtocolError("a closing record with an invalid root or signature")
     return Closing(outcome=cast(Outcome, outcome), reason=reason, records=records, root=root, signature=signature)
 
 

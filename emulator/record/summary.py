@@ -14,7 +14,7 @@ from parley.emulator.arithmetic import one_thread
 from parley.emulator.errors import ParleyError
 from parley.emulator.protocol import Interaction, Protocol
 from parley.emulator.record.records import Record
-from parley.emulator.record.user_sets import People
+from parley.emulator.record.user_sets import UserSet
 from parley.emulator.roles.analyst import Builder
 from parley.emulator.round import BLOCK_USERS, Round
 from parley.emulator.wire.messages import (
@@ -63,7 +63,7 @@ class RoundSummary:
     bytes_down: int
     bytes_up: int = 0
     columns: frozenset[str] | None = None
-    users: People = field(default_factory=People)
+    users: UserSet = field(default_factory=UserSet)
     nodes: dict[str, Turnout] = field(default_factory=dict)
     arrivals: list[tuple[float, int]] = field(default_factory=list)
     close: Close | None = None
@@ -115,7 +115,7 @@ class Summary:
         self.unbuilt = "the record holds no setup"
         """Why there is no protocol; empty where there is one."""
         self.roster: Roster | None = None
-        self.seated = People()
+        self.seated = UserSet()
         self.highest = -1
         """The highest user that a reply speaks for."""
         self.seats: list[Ready] = []
@@ -217,7 +217,7 @@ class Summary:
     @property
     def again(self) -> int:
         """How many replies came from users who had spoken in an earlier round."""
-        again, before = 0, People()
+        again, before = 0, UserSet()
         for each in self.rounds:
             for block in each.users.blocks(BLOCK_USERS):
                 again += int(np.count_nonzero(before.holds(block)))

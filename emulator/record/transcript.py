@@ -80,7 +80,7 @@ class TranscriptWriter:
             os.link(draft, path)
         except FileExistsError as error:
             writer.abandon()
-            raise BadInput(f"{path} exists: a transcript is never written over") from error
+            raise BadInput(f"{path} already exists; a transcript is never overwritten") from error
         finally:
             draft.unlink()
         return writer
@@ -163,7 +163,7 @@ class TranscriptWriter:
 
     def _opened(self) -> int:
         if self._descriptor < 0:
-            raise LocalProtocolError(f"{self.path} is closed: nothing can be recorded any more")
+            raise LocalProtocolError(f"{self.path} is closed; nothing more can be recorded")
         return self._descriptor
 
 
@@ -171,7 +171,7 @@ def _open_locked(path: Path, flags: int) -> int:
     try:
         descriptor = os.open(path, flags | os.O_CLOEXEC, 0o644)
     except FileExistsError as error:
-        raise BadInput(f"{path} exists: a transcript is never written over") from error
+        raise BadInput(f"{path} already exists; a transcript is never overwritten") from error
     except OSError as error:
         raise BadInput(f"{path} cannot be written: {error.strerror}") from error
     try:
@@ -323,7 +323,7 @@ class TranscriptReader:
     def _open(self) -> BinaryIO:
         try:
             if not self.path.is_file():
-                raise BadInput(f"{self.path} is not there, or is no file")
+                raise BadInput(f"there is no file {self.path}")
             return open(self.path, "rb", buffering=_BUFFER)
         except OSError as error:
             raise BadInput(f"{self.path} cannot be read: {error.strerror}") from error

@@ -10,7 +10,7 @@ from parley.emulator.wire.messages import Users
 _MOST_PENDING = 2**18
 
 
-class People:
+class UserSet:
     """Users that were heard. Memory grows with the number of gaps, at worst with the number of users."""
 
     def __init__(self) -> None:
@@ -34,7 +34,7 @@ class People:
         if first < end:
             self._add_runs(np.array([first]), np.array([end]))
 
-    def join(self, other: "People") -> None:
+    def join(self, other: "UserSet") -> None:
         """All users of another set."""
         other._merge()
         if len(other._starts):

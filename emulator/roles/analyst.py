@@ -145,7 +145,7 @@ class AnalystRole:
     def _echo(self, message: Message) -> None:
         """What comes back must be what was said, to the byte; a choice may be another that users accept."""
         if not self.agrees(message, self.expected(message)):
-            raise RemoteProtocolError(f"analyst: the record holds another {message.kind} than the one it said")
+            raise RemoteProtocolError(f"analyst: the record holds a different {message.kind} than the one it said")
         self.pending.pop(0)
         if isinstance(message, Announce):
             self._heard[-1] = (message.broadcast, self._heard[-1][1])
@@ -233,7 +233,7 @@ class AnalystRole:
         if self.protocol.claim.trusts == "shuffler" and lacking:
             # Sums of shares mean nothing unless all shares are there, and a part of a crowd hides nobody.
             return self._give_up(
-                f"the shuffler's batch of round {self.round} is not whole: {lacking} frames are missing"
+                f"the shuffler's batch of round {self.round} is incomplete: {lacking} frames are missing"
             )
         # The same replies must give the same bits, here and when the record is replayed.
         with one_thread():

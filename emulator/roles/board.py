@@ -297,7 +297,7 @@ class BoardRole:
         if message.run != self.terms.run:
             raise RemoteProtocolError(f"board: a {message.kind} of run {message.run} in run {self.terms.run}")
         if isinstance(message, Abort) and message.nonce != self.nonce:
-            raise RemoteProtocolError(f"board: an abort that is bound to another nonce than that of run {message.run}")
+            raise RemoteProtocolError(f"board: an abort bound to another nonce than that of run {message.run}")
         said = self._said.get(_slot(message))
         if said == encode(message):
             return []

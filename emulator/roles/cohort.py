@@ -234,7 +234,7 @@ class CohortRole:
         self._check(self.consent.check_claim, setup, protocol.claim, protocol.inputs)
         behind = protocol.claim.trusts == "shuffler" and self.consent.trusts == "shuffler"
         if behind and self.consent.shuffler and self._pledged != digest:
-            raise Unpledged(f"node {self.node}: the shuffler these users trust has not said that it serves this run")
+            raise Unpledged(f"node {self.node}: the shuffler these users trust has not pledged itself to this setup")
         self._find_seat(setup.run, setup.nonce)
         self._open_account(setup, protocol)
         self.protocol, self._terms = protocol, terms_of(setup)
@@ -425,7 +425,7 @@ class CohortRole:
             return
         yield from self._leave()
         if isinstance(ending, Result) and not self._has_seat:
-            what = f"run {ending.run} is over, and nobody said that the seat is this node's: nothing was answered"
+            what = f"run {ending.run} is over, and nobody said that this node holds the seat; nothing was answered"
             raise LocalProtocolError(f"node {self.node}: {what}")
 
     def _leave(self) -> Iterator[Said]:

@@ -30,7 +30,7 @@ class Column:
 
     def __post_init__(self) -> None:
         if self.levels < 2 or (self.categories and len(self.categories) != self.levels):
-            raise BadInput(f"{self.levels} levels of {self.name} cannot be; give at least 2, and one for each category")
+            raise BadInput(f"{self.name} cannot have {self.levels} levels; give at least 2, and one for each category")
         if len(set(self.categories)) != len(self.categories):
             raise BadInput(f"a category of {self.name} is declared twice")
         ends = (math.nan if self.low is None else self.low, math.nan if self.high is None else self.high)
@@ -53,7 +53,7 @@ def domain_of(inputs: int, columns: Sequence[Column] = ()) -> dict[str, Any]:
         raise BadInput(f"a column is declared twice: {', '.join(column.name for column in columns)}")
     if columns and math.prod(column.levels for column in columns) != inputs:
         shape = " x ".join(str(column.levels) for column in columns)
-        raise BadInput(f"columns of {shape} levels are not a domain of {inputs} inputs")
+        raise BadInput(f"columns of {shape} levels do not make {inputs} inputs")
     if inputs < 1:
         raise BadInput(f"a domain of {inputs} inputs is empty; give at least one")
     return {"inputs": inputs, **({"columns": tuple(column.record() for column in columns)} if columns else {})}
@@ -81,7 +81,7 @@ class Consent:
     def __post_init__(self) -> None:
         for what, value in (("cap", self.cap), ("delta", self.delta)):
             if not (math.isfinite(value) and value >= 0):
-                raise BadInput(f"a {what} of {value} is not a limit; give a finite number that is not negative")
+                raise BadInput(f"a {what} of {value} is not a valid limit; give a finite number, at least 0")
         if not self.is_pattern and not NAME.fullmatch(self.run):
             raise BadInput(f"{self.run[:80]!r} is neither the name of a run nor a pattern of names")
         if type(self.domain.get("inputs")) is not int or self.domain["inputs"] < 1:
@@ -131,7 +131,7 @@ class Consent:
     def check_size(self, setup: Setup, inputs: int) -> None:
         """Refuse a protocol about another number of inputs."""
         if inputs != self.inputs:
-            raise RemoteProtocolError(f"{setup.protocol} is about {inputs} inputs, these users agreed to {self.inputs}")
+            raise RemoteProtocolError(f"{setup.protocol} has {inputs} inputs, but these users agreed to {self.inputs}")
 
     def check_claim(self, setup: Setup, claim: Claim, inputs: int) -> None:
         """Refuse a protocol for another domain, one that does not claim what it is, and one that costs too much."""

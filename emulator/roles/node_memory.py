@@ -131,7 +131,7 @@ class Receipts:
         self._check_extends(receipt, close)
         known, absent = number in self._memory.answered, self._node in close.absent
         if not known and (receipt.chunks or not absent):
-            raise Distrust(self._evidence(receipt, "the board has a reply of this node that it does not remember"))
+            raise Distrust(self._evidence(receipt, "the board has a reply that this node does not remember"))
         if known and not absent and not self._all_included(receipt, close):
             raise Distrust(self._evidence(receipt, "its reply is not on record, and the close does not name it"))
         missing = "it answered, and the board declared its reply missing"

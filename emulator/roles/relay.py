@@ -68,7 +68,7 @@ class RelayRole:
         """Pass a node's frame on as it came; a node that has missed something hears it again from here."""
         message = decode(frame)
         if not isinstance(message, Ready | Replies | Refusal | Event | Inquiry):
-            raise RemoteProtocolError(f"relay {self.name}: a {message.kind}, which no user node says")
+            raise RemoteProtocolError(f"relay {self.name}: a {message.kind}, which no user node sends")
         if sender is not None and sender != message.node:
             raise RemoteProtocolError(f"relay {self.name}: {sender} spoke in the name of {message.node:.80}")
         self.nodes.add(message.node)

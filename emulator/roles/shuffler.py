@@ -137,7 +137,7 @@ class Memory:
 
 
 @dataclass
-class Guest:
+class Seat:
     """One user node: its users and, for the open round, what it sent and what it still owes."""
 
     first: int
@@ -168,7 +168,7 @@ class ShufflerRole:
         """`keys`: with which key each user node must sign. A shuffler that comes back knows them from nowhere else."""
         self.terms = terms
         self.state = Shuffler.GATHERING
-        self.guests: dict[str, Guest] = {}
+        self.seats: dict[str, Seat] = {}
         self.memory = memory or Memory()
         self.round = 0
         self.dropped: Counter[str] = Counter()
@@ -249,7 +249,7 @@ class ShufflerRole:
         if self._began is None:
             self._began = now
         if self.state is Shuffler.GATHERING and now - self._began > self.terms.join_deadline:
-            present = sum(guest.users for guest in self.guests.values())
+            present = sum(seat.users for seat in self.seats.values())
             said: Said = [Up(self.ready)] if present and present >= self.terms.quorum * self.terms.users else []
             return said + self._settle(said, now)
         if self.state is not Shuffler.OPEN:
@@ -265,9 +265,9 @@ class ShufflerRole:
     def missing(self) -> dict[str, tuple[int, ...]]:
         """Who still owes which chunks; an empty tuple stands for all of them."""
         return {
-            name: tuple(sorted(guest.owes)) if guest.owes is not None else ()
-            for name, guest in self.guests.items()
-            if not guest.finished
+            name: tuple(sorted(seat.owes)) if seat.owes is not None else ()
+            for name, seat in self.seats.items()
+            if not seat.finished
         }
 
     def _opens(self, announce: Announce) -> bool:
@@ -278,7 +278,7 @@ class ShufflerRole:
         return [Down(message, frame)]
 
     def _seat(self, ready: Ready, frame: bytes, now: float) -> Said:
-        known = self.guests.get(ready.node)
+        known = self.seats.get(ready.node)
         if self._keys is not None and self._keys.get(ready.node) != ready.key and not known:
             raise RemoteProtocolError("shuffler: a node does not sign with the key that is listed for it")
         if known and (known.first, known.users) != (ready.first, ready.users):
@@ -288,11 +288,11 @@ class ShufflerRole:
             return self._all_again(ready.node) if self.state is not Shuffler.GATHERING else []
         if ready.first + ready.users > self.terms.users or ready.users < 1:
             raise RemoteProtocolError(f"shuffler: a node claims users beyond {self.terms.users}")
-        for guest in self.guests.values():
-            if ready.first < guest.first + guest.users and guest.first < ready.first + ready.users:
+        for seat in self.seats.values():
+            if ready.first < seat.first + seat.users and seat.first < ready.first + ready.users:
                 raise RemoteProtocolError("shuffler: a node claims users of another")
-        self.guests[ready.node] = Guest(ready.first, ready.users, ready.key)
-        if self.state is not Shuffler.GATHERING or len(self.guests) < self.terms.nodes:
+        self.seats[ready.node] = Seat(ready.first, ready.users, ready.key)
+        if self.state is not Shuffler.GATHERING or len(self.seats) < self.terms.nodes:
             return []
         return [Up(self.ready)]
 
@@ -301,7 +301,7 @@ class ShufflerRole:
         if self._signer is None or not self._nonce:
             return []
         listed = self._keys or {}
-        held = {name: guest.key for name, guest in self.guests.items() if name in nodes}
+        held = {name: seat.key for name, seat in self.seats.items() if name in nodes}
         held |= {name: listed[name] for name in nodes if name in listed}
         return [Down(Seating(run=self.terms.run, node=name, key=key, nonce=self._nonce)) for name, key in held.items()]
 
@@ -333,7 +333,7 @@ class ShufflerRole:
         self._early[Setup] = Down(setup, frame)
         if self.state is Shuffler.GATHERING:
             return kept
-        seats = self._seating(*self.guests)
+        seats = self._seating(*self.seats)
         return [*kept, *seats, Down(Pledge(run=self.terms.run, setup=digest)), self._early[Setup]]
 
     def _open(self, announce: Announce, frame: bytes, now: float) -> Said:
@@ -345,8 +345,8 @@ class ShufflerRole:
         self._question = question_of(self._terms, announce)
         self._opened = self._reminded = now
         self._patience = self.patience
-        for guest in self.guests.values():
-            guest.owes, guest.held, guest.refused = None, {}, False
+        for seat in self.seats.values():
+            seat.owes, seat.held, seat.refused = None, {}, False
         return [self._early[Announce], *self._batch(announce.round)]
 
     def _batch(self, number: int) -> Said:
@@ -355,49 +355,49 @@ class ShufflerRole:
         return [] if found is None else [Up(decode(frame), frame) for frame in found.frames]
 
     def _take(self, replies: Replies, frame: bytes, now: float) -> Said:
-        guest = self.guests.get(replies.node)
-        if guest is None:
+        seat = self.seats.get(replies.node)
+        if seat is None:
             raise RemoteProtocolError("shuffler: replies of a node that has no seat")
-        if self.state is not Shuffler.OPEN or replies.round != self.round or replies.chunk in guest.held:
+        if self.state is not Shuffler.OPEN or replies.round != self.round or replies.chunk in seat.held:
             return []
         if replies.question != self._question:
             raise RemoteProtocolError("shuffler: replies to another question than the one that was passed on")
-        if replies.chunks > guest.users or (guest.held and replies.chunks != len(guest.held) + len(guest.owes or ())):
+        if replies.chunks > seat.users or (seat.held and replies.chunks != len(seat.held) + len(seat.owes or ())):
             raise RemoteProtocolError("shuffler: a node sends more or fewer chunks than it may")
         if len(replies.users):
             lowest, highest = int(replies.users[0]), int(replies.users[-1])
-            if lowest < guest.first or highest >= guest.first + guest.users:
+            if lowest < seat.first or highest >= seat.first + seat.users:
                 raise RemoteProtocolError("shuffler: a node answers for users that are not its own")
-        _check_new(guest, replies)
-        if guest.owes is None:
-            guest.owes = set(range(replies.chunks))
-        guest.owes.discard(replies.chunk)
-        guest.held[replies.chunk] = replies
+        _check_new(seat, replies)
+        if seat.owes is None:
+            seat.owes = set(range(replies.chunks))
+        seat.owes.discard(replies.chunk)
+        seat.held[replies.chunk] = replies
         self._reminded, self._patience = now, self.patience
         return self._post_when_complete()
 
     def _refuse(self, refusal: Refusal, frame: bytes, now: float) -> Said:
-        guest = self.guests.get(refusal.node)
-        if guest is None:
+        seat = self.seats.get(refusal.node)
+        if seat is None:
             raise RemoteProtocolError("shuffler: a refusal of a node that has no seat")
-        guest.refused = True
+        seat.refused = True
         return self._post_when_complete() if self.state is Shuffler.OPEN else []
 
     def _post_when_complete(self) -> Said:
-        return self._post() if all(guest.finished for guest in self.guests.values()) else []
+        return self._post() if all(seat.finished for seat in self.seats.values()) else []
 
     def _post(self) -> Said:
         """Strip names, mix, keep, and hand over: from here on nobody can tell whose reply is whose."""
         assert self._mixing is not None
-        held = [replies for guest in self.guests.values() for replies in guest.held.values()]
+        held = [replies for seat in self.seats.values() for replies in seat.held.values()]
         whole, rows, self.dropped["layout"] = gather(held)
         needed = max(self._mixing.crowd, math.ceil(self.terms.quorum * self._speakers))
         if rows < needed:
             # A node's reason could name it.
-            because = "; nodes refused" if any(guest.refused for guest in self.guests.values()) else ""
+            because = "; nodes refused" if any(seat.refused for seat in self.seats.values()) else ""
             return [Up(self._refusal(f"{rows} replies are fewer than the crowd of {needed}{because}"))]
-        for guest in self.guests.values():
-            guest.held = {}
+        for seat in self.seats.values():
+            seat.held = {}
         try:
             mixed = mix(whole, self._mixing, self._draws(self.round))
         except RemoteProtocolError as error:
@@ -440,8 +440,8 @@ class ShufflerRole:
 
     def _close(self, close: Close, frame: bytes, now: float) -> Said:
         self._early.pop(Announce, None)
-        for guest in self.guests.values():
-            guest.held = {}
+        for seat in self.seats.values():
+            seat.held = {}
         return [Down(close, frame)]
 
     def _end(self, ending: Result | Abort, frame: bytes, now: float) -> Said:
@@ -450,8 +450,8 @@ class ShufflerRole:
         return [self.farewell]
 
 
-def _check_new(guest: Guest, replies: Replies) -> None:
+def _check_new(seat: Seat, replies: Replies) -> None:
     """One user, one reply: a user in two chunks would count twice in the crowd."""
-    for other in guest.held.values():
+    for other in seat.held.values():
         if len(np.intersect1d(other.users, replies.users, assume_unique=True)):
             raise RemoteProtocolError("shuffler: a node answers twice for the same user")

@@ -167,7 +167,7 @@ class Wallet:
         check_arrays(f"replies in round {number} of run {run}", columns, step.reply, len(places))
         inside = bool(((places >= 0) & (places < self.terms.users)).all()) and len(np.unique(places)) == len(places)
         if not inside or not question.granted.mask[places].all():
-            raise LocalProtocolError(f"a user answers round {number} of run {run} whom the wallet does not let answer")
+            raise LocalProtocolError(f"the wallet does not let this user answer round {number} of run {run}")
         if not state.accepted.flat and not step.check(question.granted.broadcast, columns).all():
             raise LocalProtocolError(f"a reply in round {number} of run {run} lies outside its output space")
         again = question.said[places]

@@ -38,9 +38,9 @@ class Terms:
         if not 0 < self.cap <= LARGEST_CAP:
             raise BadInput(f"the cap {self.cap} cannot be used; give a positive number up to {LARGEST_CAP:g}")
         if not 0 <= self.delta_cap < 1:
-            raise BadInput(f"the cap {self.delta_cap} of delta cannot be used; give a number from 0 to below 1")
+            raise BadInput(f"the delta cap {self.delta_cap} cannot be used; give a number from 0 to below 1")
         if self.mode == "constant" and not 2 <= self.inputs <= MOST_INPUTS:
-            raise BadInput(f"a wallet cannot be about {self.inputs} inputs; give a number from 2 to {MOST_INPUTS}")
+            raise BadInput(f"a wallet cannot cover {self.inputs} inputs; give a number from 2 to {MOST_INPUTS}")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -21,9 +21,9 @@ _OWN_DESCRIPTORS = 256
 class BoardAddresses:
     """`tcp://host:port` (port 0 or * binds a free one) or `ipc://path` for each of the board's three channels."""
 
-    post: str
+    inbox: str
     feed: str
-    desk: str
+    delivery: str
 
     def __post_init__(self) -> None:
         for each in fields(self):
@@ -32,8 +32,8 @@ class BoardAddresses:
     @classmethod
     def on(cls, host: str = "127.0.0.1", first_port: int = 0) -> "BoardAddresses":
         """Three ports in a row on one host; from 0, any three free ones."""
-        post, feed, desk = (f"tcp://{host}:{first_port + step if first_port else 0}" for step in range(3))
-        return cls(post=post, feed=feed, desk=desk)
+        inbox, feed, delivery = (f"tcp://{host}:{first_port + step if first_port else 0}" for step in range(3))
+        return cls(inbox=inbox, feed=feed, delivery=delivery)
 
 
 def check_address(address: str) -> None:
@@ -88,7 +88,7 @@ def cannot_bind(address: str, number: int, reason: str) -> BadInput:
 
 
 def descriptors_for(nodes: int) -> int:
-    """File descriptors a board needs for so many user nodes: a post and a feed connection each, and its own."""
+    """File descriptors a board needs for so many user nodes: an inbox and a feed connection each, and its own."""
     return 2 * nodes + _OWN_DESCRIPTORS
 
 

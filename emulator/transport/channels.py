@@ -20,7 +20,7 @@ from parley.emulator.transport.memory import (
 
 
 class Channel(Protocol):
-    """One end of the post, the feed or the desk."""
+    """One end of the inbox, the feed or the delivery."""
 
     @property
     def endpoint(self) -> str:
@@ -51,16 +51,16 @@ class ZmqBoardPort(BoardPort):
     def __init__(
         self,
         *,
-        post: Channel,
+        inbox: Channel,
         feed: Channel,
-        desk: Channel,
+        delivery: Channel,
         signed: bool,
         refused: Callable[[], Mapping[str, int]],
         analysts: Callable[[], int],
         patience: float,
         close: Callable[[], None],
     ) -> None:
-        self._post, self._feed, self._desk = post, feed, desk
+        self._inbox, self._feed, self._delivery = inbox, feed, delivery
         self._signed = signed
         self._refused = refused
         self._analysts = analysts
@@ -68,7 +68,7 @@ class ZmqBoardPort(BoardPort):
         self._close = close
         self._subscribers = 0
         self._stalled = False
-        self.addresses = BoardAddresses(post=post.endpoint, feed=feed.endpoint, desk=desk.endpoint)
+        self.addresses = BoardAddresses(inbox=inbox.endpoint, feed=feed.endpoint, delivery=delivery.endpoint)
 
     @property
     def subscribers(self) -> int:
@@ -81,14 +81,14 @@ class ZmqBoardPort(BoardPort):
         return self._refused()
 
     async def receive(self, timeout: float) -> list[Received]:
-        readable = await self._post.readable(timeout)
+        readable = await self._inbox.readable(timeout)
         # Subscriptions pile up unless they are read, whether anything is posted or not.
         self._count_subscriptions()
         if not readable:
             return []
         if self._signed:
-            return self._post.drain_signed()
-        return [Received(frame, None) for frame in self._post.drain()]
+            return self._inbox.drain_signed()
+        return [Received(frame, None) for frame in self._inbox.drain()]
 
     def publish(self, topic: bytes, frame: bytes) -> None:
         check_topic(topic)
@@ -97,12 +97,12 @@ class ZmqBoardPort(BoardPort):
 
     async def deliver(self, frame: bytes) -> bool:
         check_frame(frame)
-        if self._desk.offer(frame):
+        if self._delivery.offer(frame):
             self._stalled = False
             return True
         if self._stalled or not self._analysts():
             return False
-        self._stalled = not await self._desk.send(frame, self._patience)
+        self._stalled = not await self._delivery.send(frame, self._patience)
         return not self._stalled
 
     def close(self) -> None:
@@ -136,23 +136,23 @@ class ZmqObserverPort(ObserverPort):
 
 
 class ZmqNodePort(ZmqObserverPort, NodePort):
-    """The feed in, the post out."""
+    """The feed in, the inbox out."""
 
-    def __init__(self, source: Channel, post: Channel, patience: float, close: Callable[[], None]) -> None:
+    def __init__(self, source: Channel, inbox: Channel, patience: float, close: Callable[[], None]) -> None:
         super().__init__(source, close)
-        self._post = post
+        self._inbox = inbox
         self._patience = patience
 
     async def send(self, frame: bytes) -> None:
         check_frame(frame)
-        if not self._post.offer(frame) and not await self._post.send(frame, self._patience):
+        if not self._inbox.offer(frame) and not await self._inbox.send(frame, self._patience):
             raise SendTimeout(
-                f"the board at {self._post.endpoint} took no frame within {self._patience:g} s; "
-                "see that it runs and, where keys are in use, that it has ours on its list and we have its own"
+                f"the board at {self._inbox.endpoint} took no frame within {self._patience:g} s; "
+                "check that it runs and, if keys are in use, that it lists our key and we have its key"
             )
 
 
 class ZmqAnalystPort(ZmqNodePort, AnalystPort):
-    """The desk in, the post out; the desk has no topics."""
+    """The delivery in, the inbox out; the delivery has no topics."""
 
     has_topics = False

@@ -118,7 +118,7 @@ def conditions_from(content: Mapping[str, Any]) -> Conditions:
         _known("key", key, ("name", "seed", "fault"))
     name, seed, rules = content.get("name", "unnamed"), content.get("seed", 0), content.get("fault", [])
     if not isinstance(name, str) or type(seed) is not int or not isinstance(rules, list):
-        raise BadInput("conditions: name is a text, seed a whole number, and faults are [[fault]] tables")
+        raise BadInput("conditions: name must be text, seed a whole number, and faults [[fault]] tables")
     return Conditions(name=name, seed=seed, faults=tuple(_fault(rule) for rule in rules))
 
 
@@ -146,7 +146,7 @@ def _convert(key: str, value: Any, kind: type) -> Any:
 def _known(what: str, value: Any, names: tuple[str, ...]) -> None:
     if value not in names:
         near = difflib.get_close_matches(str(value), names, n=1)
-        hint = f"did you mean {near[0]}?" if near else f"known are {', '.join(names)}"
+        hint = f"did you mean {near[0]}?" if near else f"choose from {', '.join(names)}"
         raise BadInput(f"conditions: there is no {what} {value!r}; {hint}")
 
 

@@ -1,6 +1,6 @@
 """Ports of the board, the user nodes, the analyst and observers; and a transport that keeps them in one event loop.
 
-A port moves opaque frames and knows no message. The post (everybody to the board) and the desk (board to analyst)
+A port moves opaque frames and knows no message. The inbox (everybody to the board) and the delivery (board to analyst)
 wait at their high-water mark and lose nothing while both ends live. The feed (board to all) never waits: who comes
 late or stalls misses publications, and repeating them is the roles' business.
 """
@@ -25,7 +25,7 @@ MOST_FRAMES = 1000
 MOST_BYTES = 16 * 2**20
 QUEUE = 1000
 PATIENCE = 30.0
-DESK_PATIENCE = 3.0
+DELIVERY_PATIENCE = 3.0
 
 T = TypeVar("T")
 
@@ -35,14 +35,14 @@ class SendTimeout(LocalProtocolError):
 
 
 class Received(NamedTuple):
-    """A frame from the post, and the name its sender's key is listed under (None where keys are not in use)."""
+    """A frame from the inbox, and the name its sender's key is listed under (None where keys are not in use)."""
 
     frame: bytes
     sender: str | None
 
 
 class BoardPort(ABC):
-    """The board's three channels: it reads the post, publishes on the feed, delivers to the desk."""
+    """The board's three channels: it reads the inbox, publishes on the feed, sends replies to the delivery."""
 
     @property
     @abstractmethod
@@ -56,7 +56,7 @@ class BoardPort(ABC):
 
     @abstractmethod
     async def receive(self, timeout: float) -> list[Received]:
-        """Wait for the post, then all there is up to MOST_FRAMES or MOST_BYTES; nothing after `timeout` seconds."""
+        """Wait for the inbox, then all there is up to MOST_FRAMES or MOST_BYTES; nothing after `timeout` seconds."""
 
     @abstractmethod
     def publish(self, topic: bytes, frame: bytes) -> None:
@@ -87,7 +87,7 @@ class ObserverPort(ABC):
 
 
 class NodePort(ObserverPort):
-    """A user node: hears the broadcasts of the feed, sends to the post."""
+    """A user node: hears the broadcasts of the feed, sends to the inbox."""
 
     @abstractmethod
     async def send(self, frame: bytes) -> None:
@@ -95,7 +95,7 @@ class NodePort(ObserverPort):
 
 
 class AnalystPort(NodePort):
-    """The analyst: hears the desk, sends to the post."""
+    """The analyst: hears the delivery, sends to the inbox."""
 
 
 def check_frame(frame: bytes) -> None:
@@ -188,25 +188,25 @@ class MemoryTransport:
         *,
         queue: int = QUEUE,
         patience: float = PATIENCE,
-        desk_patience: float = DESK_PATIENCE,
+        delivery_patience: float = DELIVERY_PATIENCE,
         authenticated: bool = False,
     ) -> None:
         self.queue = queue
         self.patience = patience
-        self.desk_patience = desk_patience
+        self.delivery_patience = delivery_patience
         self.authenticated = authenticated
-        self.post: _Queue[Received] | None = None
-        self.desk: _Queue[bytes] | None = None
+        self.inbox: _Queue[Received] | None = None
+        self.delivery: _Queue[bytes] | None = None
         self.feeds: list[tuple[tuple[bytes, ...], _Queue[bytes]]] = []
         self.opened = asyncio.Event()
 
     def board(self) -> BoardPort:
         """The one board; another may be opened when it is closed."""
-        if self.post is not None:
-            raise LocalProtocolError("this transport has a board already; close it before opening another")
-        self.post = _Queue(self.queue, lambda item: len(item.frame))
+        if self.inbox is not None:
+            raise LocalProtocolError("this transport already has a board; close it before opening another")
+        self.inbox = _Queue(self.queue, lambda item: len(item.frame))
         self.opened.set()
-        return _MemoryBoard(self, self.post)
+        return _MemoryBoard(self, self.inbox)
 
     def node(self, name: str, *, notices: bool = False) -> NodePort:
         """A user node that hears broadcasts and its own topic, with `notices` also what needs no answer."""
@@ -214,9 +214,9 @@ class MemoryTransport:
         return _MemorySender(self, name, self._subscribe(*topics))
 
     def analyst(self) -> AnalystPort:
-        """The analyst; the desk serves the one that came last."""
-        self.desk = _Queue(self.queue, len)
-        return _MemoryAnalyst(self, ANALYST, self.desk)
+        """The analyst; the delivery serves the one that came last."""
+        self.delivery = _Queue(self.queue, len)
+        return _MemoryAnalyst(self, ANALYST, self.delivery)
 
     def observer(self) -> ObserverPort:
         """An observer that hears all topics from now on."""
@@ -226,8 +226,8 @@ class MemoryTransport:
         """Forget a listener."""
         queue.close()
         self.feeds = [each for each in self.feeds if each[1] is not queue]
-        if self.desk is queue:
-            self.desk = None
+        if self.delivery is queue:
+            self.delivery = None
 
     def _subscribe(self, *topics: bytes) -> _Queue[bytes]:
         queue: _Queue[bytes] = _Queue(self.queue, len)
@@ -236,22 +236,22 @@ class MemoryTransport:
 
 
 class _MemoryBoard(BoardPort):
-    def __init__(self, transport: MemoryTransport, post: _Queue[Received]) -> None:
+    def __init__(self, transport: MemoryTransport, inbox: _Queue[Received]) -> None:
         self._transport = transport
-        self._post = post
+        self._inbox = inbox
         self._stalled = False
 
     @property
     def subscribers(self) -> int:
-        _check_open(self._post)
+        _check_open(self._inbox)
         return sum(BROADCAST in topics for topics, _ in self._transport.feeds)
 
     async def receive(self, timeout: float) -> list[Received]:
-        _check_open(self._post)
-        return await self._post.take(timeout)
+        _check_open(self._inbox)
+        return await self._inbox.take(timeout)
 
     def publish(self, topic: bytes, frame: bytes) -> None:
-        _check_open(self._post)
+        _check_open(self._inbox)
         check_topic(topic)
         check_frame(frame)
         for prefixes, queue in self._transport.feeds:
@@ -259,17 +259,18 @@ class _MemoryBoard(BoardPort):
                 queue.offer(frame)
 
     async def deliver(self, frame: bytes) -> bool:
-        _check_open(self._post)
+        _check_open(self._inbox)
         check_frame(frame)
-        desk = self._transport.desk
-        taken = desk is not None and await desk.put(frame, 0 if self._stalled else self._transport.desk_patience)
-        self._stalled = desk is not None and not taken
+        delivery = self._transport.delivery
+        patience = 0 if self._stalled else self._transport.delivery_patience
+        taken = delivery is not None and await delivery.put(frame, patience)
+        self._stalled = delivery is not None and not taken
         return taken
 
     def close(self) -> None:
-        if not self._post.closed:
-            self._post.close()
-            self._transport.post = None
+        if not self._inbox.closed:
+            self._inbox.close()
+            self._transport.inbox = None
             self._transport.opened.clear()
 
 
@@ -295,8 +296,8 @@ class _MemorySender(_MemoryListener, NodePort):
         _check_open(self._queue)
         check_frame(frame)
         item = Received(frame, self._sender)
-        post = self._transport.post
-        if post is not None and post.offer(item):
+        inbox = self._transport.inbox
+        if inbox is not None and inbox.offer(item):
             return
         try:
             async with asyncio.timeout(self._transport.patience):
@@ -308,8 +309,8 @@ class _MemorySender(_MemoryListener, NodePort):
         """A board may close while we wait at its mark: the frame then goes to the next one."""
         while True:
             await self._transport.opened.wait()
-            post = self._transport.post
-            if post is not None and await post.put(item, self._transport.patience):
+            inbox = self._transport.inbox
+            if inbox is not None and await inbox.put(item, self._transport.patience):
                 return
 
 

@@ -34,7 +34,7 @@ from parley.emulator.transport.doors import Door, Doorkeeper
 from parley.emulator.transport.memory import (
     ANALYST,
     BROADCAST,
-    DESK_PATIENCE,
+    DELIVERY_PATIENCE,
     MOST_BYTES,
     MOST_FRAMES,
     NOTICE,
@@ -140,7 +140,7 @@ def open_board(
     security: Security | None = None,
     *,
     queue: int = QUEUE,
-    patience: float = DESK_PATIENCE,
+    patience: float = DELIVERY_PATIENCE,
     pace: float = 1.0,
 ) -> ZmqBoardPort:
     """Bind the board's channels; its `addresses` then hold the real ports. Needs the running event loop.
@@ -148,26 +148,26 @@ def open_board(
     `pace`: how many times longer than usual peers may take to answer, being many.
     """
     if security is not None and not security.allowed:
-        raise BadInput("the board has keys but no list of those it lets in; list at least the analyst's public key")
+        raise BadInput("the board has keys but no list of keys it admits; list at least the analyst's public key")
     sockets = _Sockets(queue, security, pace=pace)
     try:
         if security is not None:
             sockets.keep_gate(partial(_admit, security.allowed, sockets.refused))
-        post = sockets.bind(zmq.PULL, addresses.post, "post", counted=True)
+        inbox = sockets.bind(zmq.PULL, addresses.inbox, "inbox", counted=True)
         # VERBOSER: every node's coming and going counts, not only the first and last of a topic.
         feed = sockets.bind(zmq.XPUB, addresses.feed, "feed", {**_SPEAKER, zmq.XPUB_VERBOSER: 1}, counted=True)
-        desk = sockets.bind(zmq.PUSH, addresses.desk, "desk", _SPEAKER)
+        delivery = sockets.bind(zmq.PUSH, addresses.delivery, "delivery", _SPEAKER)
         sockets.start()
     except BadInput:
         sockets.close()
         raise
     return ZmqBoardPort(
-        post=post,
+        inbox=inbox,
         feed=feed,
-        desk=desk,
+        delivery=delivery,
         signed=security is not None,
         refused=sockets.refusals,
-        analysts=lambda: len(desk.connections()),
+        analysts=lambda: len(delivery.connections()),
         patience=patience,
         close=sockets.close,
     )
@@ -184,24 +184,24 @@ def connect_node(
     notices: bool = False,
     pace: float = 1.0,
 ) -> NodePort:
-    """A user node's port: broadcasts in, with `notices` those too that need no answer; frames to the post out.
+    """A user node's port: broadcasts in, with `notices` those too that need no answer; frames to the inbox out.
 
     `own` is the topic of what is for this node alone, or the beginning of such topics.
     `blocking` is for a process that does nothing else: waiting takes place in the call, without an event loop.
     """
     sockets = _Sockets(queue, security, _BlockingChannel if blocking else _Channel, pace)
     topics = (BROADCAST, *([NOTICE] if notices else []), *([own] if own else []))
-    feed, post = sockets.subscribe(addresses.feed, *topics), sockets.push(addresses.post)
-    return ZmqNodePort(feed, post, pace * patience, sockets.close)
+    feed, inbox = sockets.subscribe(addresses.feed, *topics), sockets.push(addresses.inbox)
+    return ZmqNodePort(feed, inbox, pace * patience, sockets.close)
 
 
 def connect_analyst(
     addresses: BoardAddresses, security: Security | None = None, *, queue: int = QUEUE, patience: float = PATIENCE
 ) -> AnalystPort:
-    """The analyst's port: the desk in, frames to the post out."""
+    """The analyst's port: the delivery in, frames to the inbox out."""
     sockets = _Sockets(queue, security)
-    desk, post = sockets.pull(addresses.desk), sockets.push(addresses.post)
-    return ZmqAnalystPort(desk, post, patience, sockets.close)
+    delivery, inbox = sockets.pull(addresses.delivery), sockets.push(addresses.inbox)
+    return ZmqAnalystPort(delivery, inbox, patience, sockets.close)
 
 
 def connect_observer(
@@ -215,10 +215,10 @@ def connect_observer(
 def connect_reporter(
     addresses: BoardAddresses, security: Security | None = None, *, patience: float = PATIENCE
 ) -> NodePort:
-    """The port of one who only sends to the post: it hears nothing, and does not count as a subscriber."""
+    """The port of one who only sends to the inbox: it hears nothing, and does not count as a subscriber."""
     sockets = _Sockets(QUEUE, security)
-    post = sockets.push(addresses.post)
-    return ZmqNodePort(post, post, patience, sockets.close)
+    inbox = sockets.push(addresses.inbox)
+    return ZmqNodePort(inbox, inbox, patience, sockets.close)
 
 
 class _Channel:
@@ -566,11 +566,11 @@ class _Sockets:
         self._attend(gate, answer)
 
     def pull(self, address: str) -> _Channel:
-        """The reading end of the desk."""
+        """The reading end of the delivery."""
         return self._connect(zmq.PULL, address)
 
     def push(self, address: str) -> _Channel:
-        """A writing end of the post. IMMEDIATE: a frame is taken only when there is a board to take it."""
+        """A writing end of the inbox. IMMEDIATE: a frame is taken only when there is a board to take it."""
         return self._connect(zmq.PUSH, address, {**_SPEAKER, zmq.IMMEDIATE: 1})
 
     def subscribe(self, address: str, *topics: bytes) -> _Channel:
@@ -748,11 +748,11 @@ class _Sockets:
 
 
 def _admit(allowed: Mapping[str, str], refused: Counter[str], domain: str, key: str) -> str | None:
-    """Listed keys only; at the desk only the analyst's, for whoever else pulled there would take its frames."""
+    """Listed keys only; at the delivery only the analyst's, for whoever else pulled there would take its frames."""
     name = allowed.get(key)
     if name is None:
         refused["key not listed"] += 1
-    elif domain == "desk" and name != ANALYST:
+    elif domain == "delivery" and name != ANALYST:
         refused["not the analyst"] += 1
         return None
     return name

@@ -73,7 +73,7 @@ def extent(body: bytes | memoryview) -> int:
             raise CutOff(f"{size} bytes that end in the middle of a value")
         head = body[at]
         if head not in _FORMS:
-            raise RemoteProtocolError(f"byte {at} is {head:#04x}, which starts no value")
+            raise RemoteProtocolError(f"byte {at} is {head:#04x}, which does not start a value")
         width, number, most, follows, holds = _FORMS[head]
         at += 1
         if width:

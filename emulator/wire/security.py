@@ -129,13 +129,13 @@ def _read(path: Path, *, secret: bool) -> dict[str, str]:
         with path.open("rb") as file:
             mode = stat.S_IMODE(os.fstat(file.fileno()).st_mode)
             if secret and mode & 0o077:
-                raise BadInput(f"{path} may be read by others (mode {mode:04o}); say `chmod 600` and make new keys")
+                raise BadInput(f"others may read {path} (mode {mode:04o}); run `chmod 600` and make new keys")
             content: dict[str, Any] = tomllib.load(file)
     except OSError as error:
         raise BadInput(f"cannot read {path}: {error.strerror}") from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError):
         # The parser's own words could quote a key.
-        raise BadInput(f'{path} is not a file of keys: each line should be "name" = "key"') from None
+        raise BadInput(f'{path} is not a key file: each line should be "name" = "key"') from None
     if not all(isinstance(each, str) for each in content.values()):
-        raise BadInput(f'{path} is not a file of keys: each line should be "name" = "key"')
+        raise BadInput(f'{path} is not a key file: each line should be "name" = "key"')
     return content

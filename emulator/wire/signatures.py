@@ -27,7 +27,7 @@ class Signer:
 
     def __init__(self, secret: bytes) -> None:
         if len(secret) != SECRET_BYTES:
-            raise BadInput(f"a signing key of {len(secret)} bytes is not one of {SECRET_BYTES}; make keys anew")
+            raise BadInput(f"the signing key has {len(secret)} bytes instead of {SECRET_BYTES}; make new keys")
         self.secret = secret
 
     @cached_property

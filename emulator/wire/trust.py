@@ -28,7 +28,7 @@ def read_trust(path: Path) -> dict[str, bytes]:
     try:
         content = tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
-        raise BadInput(f"the list of keys {path} cannot be read: {error.strerror}") from error
+        raise BadInput(f"the key list {path} cannot be read: {error.strerror}") from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError):
         raise BadInput(f'{path} is not a list of signing keys: each line should be "name" = "key"') from None
     keys = {name: _bytes(value) for name, value in content.items()}
@@ -54,7 +54,7 @@ def read_signer(path: Path) -> Signer:
     except (tomllib.TOMLDecodeError, UnicodeDecodeError):
         content, mode = {}, 0
     if mode & 0o077:
-        raise BadInput(f"{path} may be read by others (mode {mode & 0o777:04o}); say `chmod 600` and make new keys")
+        raise BadInput(f"others may read {path} (mode {mode & 0o777:04o}); run `chmod 600` and make new keys")
     secret = _bytes(content.get("signing")) if set(content) == {"signing"} else b""
     if len(secret) != SECRET_BYTES:
         raise BadInput(f"{path} does not hold a signing key; `parley keys` makes them as NAME.signing")

@@ -16,13 +16,13 @@ from parley.emulator.roles.board import ANALYST_NAME, BOARD_NAME, LAUNCHER_NAME
 from parley.emulator.roles.shuffler import SHUFFLER_NAME
 from parley.emulator.wire.sealing import save_secret
 from parley.emulator.wire.security import write_relays
-from parley.launch.cluster.event_reporter import Herald
+from parley.launch.cluster.event_reporter import EventReporter
 from parley.launch.cluster.fault_driver import plan_strikes
 from parley.launch.cluster.keyring import Keyring, make_keyring, parties
 from parley.launch.cluster.layout import Layout
 from parley.launch.cluster.signers import Signers, make_signers, write_states
-from parley.launch.cluster.supervisor import Keeper
-from parley.launch.processes.command_lines import Orders
+from parley.launch.cluster.supervisor import Supervisor
+from parley.launch.processes.command_lines import CommandLines
 from parley.launch.processes.processes import Exit, Processes, last_lines
 from parley.launch.results.folder import RunFolder
 from parley.launch.results.follow import Follower, close_broken
@@ -35,7 +35,7 @@ __all__ = ["Cluster", "Layout"]
 LOOK_SECONDS = 0.05
 LOOK_SHARE = 3
 LEAVE_SECONDS = 3.0
-REHEARSE_FROM = 16
+WARM_UP_FROM = 16
 
 
 class Hosts(Protocol):
@@ -91,13 +91,13 @@ class Cluster:
                 self._prepare()
             except OSError as error:
                 raise LocalProtocolError(f"{self.folder.path} cannot be written: {error.strerror}") from error
-            with self._processes as processes, self._keeper(processes) as keeper:
+            with self._processes as processes, self._supervisor(processes) as supervisor:
                 try:
-                    self._start(processes, keeper)
-                    self._watch(processes, keeper, lambda: self.follower.closed)
+                    self._start(processes, supervisor)
+                    self._watch(processes, supervisor, lambda: self.follower.closed)
                     if then is not None and self.follower.completed:
                         then()
-                    self._watch(processes, keeper, lambda: False)
+                    self._watch(processes, supervisor, lambda: False)
                     self.follower.check_completed()
                 finally:
                     if self.hosts is not None:
@@ -135,14 +135,15 @@ class Cluster:
         self._signers = make_signers(layout)
         write_states(layout, folder, self._signers, self._keyring)
 
-    def _keeper(self, processes: Processes) -> Keeper:
-        return Keeper(
-            orders=Orders(self.layout, self.folder, self._keyring),
+    def _supervisor(self, processes: Processes) -> Supervisor:
+        names = (BOARD_NAME, ANALYST_NAME, *self._middle, *self.layout.nodes)
+        return Supervisor(
+            command_lines=CommandLines(self.layout, self.folder, self._keyring),
             processes=processes,
             follower=self.follower,
-            strikes=plan_strikes(self.layout.weather, (BOARD_NAME, ANALYST_NAME, *self._middle, *self.layout.nodes)),
+            strikes=plan_strikes(self.layout.parsed_conditions, names),
             restarts=self.layout.restarts,
-            herald=self._herald,
+            reporter=self._reporter,
         )
 
     @property
@@ -150,61 +151,61 @@ class Cluster:
         """Who stands between users and board."""
         return (SHUFFLER_NAME,) if self.layout.shuffled else tuple(self.layout.relay_names)
 
-    def _herald(self) -> Herald:
+    def _reporter(self) -> EventReporter:
         security = None if self._keyring is None else self._keyring.security(LAUNCHER_NAME)
-        return Herald(read_addresses(self.folder.addresses), security)
+        return EventReporter(read_addresses(self.folder.addresses), security)
 
-    def _start(self, processes: Processes, keeper: Keeper) -> None:
-        board = keeper.orders.board()
-        processes.spawn([board])
+    def _start(self, processes: Processes, supervisor: Supervisor) -> None:
+        command_lines = supervisor.command_lines
+        processes.spawn([command_lines.board()])
         # The others are made ready while the board comes up.
-        crowd = self.folder.witness if self.layout.processes >= REHEARSE_FROM else None
+        crowd = self.folder.witness if self.layout.processes >= WARM_UP_FROM else None
         processes.prepare(self.folder.plan, crowd=crowd)
-        self._await(processes, keeper, self.folder.addresses)
-        servers = ([keeper.orders.shuffler()] if self.layout.shuffled else []) + list(keeper.orders.relays())
-        for order in servers:
-            processes.spawn([order])
-            self._await(processes, keeper, self.folder.server_addresses(order.name))
-        keeper.begin()
+        self._await(processes, supervisor, self.folder.addresses)
+        servers = ([command_lines.shuffler()] if self.layout.shuffled else []) + list(command_lines.relays())
+        for command_line in servers:
+            processes.spawn([command_line])
+            self._await(processes, supervisor, self.folder.server_addresses(command_line.name))
+        supervisor.begin()
         if self.hosts is not None:
             self.hosts.begin(self.layout, self.folder, self._keyring, self._signers)
 
-    def _await(self, processes: Processes, keeper: Keeper, addresses: Path) -> None:
+    def _await(self, processes: Processes, supervisor: Supervisor, addresses: Path) -> None:
         """Wait until one whom others connect to says where it is; whoever a signal ends meanwhile comes back."""
         while not addresses.exists():
             for exit in processes.exits(0.005):
-                if not keeper.takes_back(exit):
+                if not supervisor.takes_back(exit):
                     raise self._stillborn(exit)
                 self._name(exit)
-            keeper.bring_back()
+            supervisor.bring_back()
 
-    def _watch(self, processes: Processes, keeper: Keeper, enough: Callable[[], bool]) -> None:
+    def _watch(self, processes: Processes, supervisor: Supervisor, enough: Callable[[], bool]) -> None:
         """Until it is enough or the board has ended; then give the others a moment to hear so and leave."""
         due = 0.0
-        while not enough() and (processes.running or keeper.busy) and time.monotonic() < self._leave:
+        while not enough() and (processes.running or supervisor.busy) and time.monotonic() < self._leave:
             for exit in processes.exits(LOOK_SECONDS):
                 if exit.status != 0:
                     self._show()
-                if self._leave == math.inf and keeper.takes_back(exit):
+                if self._leave == math.inf and supervisor.takes_back(exit):
                     self._name(exit)
                     continue
                 if exit.name == BOARD_NAME:
                     self._leave = time.monotonic() + LEAVE_SECONDS
                 if exit.status != 0:
                     self._lament(exit)
-            if keeper.attentive or time.monotonic() >= due:
+            if supervisor.attentive or time.monotonic() >= due:
                 # Reading the record takes what the nodes could use, so it gets a small share of the time.
                 due = time.monotonic() + LOOK_SHARE * self._show()
             if self._leave == math.inf:
-                self._tend(keeper)
-                keeper.step()
+                self._tend(supervisor)
+                supervisor.step()
         self._show()
 
-    def _tend(self, keeper: Keeper) -> None:
+    def _tend(self, supervisor: Supervisor) -> None:
         """See to the nodes that run elsewhere; what happened to them goes on record."""
         for line in self.hosts.step() if self.hosts is not None else ():
             self.progress.note(line)
-            keeper.chaos.reports["restart", line] = None
+            supervisor.fault_driver.reports["restart", line] = None
 
     def _show(self) -> float:
         """Look at the record and show how far it is; the seconds that took."""

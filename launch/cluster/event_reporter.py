@@ -18,16 +18,17 @@ from parley.emulator.wire.security import Security
 PATIENCE_SECONDS = 1.0
 
 
-class Herald:
+class EventReporter:
     """Sends events to the board from a thread of its own, for the board may be down and the launcher must go on.
 
-    What a board that dies has not written down is lost: whoever needs the event on record looks there, and posts again.
+    What a board has not written down when it dies is lost: whoever needs an event on record looks there and reports it
+    again.
     """
 
     def __init__(self, board: BoardAddresses, security: Security | None = None) -> None:
         self._board, self._security = board, security
         self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._loop.run_forever, name="herald", daemon=True)
+        self._thread = threading.Thread(target=self._loop.run_forever, name="event-reporter", daemon=True)
         self._port: NodePort | None = None
 
     def __enter__(self) -> Self:
@@ -43,7 +44,7 @@ class Herald:
         self._thread.join()
         self._loop.close()
 
-    def post(self, event: str, detail: str, round_number: int) -> "Future[None]":
+    def report(self, event: str, detail: str, round_number: int) -> "Future[None]":
         """Send an event on its way."""
         frame = encode(Event(event=event, node=LAUNCHER_NAME, round=round_number, detail=detail))
         return asyncio.run_coroutine_threadsafe(self._send(frame), self._loop)

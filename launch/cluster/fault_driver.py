@@ -19,7 +19,7 @@ from parley.emulator.transport.conditions import Conditions, Fault
 from parley.launch.cluster.keyring import is_server
 
 READY_MADE = Path(__file__).parent.parent / "conditions"
-POST_AGAIN_SECONDS = 0.5
+REPORT_AGAIN_SECONDS = 0.5
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -86,15 +86,15 @@ def _strike(number: int, fault: Fault, node: str, round_number: int, generator: 
 
 
 @dataclass
-class Chaos:
+class FaultDriver:
     """The strikes of one run; told the time and what is on record, it signals and starts processes.
 
-    `post` sends an event to the board, `send_signal` a signal to a node, `start` starts a node (again). `reports` are
+    `report` sends an event to the board, `send_signal` a signal to a node, `start` starts a node (again). `reports` are
     events that wait for being on record, `doomed` the nodes that are not to come back.
     """
 
     strikes: list[Strike]
-    post: Callable[[str, str, int], object]
+    report: Callable[[str, str, int], object]
     send_signal: Callable[[str, int], None]
     start: Callable[[str], None]
     began: float = 0.0
@@ -115,7 +115,7 @@ class Chaos:
         return bool(self._due) or any(each.kind == "late" for each in self.strikes)
 
     def step(self, now: float, *, round_number: int, running: set[str], recorded: set[str]) -> None:
-        """Post what is due, carry out what is on record, start and wake whose time has come."""
+        """Report what is due, carry out what is on record, start and wake whose time has come."""
         if round_number:
             self._opened.setdefault(round_number, now)
         for strike in list(self.strikes):
@@ -124,12 +124,12 @@ class Chaos:
                 self._carry_out(strike, now, running)
             elif self._is_due(strike, now, running):
                 self.reports.setdefault((strike.kind, strike.detail), None)
-        for (kind, detail), posted in list(self.reports.items()):
+        for (kind, detail), sent in list(self.reports.items()):
             if detail in recorded:
                 del self.reports[kind, detail]
-            elif posted is None or now - posted > POST_AGAIN_SECONDS:
+            elif sent is None or now - sent > REPORT_AGAIN_SECONDS:
                 self.reports[kind, detail] = now
-                self.post(kind, detail, round_number)
+                self.report(kind, detail, round_number)
         self.act(now)
 
     def act(self, now: float) -> None:

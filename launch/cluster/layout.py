@@ -66,7 +66,7 @@ class Layout:
         if not (math.isfinite(self.deadline) and self.deadline > 0):
             raise BadInput(f"--deadline {self.deadline} cannot be kept; give a positive number of seconds")
         self.terms("check")
-        self.weather  # noqa: B018
+        self.parsed_conditions  # noqa: B018
         if not self.elsewhere:
             check_room(self.processes, self.relays)
         if self.port is not None:
@@ -94,7 +94,7 @@ class Layout:
             Keyring(folder=self.keys).check(parties(self.nodes, shuffler=self.shuffled, relays=self.relay_names))
 
     @cached_property
-    def weather(self) -> Conditions:
+    def parsed_conditions(self) -> Conditions:
         """What the conditions file says; without one, nothing happens."""
         return Conditions() if self.conditions is None else read_conditions(self.conditions)
 
@@ -162,7 +162,7 @@ class Layout:
 
 
 def check_ports(port: int, host: str = LOOPBACK) -> None:
-    """Post, feed and desk get three ports in a row, and all three must be free."""
+    """Inbox, feed and delivery get three ports in a row, and all three must be free."""
     if not 1 <= port <= 65533:
         raise BadInput(f"--port {port} cannot be used; give a number from 1 to 65533")
     for number in range(port, port + 3):

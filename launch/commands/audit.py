@@ -16,7 +16,7 @@ from parley.emulator.audit.report import audit as audit_transcript
 from parley.emulator.record.conversation import Progress, quiet
 from parley.launch.results.against import Comparison, compare_evidence, compare_records, is_evidence
 from parley.launch.results.printable import printable, printable_json
-from parley.launch.results.run_files import TRUST, Recorded, find_run, json_option, run_argument, witness_option
+from parley.launch.results.run_files import TRUST, RunFiles, find_run, json_option, run_argument, witness_option
 from parley.launch.settings import CHECK_FAILED, GOOD, debug_option
 
 
@@ -60,16 +60,16 @@ def audit(
 
     RUN is the folder of a run, its name in runs/, or a transcript; without it, the latest run.
     """
-    recorded = find_run(run, witness, trust)
+    files = find_run(run, witness, trust)
     if against is not None:
-        return _say(compare(recorded, against), as_json)
+        return _say(compare(files, against), as_json)
     began = time.perf_counter()
     with _progress(silent) as progress:
         report = audit_transcript(
-            recorded.transcript,
-            recorded.build,
-            witness=recorded.load_witness(),
-            keys=recorded.load_keys(),
+            files.transcript,
+            files.build,
+            witness=files.load_witness(),
+            keys=files.load_keys(),
             sample=sample,
             trials=trials if empirical else None,
             progress=progress,
@@ -81,11 +81,11 @@ def audit(
     return GOOD if good else CHECK_FAILED
 
 
-def compare(recorded: Recorded, against: Path) -> Comparison:
+def compare(files: RunFiles, against: Path) -> Comparison:
     """The record held against another copy, or against what a node kept."""
     if is_evidence(against):
-        return compare_evidence(recorded.transcript, against, recorded.load_keys())
-    return compare_records(recorded.transcript, find_run(against).transcript)
+        return compare_evidence(files.transcript, against, files.load_keys())
+    return compare_records(files.transcript, find_run(against).transcript)
 
 
 def _say(found: Comparison, as_json: bool) -> int:

@@ -21,8 +21,8 @@ from parley.launch.problem import ProblemFlags, asked, declared_domain, make_pro
 from parley.launch.results.plot import check_plot, draw
 from parley.launch.settings import debug_option
 from parley.nodes.analyst import write_plan
-from parley.protocols.planning import fast_simulation as shortcut
-from parley.protocols.planning import plan as planner
+from parley.protocols.planning import fast_simulation
+from parley.protocols.planning.plan import AUTO, Bounds, Option, bounds, checked_histogram, rank_protocols
 from parley.protocols.registry import design
 from parley.protocols.tuned.split_users import salted
 from parley.protocols.workloads.workload import Levels, Workload
@@ -57,10 +57,10 @@ def plan(
     check_plot(plot)
     workload = asked(flags)
     users = public_users(flags)
-    guess = None if like is None else planner.checked_histogram(workload, read_numbers(like))
-    names = None if flags.protocol in (planner.AUTO, "all") else flags.protocol.split(",")
-    options = planner.plan(workload, flags.epsilon, users, guess, names, trust, flags.delta)
-    limits = planner.bounds(workload, flags.epsilon, users, guess)
+    guess = None if like is None else checked_histogram(workload, read_numbers(like))
+    names = None if flags.protocol in (AUTO, "all") else flags.protocol.split(",")
+    options = rank_protocols(workload, flags.epsilon, users, guess, names, trust, flags.delta)
+    limits = bounds(workload, flags.epsilon, users, guess)
     if as_json:
         click.echo(json.dumps(record(workload, users, flags.epsilon, limits, options), indent=2))
     else:
@@ -95,9 +95,9 @@ def picture(
     curves: dict[str, list[tuple[float, float]]] = {}
     floor = []
     for crowd in (max(2, users // 10), users, users * 10):
-        if (limits := planner.bounds(workload, epsilon, crowd, guess)) is not None:
+        if (limits := bounds(workload, epsilon, crowd, guess)) is not None:
             floor.append((crowd, limits.floor))
-        for option in planner.plan(workload, epsilon, crowd, guess, names, trust, delta):
+        for option in rank_protocols(workload, epsilon, crowd, guess, names, trust, delta):
             curves.setdefault(option.name, []).append((crowd, option.predicted_rmse))
     draw(path, f"{workload.name}, epsilon {epsilon:g}: predicted", curves, floor)
 
@@ -128,8 +128,8 @@ def record(
     workload: Workload | Levels,
     users: int,
     epsilon: float,
-    limits: planner.Bounds | None,
-    options: list[planner.Option],
+    limits: Bounds | None,
+    options: list[Option],
 ) -> dict[str, object]:
     """What `--json` prints."""
     return {
@@ -153,7 +153,7 @@ def record(
     }
 
 
-def show(title: str, limits: planner.Bounds | None, options: list[planner.Option]) -> None:
+def show(title: str, limits: Bounds | None, options: list[Option]) -> None:
     """The same for people, with the worst histogram and the analyst's time beside it."""
     table = Table(box=box.SIMPLE_HEAD)
     table.add_column("protocol", no_wrap=True)
@@ -193,12 +193,12 @@ def analyst_seconds(protocol: Protocol) -> float:
     """How long the analyst thinks between and after rounds, measured once; it does not depend on the users."""
     generator = np.random.default_rng(0)
     counts = generator.multinomial(TIMED_USERS, np.full(protocol.inputs, 1 / protocol.inputs)).astype(np.int64)
-    speakers = shortcut.speakers(protocol, counts, shortcut.group_sizes(protocol, TIMED_USERS), generator)
+    speakers = fast_simulation.speakers(protocol, counts, fast_simulation.group_sizes(protocol, TIMED_USERS), generator)
     analysis = Analysis(protocol)
     said: Any = analysis.open()
     spent = 0.0
     for step, speaking in zip(protocol.rounds, speakers, strict=True):
-        heard = shortcut.tally(step, said, speaking, generator)
+        heard = fast_simulation.tally(step, said, speaking, generator)
         started = time.perf_counter()
         said = analysis.hear(said, heard)
         spent += time.perf_counter() - started

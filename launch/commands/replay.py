@@ -10,7 +10,7 @@ from parley.emulator.record.conversation import Conversation
 from parley.emulator.record.replay import Replay, Role, replay_analyst, replay_users
 from parley.launch.commands.show import unclosed
 from parley.launch.results.printable import printable, printable_json
-from parley.launch.results.run_files import Recorded, find_run, json_option, run_argument, witness_option
+from parley.launch.results.run_files import RunFiles, find_run, json_option, run_argument, witness_option
 from parley.launch.settings import CHECK_FAILED, GOOD, debug_option
 from parley.nodes.replay import Timing, replay_live
 
@@ -37,9 +37,9 @@ def replay(run: Path, role: Role, live: bool, timing: Timing, witness: Path | No
     """
     if timing == "recorded" and not live:
         raise BadInput("--timing recorded is for --live; without sockets there is nothing to wait for")
-    recorded = find_run(run, witness)
-    conversation = recorded.listen()
-    outcome = _replay(conversation, recorded, role, live, timing)
+    files = find_run(run, witness)
+    conversation = files.listen()
+    outcome = _replay(conversation, files, role, live, timing)
     click.echo(printable_json(outcome.record(), indent=2) if as_json else describe(outcome))
     damage = unclosed(conversation.reader)
     if damage:
@@ -47,12 +47,12 @@ def replay(run: Path, role: Role, live: bool, timing: Timing, witness: Path | No
     return GOOD if outcome.identical and not damage else CHECK_FAILED
 
 
-def _replay(conversation: Conversation, recorded: Recorded, role: Role, live: bool, timing: Timing) -> Replay:
+def _replay(conversation: Conversation, files: RunFiles, role: Role, live: bool, timing: Timing) -> Replay:
     parts: list[Replay] = []
     if role in ("analyst", "all"):
         parts.append(asyncio.run(replay_live(conversation, timing)) if live else replay_analyst(conversation))
     if role in ("users", "all"):
-        parts.append(replay_users(conversation, recorded.need_witness()))
+        parts.append(replay_users(conversation, files.need_witness()))
     difference = next((part.difference for part in parts if part.difference is not None), None)
     return Replay(role=role, compared=sum(part.compared for part in parts), difference=difference)
 

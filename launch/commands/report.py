@@ -35,13 +35,13 @@ def report(run: Path, witness: Path | None, out: Path | None, public: bool, samp
 
     Example: parley report runs/latest --public --out /tmp/report.html
     """
-    recorded = find_run(run, witness)
-    known = None if public else recorded.load_witness()
+    files = find_run(run, witness)
+    known = None if public else files.load_witness()
     try:
-        model = make_model(recorded.transcript, witness=known, sample=sample)
+        model = make_model(files.transcript, witness=known, sample=sample)
     except TranscriptError as error:
         raise BadInput(f"{error}; there is nothing to report") from error
-    page = out or recorded.transcript.with_name("report.html")
+    page = out or files.transcript.with_name("report.html")
     write_page(page, model)
     record = {"file": str(page), "outcome": model["outcome"], "emulation": model["emulation"]}
     click.echo(printable_json(record, indent=2) if as_json else printable(f"report written to {page}"))

@@ -24,7 +24,7 @@ from parley.launch.results.plot import check_plot, draw
 from parley.launch.results.sweeps import Batch, Outcome, batches, rmse, run_all
 from parley.launch.settings import debug_option
 from parley.protocols.planned import truth_of
-from parley.protocols.planning import plan as planner
+from parley.protocols.planning import plan
 from parley.protocols.planning.table import predicted_rmse
 from parley.protocols.registry import design
 from parley.protocols.workloads.workload import Levels
@@ -124,9 +124,9 @@ def make_cases(flags: ProblemFlags, seed: int) -> list[Case]:
             problem = make_problem(replace(flags, users=users, epsilon=epsilon, seed=seed))
             question = problem.question
             histogram = np.bincount(problem.inputs, minlength=question.size) / problem.users
-            limit = None if isinstance(question, Levels) else planner.floor(question, histogram, epsilon, problem.users)
-            named = flags.protocol not in ("all", planner.AUTO)
-            for name in flags.protocol.split(",") if flags.protocol != "all" else planner.suitable_names(question):
+            limit = None if isinstance(question, Levels) else plan.floor(question, histogram, epsilon, problem.users)
+            named = flags.protocol not in ("all", plan.AUTO)
+            for name in flags.protocol.split(",") if flags.protocol != "all" else plan.suitable_names(question):
                 try:
                     protocol: Any = design(name, question, epsilon=epsilon, users=problem.users)
                 except BadInput:

@@ -9,8 +9,8 @@ import click
 from parley.emulator.errors import ParleyError
 
 
-class Reader:
-    """Of a crowd's command lines, which differ in a few values, it reads only those."""
+class ArgumentCache:
+    """Remembers the last command line: of the next one, which differs in a few values, it reads only those."""
 
     def __init__(self) -> None:
         self._words: dict[str, str] = {}
@@ -21,10 +21,10 @@ class Reader:
         words = dict(zip(arguments[::2], arguments[1::2], strict=False))
         try:
             if self._context is not None and self._context.info_name == node and self._alike(arguments, words):
-                return known(node, {**self._context.params, **self._others(self._context, words)})
+                return with_addresses(node, {**self._context.params, **self._others(self._context, words)})
             command: click.Command = import_module(f"parley.nodes.{node}").main
             self._words, self._context = words, command.make_context(node, list(arguments))
-            return known(node, self._context.params)
+            return with_addresses(node, self._context.params)
         except (ImportError, KeyError, click.ClickException, click.exceptions.Exit):
             return None
 
@@ -39,8 +39,8 @@ class Reader:
         return {str(option.name): option.process_value(context, value) for option, value in given.items()}
 
 
-def known(node: str, parameters: dict[str, Any]) -> dict[str, Any]:
-    """The same, with the board's addresses read: those who are forked find them in memory."""
+def with_addresses(node: str, parameters: dict[str, Any]) -> dict[str, Any]:
+    """The same parameters, with the board's addresses read: forked nodes find them in memory."""
     if node == "user" and parameters["addresses"] is not None:
         with suppress(ParleyError):
             import_module("parley.nodes.common").known_addresses(parameters["addresses"])

@@ -10,7 +10,7 @@ from parley.emulator.roles.shuffler import SHUFFLER_NAME
 from parley.emulator.transport.addresses import BoardAddresses
 from parley.launch.cluster.keyring import Keyring
 from parley.launch.cluster.layout import LOOPBACK, Layout
-from parley.launch.processes.processes import Order
+from parley.launch.processes.processes import CommandLine
 from parley.launch.results.folder import RunFolder
 from parley.nodes.common import read_addresses
 from parley.nodes.user import SILENCE_SECONDS
@@ -18,19 +18,19 @@ from parley.nodes.user import SILENCE_SECONDS
 # A crowd of users must not keep board and analyst, whom all of them wait for, from the processor.
 CROWD = 64
 CROWD_NICENESS = 10
-# Nor may it fill the post by asking whether anybody is there: seconds of silence a node bears, for each in the crowd.
+# Nor may it fill the inbox by asking whether anybody is there: seconds of silence a node bears, for each in the crowd.
 CROWD_SECONDS = 0.008
 # The shuffler must be done before the board gives a round up.
 SHUFFLER_SHARE = 0.9
 
 
-class Orders:
+class CommandLines:
     """What to start; `again` is what to start when it died: the same, and the board at the same ports."""
 
     def __init__(self, layout: Layout, folder: RunFolder, keyring: Keyring | None) -> None:
         self._layout, self._folder, self._keyring = layout, folder, keyring
 
-    def board(self) -> Order:
+    def board(self) -> CommandLine:
         """The board, at free ports or at those that were asked for."""
         terms, folder = self._layout.terms(self._folder.run), self._folder
         arguments: dict[str, object] = {
@@ -47,20 +47,20 @@ class Orders:
             arguments["--relays"] = folder.relays
         if self._layout.port is not None or self._layout.host != LOOPBACK:
             wanted = BoardAddresses.on(self._layout.host, self._layout.port or 0)
-            arguments |= {"--post": wanted.post, "--feed": wanted.feed, "--desk": wanted.desk}
+            arguments |= {"--inbox": wanted.inbox, "--feed": wanted.feed, "--delivery": wanted.delivery}
         if self._layout.signed:
             arguments["--trust"] = folder.trust
         if self._layout.nonce:
             arguments["--nonce"] = self._layout.nonce.hex()
-        return self._order(BOARD_NAME, BOARD_NAME, {**arguments, **self._signing(BOARD_NAME)})
+        return self._command_line(BOARD_NAME, BOARD_NAME, {**arguments, **self._signing(BOARD_NAME)})
 
-    def analyst(self) -> Order:
+    def analyst(self) -> CommandLine:
         """The analyst."""
         opens = {"--opening-key": self._folder.opening_key} if self._layout.opening_key else {}
         arguments = {"--run": self._folder.run, "--plan": self._folder.plan, **opens, **self._link()}
-        return self._order(ANALYST_NAME, ANALYST_NAME, {**arguments, **self._signing(ANALYST_NAME)})
+        return self._command_line(ANALYST_NAME, ANALYST_NAME, {**arguments, **self._signing(ANALYST_NAME)})
 
-    def shuffler(self) -> Order:
+    def shuffler(self) -> CommandLine:
         """The shuffler, at free ports or, when it comes back, at its old ones."""
         terms = self._layout.terms(self._folder.run)
         arguments: dict[str, object] = {
@@ -78,16 +78,16 @@ class Orders:
             arguments["--trust"] = self._folder.trust
         if self._layout.draw_seed:
             arguments["--draw-seed"] = self._layout.draw_seed.hex()
-        return self._order(SHUFFLER_NAME, SHUFFLER_NAME, {**arguments, **self._signing(SHUFFLER_NAME)})
+        return self._command_line(SHUFFLER_NAME, SHUFFLER_NAME, {**arguments, **self._signing(SHUFFLER_NAME)})
 
-    def relays(self) -> Iterator[Order]:
+    def relays(self) -> Iterator[CommandLine]:
         """Every relay, at free ports or, when it comes back, at its old ones."""
         shares = Counter(self._relay_of.values())
         for name in self._layout.relay_names:
             own = {"--name": name, "--nodes": shares[name], "--own-addresses": self._folder.server_addresses(name)}
-            yield self._order(name, "relay", {**own, **self._link()})
+            yield self._command_line(name, "relay", {**own, **self._link()})
 
-    def users(self) -> Iterator[Order]:
+    def users(self) -> Iterator[CommandLine]:
         """Every user node that runs here; a shuffler or a relay takes the board's place before them."""
         if self._layout.elsewhere:
             return
@@ -103,24 +103,23 @@ class Orders:
                 **self._link(),
                 **front,
             }
-            yield self._order(name, "user", arguments)
+            yield self._command_line(name, "user", arguments)
 
-    def again(self, name: str) -> Order:
-        """The order for a node that was running before."""
+    def again(self, name: str) -> CommandLine:
+        """The command line of a node that was running before."""
         if name == ANALYST_NAME:
             return self.analyst()
         if name == SHUFFLER_NAME:
             return self.shuffler()
         if name != BOARD_NAME:
-            return next(order for order in (*self.relays(), *self.users()) if order.name == name)
-        order = self.board()
+            return next(command_line for command_line in (*self.relays(), *self.users()) if command_line.name == name)
+        command_line = self.board()
         if not self._folder.addresses.exists():
             # Nobody has heard of its ports yet, so any will do.
-            return order
+            return command_line
         bound = read_addresses(self._folder.addresses)
-        return replace(
-            order, arguments=(*order.arguments, "--post", bound.post, "--feed", bound.feed, "--desk", bound.desk)
-        )
+        ports = ("--inbox", bound.inbox, "--feed", bound.feed, "--delivery", bound.delivery)
+        return replace(command_line, arguments=(*command_line.arguments, *ports))
 
     @cached_property
     def _relay_of(self) -> dict[str, str]:
@@ -137,10 +136,10 @@ class Orders:
         under = {} if self._layout.conditions is None else {"--conditions": self._folder.conditions}
         return {"--addresses": self._folder.addresses, **under}
 
-    def _order(self, name: str, node: str, arguments: dict[str, object]) -> Order:
+    def _command_line(self, name: str, node: str, arguments: dict[str, object]) -> CommandLine:
         if self._keyring is not None:
             server = self._server(name) if node == "user" else BOARD_NAME
             arguments = {**arguments, **self._keyring.arguments(name, server)}
         words = tuple(str(word) for pair in arguments.items() for word in pair)
         niceness = CROWD_NICENESS if node == "user" and self._layout.processes >= CROWD else 0
-        return Order(name=name, node=node, arguments=words, log=self._folder.log(name), niceness=niceness)
+        return CommandLine(name=name, node=node, arguments=words, log=self._folder.log(name), niceness=niceness)

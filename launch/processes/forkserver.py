@@ -1,10 +1,11 @@
-"""A warm process that forks nodes: everything is imported once, a node costs a fork and the pages it writes.
+"""A warm process that forks nodes: everything is imported once, and a node costs a fork and the pages it writes.
 
-`python -m parley.launch.processes.forkserver FD` is a fresh interpreter with no thread and no zmq context, so forking
-it is safe. It takes requests from the socket FD and reports what becomes of its children, each message as JSON behind
-its length. When the socket closes, or the nursery dies in any way, every child dies with it.
+`python -m parley.launch.processes.forkserver FD PARENT` is a fresh interpreter without threads and without a zmq
+context, so forking it is safe. It takes requests from the socket FD and reports what becomes of its children. Each
+message is JSON behind its length. When the socket closes, or the fork server dies in any way, every child dies with it.
 """
 
+import gc
 import json
 import os
 import selectors
@@ -13,8 +14,7 @@ import socket
 import struct
 import sys
 import traceback
-from collections.abc import Callable, Iterator
-from functools import partial
+from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
 from typing import Any, NoReturn
@@ -22,16 +22,12 @@ from typing import Any, NoReturn
 import click
 
 from parley.emulator.wire.codec import learn_fields
-from parley.launch.processes.argument_cache import Reader
-from parley.launch.processes.sharing import settle, share
+from parley.launch.processes.argument_cache import ArgumentCache
 from parley.launch.processes.system import CRASHED, die_with_parent
-from parley.nodes.memory import keep_one_heap
 
 LENGTH = struct.Struct("<I")
 PIECE = 2**20
 NODES = ("board", "analyst", "user", "relay", "shuffler")
-# Nodes import these when they are asked to; a thousand forks must not do so one by one.
-LATER = ("parley.emulator.record.witness", "parley.emulator.transport.faults", "parley.nodes.state.wallet")
 
 
 class Channel:
@@ -84,15 +80,15 @@ class Channel:
             yield message
 
 
-class Nursery:
-    """Forks, watches and buries nodes as the channel asks."""
+class ForkServer:
+    """Forks and watches nodes as the channel asks."""
 
     def __init__(self, channel: Channel) -> None:
         self.channel = channel
         self.children: dict[int, str] = {}
-        self._newborn: list[int] = []
-        self._expected: list[Path] = []
-        self._reader = Reader()
+        self._forked: list[int] = []
+        self._witness: Path | None = None
+        self._arguments = ArgumentCache()
         self._selector = selectors.DefaultSelector()
         self._woken, wake = socket.socketpair()
         self._woken.setblocking(False)
@@ -115,26 +111,27 @@ class Nursery:
             self._reap()
             self.channel.flush()
             # All arguments are read before the first fork: what is written between two forks is copied at each.
-            orders = [(request, self._read(request)) for request in self.channel.receive()]
-            if self._expected and any(request.get("node") == "user" for request, _ in orders):
-                self._welcome(self._expected.pop())
-            for request, parameters in orders:
-                self._obey(request, parameters)
+            requests = [(request, self._read(request)) for request in self.channel.receive()]
+            if self._witness is not None and any(request.get("node") == "user" for request, _ in requests):
+                self._share_witness(self._witness)
+                self._witness = None
+            for request, parameters in requests:
+                self._handle(request, parameters)
             # Reported when all are forked, for the same reason.
-            for pid in self._newborn:
+            for pid in self._forked:
                 self.channel.send({"event": "spawned", "name": self.children[pid], "pid": pid})
-            self._newborn.clear()
+            self._forked.clear()
         self.end()
 
     def end(self) -> None:
-        """Kill and bury every child."""
+        """Kill every child and wait for it."""
         for pid in self.children:
             os.kill(pid, signal.SIGKILL)
         for pid in self.children:
             os.waitpid(pid, 0)
         self.children.clear()
 
-    def _obey(self, request: dict[str, Any], parameters: dict[str, Any] | None) -> None:
+    def _handle(self, request: dict[str, Any], parameters: dict[str, Any] | None) -> None:
         if request["request"] == "spawn":
             self._spawn(request, parameters)
         elif request["request"] == "prepare":
@@ -143,27 +140,24 @@ class Nursery:
             self._signal(request["names"], request["signal"])
 
     def _prepare(self, plan: str, crowd: str | None) -> None:
-        """Build the run's protocol once: what its parts remember of their parameters, every node then knows from birth.
+        """Build the run's protocol once, so that every node has from the start what its parts remember.
 
-        With `crowd`, the witness of many users, a user that does not exist goes through all rounds, so that nothing is
-        imported or worked out for the first time a thousand times over.
+        With `crowd`, the witness of many users, a user node also goes through all rounds, so that nothing is imported
+        or computed for the first time in each of a thousand processes.
         """
         protocol = import_module("parley.nodes.analyst").read_plan(Path(plan)).protocol
         if crowd is not None:
-            keep_one_heap()
-            import_module("parley.launch.processes.warmup").rehearse(protocol, self._birth)
-            self._expected.append(Path(crowd))
-        settle()
+            import_module("parley.launch.processes.warmup").warm_up(protocol)
+            self._witness = Path(crowd)
+        freeze()
 
-    def _welcome(self, witness: Path) -> None:
-        """Before the first of a crowd is forked: what there is now, all of them share."""
-        share()
-        # After that, for what is shared stays for good: the inputs must be forgotten by who has no business with them.
+    def _share_witness(self, witness: Path) -> None:
+        """Read the inputs just before the first user node is forked: all of them share what was read."""
         import_module("parley.nodes.user").read_witness(witness)
-        settle()
+        freeze()
 
     def _read(self, request: dict[str, Any]) -> dict[str, Any] | None:
-        return self._reader.read(request["node"], request["arguments"]) if request["request"] == "spawn" else None
+        return self._arguments.read(request["node"], request["arguments"]) if request["request"] == "spawn" else None
 
     def _signal(self, names: list[str], number: int) -> None:
         wanted = set(names)
@@ -172,25 +166,22 @@ class Nursery:
                 os.kill(pid, number)
 
     def _spawn(self, request: dict[str, Any], parameters: dict[str, Any] | None) -> None:
-        nursery, name = os.getpid(), request["name"]
+        parent, name = os.getpid(), request["name"]
         try:
             pid = os.fork()
         except OSError as error:
             self.channel.send({"event": "refused", "name": name, "reason": str(error)})
             return
         if pid == 0:
-            self._become(nursery, request, parameters)
+            self._become(parent, request, parameters)
         self.children[pid] = name
-        self._newborn.append(pid)
+        self._forked.append(pid)
 
-    def _birth(self, request: dict[str, Any]) -> Callable[[], NoReturn]:
-        return partial(self._become, os.getpid(), request, self._read(request))
-
-    def _become(self, nursery: int, request: dict[str, Any], parameters: dict[str, Any] | None) -> NoReturn:
-        """In the child: let go of all that is the nursery's, run the node, and never return."""
+    def _become(self, parent: int, request: dict[str, Any], parameters: dict[str, Any] | None) -> NoReturn:
+        """In the child: let go of all that is the fork server's, run the node, and never return."""
         code = CRASHED
         try:
-            die_with_parent(nursery)
+            die_with_parent(parent)
             signal.set_wakeup_fd(-1)
             for number in (signal.SIGCHLD, signal.SIGINT, signal.SIGTERM):
                 signal.signal(number, signal.SIG_DFL)
@@ -204,7 +195,7 @@ class Nursery:
                 import_module("parley.nodes.user").read_witness.cache_clear()
             code = run_node(request["node"], request["arguments"], parameters)
         finally:
-            # The last thing this process does is to write down why; the nursery reports the exit code.
+            # The last thing this process does is to write down why; the fork server reports the exit code.
             try:
                 if sys.exception() is not None:
                     traceback.print_exc()
@@ -250,13 +241,19 @@ def run_node(node: str, arguments: list[str], parameters: dict[str, Any] | None)
     return 0
 
 
+def freeze() -> None:
+    """Keep the collector off the pages that exist now, so that children go on sharing them."""
+    gc.collect()
+    gc.freeze()
+
+
 def warm() -> None:
-    """Import what a node needs, and what it would load later."""
-    for module in (*(f"parley.nodes.{node}" for node in NODES), *LATER):
-        import_module(module)
+    """Import what a node needs."""
+    for node in NODES:
+        import_module(f"parley.nodes.{node}")
     import_module("parley.nodes.common").start_logging()
     learn_fields()
-    settle()
+    freeze()
 
 
 def main(arguments: list[str]) -> None:
@@ -266,8 +263,8 @@ def main(arguments: list[str]) -> None:
     # The launcher decides what an interrupt means; nodes must not be torn away under it.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     warm()
-    Nursery(Channel(socket.socket(fileno=descriptor))).serve()
-    # What was made to stay for good cannot be taken apart.
+    ForkServer(Channel(socket.socket(fileno=descriptor))).serve()
+    # The launcher waits for our end, and nothing is left to tidy up.
     os._exit(0)
 
 

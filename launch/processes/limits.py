@@ -1,24 +1,23 @@
-"""How many processes this machine can hold: found out before anything is started, with the setting that lifts it.
+"""How many processes this machine can hold: checked before anything starts, with the setting that lifts the limit.
 
 What breaks first depends on the machine. A node is three tasks to the kernel (its own thread and two of the transport),
-a few MiB of memory of its own, and two connections, for each of which the board, or a relay, needs a descriptor and the
-loopback interface a port.
+a few MiB of memory of its own, and two connections. For each connection the board, or a relay, needs a descriptor, and
+the loopback interface a port.
 """
 
 import os
 import resource
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
 from parley.emulator.errors import BadInput
 from parley.emulator.transport.addresses import descriptors_for, raise_file_limit
-from parley.launch.processes.sharing import immortal_mark
 
-TASKS_A_NODE = 3
-# With the kernel's part, as benchmarks/processes.py measures it: where Python counts references to what is shared, and
-# where it does not.
-MEBIBYTES_COUNTING, MEBIBYTES_SHARING = 7.0, 2.3
+TASKS_PER_NODE = 3
+# With the kernel's part, as benchmarks/processes.py measures it.
+MEBIBYTES_PER_NODE = 7.0 if sys.version_info >= (3, 12) else 8.0
 SPARE_TASKS = 64
 # A handful of nodes fits everywhere; reading the kernel's files for them would be a waste.
 FEW = 64
@@ -64,21 +63,15 @@ def limits(proc: Path, groups: Path) -> Iterator[Limit]:
         yield _tasks(hard - running, f"`ulimit -Hu` = {hard}", "raise nproc in /etc/security/limits.conf")
     free = _available(proc)
     if free is not None:
-        newer = ", use Python 3.12 or newer, where they take a third of it" if immortal_mark() is None else ""
-        yield Limit(int(free / mebibytes_a_node()), f"{free} MiB of free memory", f"free some memory{newer}")
+        yield Limit(int(free / MEBIBYTES_PER_NODE), f"{free} MiB of free memory", "free some memory")
     ports = _ports(proc)
     if ports is not None:
         cure = "widen it with `sysctl net.ipv4.ip_local_port_range=...`"
         yield Limit(ports, "net.ipv4.ip_local_port_range", cure)
 
 
-def mebibytes_a_node() -> float:
-    """What a process of one user takes of the machine."""
-    return MEBIBYTES_COUNTING if immortal_mark() is None else MEBIBYTES_SHARING
-
-
 def _tasks(free: int, cause: str, cure: str) -> Limit:
-    return Limit((free - SPARE_TASKS) // TASKS_A_NODE, cause, cure)
+    return Limit((free - SPARE_TASKS) // TASKS_PER_NODE, cause, cure)
 
 
 def _number(file: Path) -> int | None:

@@ -1,4 +1,4 @@
-"""The launcher's side of the nursery: start nodes by name, hear what becomes of them, leave none behind."""
+"""The launcher's side of the forkserver: start nodes by name, hear what becomes of them, leave none behind."""
 
 import os
 import selectors
@@ -23,7 +23,7 @@ PATIENCE_SECONDS = 10.0
 
 
 @dataclass(frozen=True, kw_only=True)
-class Order:
+class CommandLine:
     """One node to start: its name, its kind (board, analyst or user), its arguments, its log, its niceness."""
 
     name: str
@@ -101,31 +101,31 @@ class Processes:
             with suppress(subprocess.TimeoutExpired):
                 process.wait(PATIENCE_SECONDS if self.running or self.pids else 0.0)
         finally:
-            # SIGKILL for the nursery is SIGKILL for all its children.
+            # SIGKILL for the forkserver is SIGKILL for all its children.
             process.kill()
             process.wait()
             self._complaints.close()
         self.running.clear()
 
-    def spawn(self, orders: Iterable[Order]) -> None:
+    def spawn(self, command_lines: Iterable[CommandLine]) -> None:
         """Start these nodes; returns when the requests are under way, not when the nodes are."""
         channel, _ = self._opened()
-        for order in orders:
-            self.running.add(order.name)
+        for command_line in command_lines:
+            self.running.add(command_line.name)
             channel.send(
                 {
                     "request": "spawn",
-                    "name": order.name,
-                    "node": order.node,
-                    "arguments": list(order.arguments),
-                    "log": str(order.log),
-                    "niceness": order.niceness,
+                    "name": command_line.name,
+                    "node": command_line.node,
+                    "arguments": list(command_line.arguments),
+                    "log": str(command_line.log),
+                    "niceness": command_line.niceness,
                 }
             )
             self._hear()
 
     def prepare(self, plan: Path, *, crowd: Path | None = None) -> None:
-        """Let the nursery build the plan's protocol before it forks; `crowd`: the witness of many users to come."""
+        """Let the forkserver build the plan's protocol before it forks; `crowd`: the witness of many users to come."""
         told = None if crowd is None else str(crowd)
         self._opened()[0].send({"request": "prepare", "plan": str(plan), "crowd": told})
 

@@ -28,13 +28,13 @@ def error_budget(conversation: Conversation, witness: Witness | None) -> dict[st
     """Sources with predicted standard deviation and, with the witness, realised error; or why there are none."""
     protocol, ending = conversation.protocol, conversation.ending
     if protocol is None or not isinstance(ending, Result):
-        return {"sources": [], "reason": "the record holds no answer of a known protocol"}
+        return {"sources": [], "reason": "there is no answer of a known protocol on record"}
     try:
         heard = _heard(protocol, conversation)
         expected = _predicted(protocol, heard, ending)
         found = {} if witness is None else _realised(protocol, heard, witness)
     except (ParleyError, ArithmeticError, ValueError, KeyError, IndexError) as error:
-        return {"sources": [], "reason": cut(f"the error budget cannot be worked out: {error}")}
+        return {"sources": [], "reason": cut(f"the error budget cannot be computed: {error}")}
     if not expected:
         return {"sources": [], "reason": "the protocol does not say where its error comes from"}
     rows = [

@@ -62,7 +62,7 @@ class Mark:
         """For the page."""
         if self.frames == 1:
             return dict(vars(self))
-        lines = [f"{plural(self.frames, 'frame')}, drawn as one arrow where the last of them came"]
+        lines = [f"{plural(self.frames, 'frame')}, drawn as one arrow where the last one arrived"]
         return {**vars(self), "title": plural(self.replies, "reply"), "lines": lines}
 
 
@@ -140,7 +140,7 @@ class Diagram:
         if self.lanes is None:
             return
         if not self.lanes.add(ready):
-            self.undrawn["nodes that came late"] += 1
+            self.undrawn["late nodes"] += 1
         for lane in self.lanes.of_node(ready.node)[:1]:
             self._keep(self._mark(sequence, seconds, ready, lane, BOARD))
 
@@ -283,17 +283,17 @@ class Diagram:
     def _notes(self, lanes: Lanes) -> list[str]:
         """What is not drawn."""
         notes = [
-            f"In this picture {lanes.words}. Time runs downwards, one step a message.",
+            f"In this diagram {lanes.words}. Time runs downwards, one step per message.",
             "Not drawn: the delivery of each reply to the analyst and to every observer, which follows its arrival at "
             "the board; repetitions that the board had already heard; acknowledgements of the transport.",
         ]
         merged = [band for band in self.bands if band.frames > MOST_FRAMES]
         if merged:
-            notes.append(f"{plural(len(merged), 'round')} with more than {MOST_FRAMES} frames: one arrow a lane each.")
+            notes.append(f"{plural(len(merged), 'round')} with more than {MOST_FRAMES} frames: one arrow per lane.")
         if lanes.by == "user" and any(seat.users > 1 for seat in self.seats.values()):
-            notes.append("What a node says or suffers as a whole is drawn at the first of its users.")
+            notes.append("Messages and faults of a whole node are drawn at its first user.")
         if SHUFFLER_NAME in self.seats:
-            notes.append("What users and shuffler say to each other is on no record.")
+            notes.append("Messages between users and shuffler are not on record.")
         if lanes.by == "group":
             notes.append(f"Start-up messages of {plural(len(self.seats), 'node')} are not drawn.")
         notes += [f"Also not drawn: {count:,} {what}." for what, count in self.undrawn.items()]

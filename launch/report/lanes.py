@@ -98,7 +98,7 @@ class Lanes:
     def words(self) -> str:
         """What a lane is."""
         return {
-            "user": "a lane is a user",
-            "node": "a lane is a node with all its users",
-            "group": "a lane is several nodes with all their users",
+            "user": "each lane is a user",
+            "node": "each lane is a node with all its users",
+            "group": "each lane is several nodes with all their users",
         }[self.by]

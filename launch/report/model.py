@@ -9,6 +9,7 @@ import numpy as np
 from parley.emulator.audit.report import audit
 from parley.emulator.audit.verdict import Verdict
 from parley.emulator.errors import TranscriptError
+from parley.emulator.protocol import Protocol
 from parley.emulator.record.conversation import KEPT_BYTES, Conversation
 from parley.emulator.record.transcript import TranscriptReader
 from parley.emulator.record.witness import Witness
@@ -18,6 +19,7 @@ from parley.launch.report.budget import error_budget
 from parley.launch.report.story import Story
 from parley.launch.report.words import cut
 from parley.launch.version import release
+from parley.protocols.outline import outline
 from parley.protocols.planned import truth_of
 from parley.protocols.registry import build
 
@@ -68,16 +70,19 @@ def _make_model(
     # Which users are looked at must not change the page from one making to the next.
     verdicts = audit(reader, build, keys=keys, sample=sample, generator=np.random.default_rng(SEED)).verdicts
     if outcome == "altered":
-        return {**model, "verdicts": _verdicts(verdicts, ("integrity",)), "loss": None, "budget": None}
+        unknown: dict[str, Any] = {"loss": None, "budget": None, "script": []}
+        return {**model, "verdicts": _verdicts(verdicts, ("integrity",)), **unknown}
     model["verdicts"] = _verdicts(verdicts, SHOWN if keys is None else (*SHOWN, "authorship"))
     model["loss"] = _loss(verdicts["privacy"])
     model["budget"] = error_budget(conversation, witness)
+    model["script"] = _script(conversation.protocol)
     return _with_truth(model, conversation, witness)
 
 
 def live_model(run: str, story: Story, latest: int) -> dict[str, Any]:
     """The model of a run that still goes on: nothing is known yet of its privacy or its truth."""
-    return {**_head(run, "running", ""), **story.record(latest), "verdicts": {}, "loss": None, "budget": None}
+    unknown: dict[str, Any] = {"verdicts": {}, "loss": None, "budget": None}
+    return {**_head(run, "running", ""), **story.record(latest), **unknown, "script": _script(story.summary.protocol)}
 
 
 def _head(run: str, outcome: str, reason: str) -> dict[str, Any]:
@@ -91,6 +96,14 @@ def _head(run: str, outcome: str, reason: str) -> dict[str, Any]:
     }
 
 
+def _script(protocol: Protocol | None) -> list[dict[str, Any]]:
+    """The protocol round by round, as `parley protocols NAME` shows it."""
+    if protocol is None:
+        return []
+    wanted = ("number", "name", "says", "broadcast", "answers", "epsilon", "sends")
+    return [{name: each[name] for name in wanted} for each in outline(protocol)["rounds"]]
+
+
 def _verdicts(verdicts: Mapping[str, Verdict], names: tuple[str, ...]) -> dict[str, dict[str, str]]:
     return {name: {"verdict": verdicts[name].verdict, "reason": cut(verdicts[name].reason, 500)} for name in names}
 
@@ -102,7 +115,7 @@ def _loss(privacy: Verdict) -> dict[str, Any]:
         crowd = {name: evidence[name] for name in ("claim", "delta", "delta_shown", "users", "local_loss")}
         return {"crowd": crowd, "reason": ""}
     if "histogram" not in evidence or not evidence["users"]:
-        return {"reason": cut(privacy.reason or "the record holds no replies", 500)}
+        return {"reason": cut(privacy.reason or "there are no replies on record", 500)}
     wanted = ("claim", "max_loss", "users", "population", "above_claim")
     return {**{name: evidence[name] for name in wanted}, **evidence["histogram"], "reason": ""}
 

@@ -29,7 +29,7 @@ MOST_LINES = 8
 
 
 def cut(text: str, longest: int = LONGEST) -> str:
-    """Text that fits and is all visible, so that no override turns a line around; a cut is shown as a cut."""
+    """Text that fits, with everything invisible escaped; an ellipsis marks a cut."""
     text = printable(text)
     return text if len(text) <= longest else text[: longest - 1] + "…"
 
@@ -57,7 +57,7 @@ def _shape(array: NDArray[Any]) -> str:
 
 
 def number(value: float | int | bool) -> str:
-    """A number as short as it can be read; whole ones are not rounded."""
+    """A number in a few digits; whole numbers are not rounded."""
     return f"{value:.4g}" if isinstance(value, float) else str(value)
 
 
@@ -74,13 +74,13 @@ def value_brief(value: Any) -> str:
 
 
 def named(values: Mapping[str, Any]) -> list[str]:
-    """A line a value."""
+    """One line per value."""
     lines = [cut(f"{cut(name, 40)}: {value_brief(value)}") for name, value in list(values.items())[:MOST_LINES]]
     return lines if len(values) <= MOST_LINES else [*lines, f"and {len(values) - MOST_LINES} more"]
 
 
 def who(users: Users) -> str:
-    """Which users a frame speaks for."""
+    """Which users' replies a frame carries."""
     if not len(users):
         return "nobody"
     first, last = int(users[0]), int(users[-1])

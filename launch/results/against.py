@@ -92,7 +92,7 @@ def compare_evidence(run: Path, path: Path, keys: Keys | None) -> Comparison:
     """Whether what a node kept is on record. What its node or the board did not sign proves nothing, and is refused."""
     evidence = load_evidence(path)
     if keys is None:
-        raise BadInput(f"{path} proves nothing without the keys of who signed it; name their list with --trust FILE")
+        raise BadInput(f"{path} proves nothing without its signers' keys; give a key list with --trust FILE")
     try:
         on_record = _Round.read(TranscriptReader(run), evidence)
     except TranscriptError as error:
@@ -119,7 +119,7 @@ class _Round:
     @classmethod
     def read(cls, reader: TranscriptReader, evidence: Evidence) -> "_Round":
         if reader.run != evidence.run:
-            raise BadInput(f"the evidence is about the run {evidence.run[:80]!r}, the record about {reader.run!r}")
+            raise BadInput(f"the evidence belongs to the run {evidence.run[:80]!r}, the record to {reader.run!r}")
         nonce, close, replies = b"", None, dict[int, Record]()
         for record in reader:
             message = record.message
@@ -148,7 +148,7 @@ def _signed(path: Path, evidence: Evidence, keys: Keys, nonce: bytes) -> tuple[C
     replies: dict[int, bytes] = {}
     for frame, message in frames.items():
         if not isinstance(message, Replies) or (message.run, message.round, message.node) != (*here, evidence.node):
-            raise BadInput(f"{useless}: it holds something else than replies of {evidence.node}")
+            raise BadInput(f"{useless}: it holds something other than replies of {evidence.node}")
         if not said_by(keys.get(evidence.node, b""), frame, message, nonce):
             raise BadInput(f"{useless}: {evidence.node} did not sign the replies in it")
         replies[message.chunk] = frame
@@ -187,7 +187,7 @@ def _round_of(path: Path, frame: bytes) -> int:
     except RemoteProtocolError as error:
         raise BadInput(f"{path} proves nothing about this record: {error}") from error
     if not isinstance(message, Close):
-        raise BadInput(f"{path} proves nothing about this record: it holds something else than a close")
+        raise BadInput(f"{path} proves nothing about this record: it holds something other than a close")
     return message.round
 
 

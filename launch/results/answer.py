@@ -120,7 +120,7 @@ class Answer:
         }
 
     def replies(self) -> Any:
-        """Every recorded reply as an Arrow table, one row a reply; `.to_pandas()` and polars take it from there."""
+        """Every recorded reply as an Arrow table, one row per reply; `.to_pandas()` and polars take it from there."""
         if self.folder is None:
             raise BadInput("this answer comes from memory and left no record; use run() instead of simulate()")
         import pyarrow.parquet
@@ -143,7 +143,7 @@ class Answer:
             "privacy": f"epsilon {self.epsilon:g}, delta {self.delta:g}, {self.protocol}",
             "rounds": f"{self.rounds_declared} declared, {self.rounds_observed} observed",
             "replied": f"{self.replied} of {self.users} users",
-            "bytes": f"{self.bytes_up:.1f} up and {self.bytes_down:.0f} down a user",
+            "bytes": f"per user: {self.bytes_up:.1f} sent, {self.bytes_down:.0f} received",
             "seconds": f"{self.seconds:.2f}",
         }
         if self.folder is not None:

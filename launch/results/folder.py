@@ -95,7 +95,7 @@ class RunFolder:
             (self.path / "logs").mkdir()
             (self.path / "state").mkdir()
         except FileExistsError:
-            raise BadInput(f"{self.path} exists already; give a folder that does not") from None
+            raise BadInput(f"{self.path} already exists; give a new folder") from None
         except OSError as error:
             raise BadInput(f"the folder {self.path} cannot be made: {error.strerror}") from error
         if self.default:
@@ -115,7 +115,7 @@ def choose_folder(out: Path | None, name: str) -> RunFolder:
     run = f"{time.strftime('%Y%m%d-%H%M%S')}-{name}"
     if out is not None:
         if out.exists() or out.is_symlink():
-            raise BadInput(f"--out {out} exists already; give a folder that does not")
+            raise BadInput(f"--out {out} already exists; give a new folder")
         return RunFolder(run=run, path=out.absolute(), default=False)
     number, path = 1, RUNS / run
     while path.exists():

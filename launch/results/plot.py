@@ -17,7 +17,7 @@ def check_plot(path: Path | None) -> None:
     if path.suffix.lower() not in KINDS:
         raise BadInput(f"--plot {path} should end in one of {', '.join(KINDS)}")
     if path.exists():
-        raise BadInput(f"--plot {path} exists already; give a file that does not")
+        raise BadInput(f"--plot {path} already exists; give a new file")
     try:
         import matplotlib
     except ImportError as error:

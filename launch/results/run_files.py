@@ -22,7 +22,7 @@ TRANSCRIPT, WITNESS, OPENING_KEY, TRUST = "transcript.parley", "witness.parley",
 
 
 @dataclass(frozen=True, kw_only=True)
-class Recorded:
+class RunFiles:
     """A transcript and, where the emulation left them, the witness and the list of signing keys beside it."""
 
     transcript: Path
@@ -53,11 +53,11 @@ class Recorded:
     def need_witness(self) -> Witness:
         """The witness, or BadInput: some questions cannot be answered from the transcript alone."""
         if self.witness is None:
-            raise BadInput(f"{self.transcript} has no {WITNESS} beside it; name one with --witness FILE")
+            raise BadInput(f"{self.transcript} has no {WITNESS} beside it; give one with --witness FILE")
         return Witness.load(self.witness)
 
 
-def find_run(named: Path, witness: Path | None = None, trust: Path | None = None) -> Recorded:
+def find_run(named: Path, witness: Path | None = None, trust: Path | None = None) -> RunFiles:
     """A folder of a run, a transcript, or the name of a folder in runs/."""
     for candidate in (named, RUNS / named):
         if candidate.is_dir() and (candidate / TRANSCRIPT).is_file():
@@ -66,12 +66,12 @@ def find_run(named: Path, witness: Path | None = None, trust: Path | None = None
             return _with_files(candidate, witness, trust)
     if named.is_dir():
         raise BadInput(f"{named} holds no {TRANSCRIPT}; give the folder of a run or a transcript")
-    raise BadInput(f"{named} is no run; give the folder of a run, its name in {RUNS}/ or a transcript")
+    raise BadInput(f"there is no run {named}; give the folder of a run, its name in {RUNS}/ or a transcript")
 
 
-def _with_files(transcript: Path, witness: Path | None, trust: Path | None) -> Recorded:
+def _with_files(transcript: Path, witness: Path | None, trust: Path | None) -> RunFiles:
     """What was named, else what lies beside the transcript."""
-    return Recorded(
+    return RunFiles(
         transcript=transcript,
         witness=witness or _beside(transcript, WITNESS),
         trust=trust or _beside(transcript, TRUST),

@@ -16,7 +16,7 @@ from parley.emulator.protocol import Inputs, Protocol
 from parley.emulator.randomizer import Floats
 from parley.emulator.simulate import simulate
 from parley.protocols import registry
-from parley.protocols.planning import fast_simulation as shortcut
+from parley.protocols.planning import fast_simulation
 
 BATCH = 100
 Work = TypeVar("Work")
@@ -75,7 +75,7 @@ def trial(batch: Batch) -> Outcome:
     if batch.exact:
         found = [_exact(protocol, batch.inputs, generator) for generator in generators]
     else:
-        estimates = shortcut.play_all(protocol, counts, generators)
+        estimates = fast_simulation.play_all(protocol, counts, generators)
         found = [(estimate.value, *estimate.interval95) for estimate in estimates]
     covered = sum(low <= batch.truth <= high for _, low, high in found)
     return Outcome(case=batch.case, errors=np.array([value - batch.truth for value, _, _ in found]), covered=covered)

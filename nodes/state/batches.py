@@ -19,8 +19,7 @@ from parley.emulator.errors import BadInput, LocalProtocolError, RemoteProtocolE
 from parley.emulator.roles.shuffler import SHUFFLER_NAME, Batch, Keep, Memory, Pledged
 from parley.emulator.wire.codec import decode, pack, unpack
 from parley.emulator.wire.messages import Replies
-from parley.nodes.state.chain import Chain
-from parley.nodes.state.disk import REAL, Disk, write_whole
+from parley.nodes.state.disk import REAL, Chain, Disk, write_whole
 
 LOCK = "lock"
 SETUP = "setup.parley"
@@ -54,7 +53,7 @@ class Batches:
             self._put(self.folder / name, keep)
         except FileExistsError:
             self._broken = True
-            raise LocalProtocolError(f"{self.folder / name} is there already; nothing was sent") from None
+            raise LocalProtocolError(f"{self.folder / name} already exists; nothing was sent") from None
         except OSError as error:
             self._broken = True
             raise LocalProtocolError(
@@ -64,7 +63,7 @@ class Batches:
     def check(self) -> None:
         """Raise where something could not be kept: what is known of it must not be said either."""
         if self._broken:
-            raise LocalProtocolError(f"{self.folder} could not be written before; the shuffler says nothing more")
+            raise LocalProtocolError(f"writing to {self.folder} failed before; the shuffler says nothing more")
 
     def close(self) -> None:
         """Let go of the folder."""
@@ -132,9 +131,7 @@ class Batches:
             if found is not None:
                 setup, number, frames = self._read(path.name)
                 if not setup or setup != self.memory.setup or number != int(found[1]):
-                    raise BadInput(
-                        f"{path} is not a batch of the setup in {SETUP}; the shuffler must not speak with it"
-                    )
+                    raise BadInput(f"{path} is not a batch of the setup in {SETUP}; the shuffler must not use it")
                 self.memory.note(Batch(run=self._run, setup=setup, round=number, frames=frames))
 
     def _read(self, name: str) -> tuple[bytes, int, tuple[bytes, ...]]:
@@ -184,6 +181,6 @@ class Batches:
 
     def _altered(self, name: str) -> BadInput:
         return BadInput(
-            f"the shuffler's state {self.folder / name} is cut or altered; a shuffler must not speak with it, "
+            f"the shuffler's state {self.folder / name} is cut or altered; a shuffler must not use it, "
             "start a new run with an empty folder"
         )

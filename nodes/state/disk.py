@@ -1,9 +1,18 @@
-"""The file calls a node's state is made of, as one object: whoever tests a node puts a failing disk in its place."""
+"""What a node's state is made of on disk: file calls as one object, and entries that form a chain.
+
+Whoever tests a node puts a failing disk in its place. An entry is a length (4 bytes, little-endian), a payload, and the
+SHA-256 of everything up to here, so that a cut or altered file does not pass for another.
+"""
 
 import fcntl
+import hashlib
 import os
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
+
+LENGTH_BYTES = 4
+HASH_BYTES = 32
 
 
 class Disk:
@@ -76,3 +85,31 @@ def write_whole(disk: Disk, descriptor: int, content: bytes, offset: int) -> Non
         if taken <= 0:
             raise OSError(5, "the disk takes no more")
         written += taken
+
+
+class Chain:
+    """The hash of what was written or read so far; it begins with the file's magic bytes."""
+
+    def __init__(self, magic: bytes) -> None:
+        self._magic = magic
+        self._chain = hashlib.sha256(magic).digest()
+
+    def entry(self, payload: bytes) -> bytes:
+        """The next entry of a file."""
+        length = len(payload).to_bytes(LENGTH_BYTES, "little")
+        self._chain = hashlib.sha256(self._chain + length + payload).digest()
+        return b"".join((length, payload, self._chain))
+
+    def payloads(self, content: bytes) -> Iterator[bytes]:
+        """What the entries of a whole file hold; ValueError at the first byte that is not as it was written."""
+        if not content.startswith(self._magic):
+            raise ValueError("other magic bytes")
+        start = len(self._magic)
+        while start < len(content):
+            size = int.from_bytes(content[start : start + LENGTH_BYTES], "little")
+            payload = content[start + LENGTH_BYTES : start + LENGTH_BYTES + size]
+            stop = start + LENGTH_BYTES + size + HASH_BYTES
+            if content[start:stop] != self.entry(payload):
+                raise ValueError(f"cut or altered at byte {start}")
+            yield payload
+            start = stop

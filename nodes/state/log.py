@@ -37,7 +37,7 @@ class Log:
     def create(cls, folder: Path, what: str, magic: bytes, first: bytes, disk: Disk) -> None:
         """A new folder with one entry, there as a whole or not at all."""
         if folder.exists() or folder.is_symlink():
-            raise BadInput(f"{folder} exists already; a {what} is never written over, give a new folder")
+            raise BadInput(f"{folder} already exists; a {what} is never overwritten, give a new folder")
         draft = folder.with_name(f".{folder.name}.{os.getpid()}")
         log, made = cls(draft, what, magic, disk), draft
         try:
@@ -57,7 +57,7 @@ class Log:
             finally:
                 log.close()
         except OSError as error:
-            raise BadInput(f"the {what} {folder} cannot be made: {error.strerror or error}") from error
+            raise BadInput(f"the {what} {folder} cannot be created: {error.strerror or error}") from error
 
     @classmethod
     def resume(

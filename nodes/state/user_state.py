@@ -23,8 +23,7 @@ from parley.emulator.roles.node_memory import Answered, Commit, Evidence, Finish
 from parley.emulator.wire.codec import pack, unpack
 from parley.emulator.wire.messages import LARGEST_COUNT, NAME
 from parley.emulator.wire.signatures import Signer
-from parley.nodes.state.chain import Chain
-from parley.nodes.state.disk import REAL, Disk, write_whole
+from parley.nodes.state.disk import REAL, Chain, Disk, write_whole
 
 FILE = "state.parley"
 MAGIC = b"PARLEYS2"
@@ -53,9 +52,9 @@ class Identity:
                 f"{self.node[:80]!r} cannot name a node: use letters, digits and . _ : -, at most 64 of them"
             )
         if self.first < 0 or self.users < 1 or self.first + self.users > LARGEST_COUNT:
-            raise BadInput(f"{self.users} users from {self.first} on are not a cohort; give at least one user")
+            raise BadInput(f"a cohort of {self.users} users from {self.first} on is impossible; give at least one user")
         if len(self.coin_key) != KEY_BYTES:
-            raise BadInput(f"a coin key of {len(self.coin_key)} bytes is not one of {KEY_BYTES}")
+            raise BadInput(f"the coin key has {len(self.coin_key)} bytes instead of {KEY_BYTES}")
 
     @property
     def signer(self) -> Signer | None:
@@ -97,7 +96,7 @@ class State:
         try:
             payload = pack(record)
         except LocalProtocolError as error:
-            raise BadInput(f"no state can be made of this: {error}") from error
+            raise BadInput(f"the state cannot be made: {error}") from error
         try:
             if not folder.is_dir():
                 disk.make_folder(folder, parents=True)
@@ -114,17 +113,17 @@ class State:
             if durable:
                 disk.sync_folder(folder)
         except FileExistsError:
-            raise BadInput(f"{path} exists already; a state is never written over, give a new folder") from None
+            raise BadInput(f"{path} already exists; a state is never overwritten, give a new folder") from None
         except OSError as error:
             if new:
                 with suppress(OSError):
                     disk.remove_folder(folder)
-            raise BadInput(f"no state can be made in {folder}: {error.strerror}") from error
+            raise BadInput(f"a state cannot be made in {folder}: {error.strerror}") from error
 
     def write(self, commit: Commit) -> None:
         """Put a commitment on disk; when this returns, what depends on it may be sent."""
         if self._broken:
-            raise LocalProtocolError(f"{self.path} could not be written before; this node says nothing more")
+            raise LocalProtocolError(f"writing to {self.path} failed before; this node says nothing more")
         kind = next(name for name, each in KINDS.items() if isinstance(commit, each))
         entry = self._chain.entry(pack([kind, {name: getattr(commit, name) for name in vars(commit)}]))
         try:
@@ -169,7 +168,7 @@ class State:
 
     def _content(self) -> bytes:
         if os.fstat(self._descriptor).st_mode & 0o077:
-            raise BadInput(f"{self.path} can be read by others; say `chmod 600` and make a new state")
+            raise BadInput(f"others can read {self.path}; run `chmod 600` and make a new state")
         pieces = []
         try:
             while piece := self._disk.read(self._descriptor, 2**20):
@@ -186,7 +185,7 @@ class State:
             payloads, self._end = list(self._chain.payloads(content)), len(content)
         except ValueError as error:
             raise BadInput(
-                f"the state {self.path} is {error}; no node may speak with it, make a new one with `parley node init`"
+                f"the state {self.path} is {error}; no node may use it, make a new one with `parley node init`"
             ) from None
         try:
             identity, *commits = map(unpack, payloads)
@@ -194,7 +193,7 @@ class State:
                 self.memory.note(KINDS[kind](**fields))
             return Identity(**{**identity, "consent": Consent.from_record(identity["consent"])})
         except (RemoteProtocolError, TypeError, KeyError, ValueError) as error:
-            raise BadInput(f"the state {self.path} does not hold what a node's state holds: {error}") from error
+            raise BadInput(f"the state {self.path} is not a valid state of a node: {error}") from error
 
 
 def save_evidence(folder: Path, evidence: Evidence) -> Path:

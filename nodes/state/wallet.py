@@ -92,24 +92,24 @@ class StoredWallet(Wallet):
     def _check(self, folder: Path, users: int, domain: Mapping[str, Any] | None, inputs: int | None) -> None:
         terms = self.terms
         if terms.users != users:
-            raise BadInput(f"the wallet {folder} is for {terms.users} users, not for {users}; use theirs")
+            raise BadInput(f"the wallet {folder} is for {terms.users} users, not {users}; use their own")
         if terms.mode == "sum":
             return
         if inputs is not None and terms.inputs != inputs:
-            raise BadInput(f"the wallet {folder} is about {terms.inputs} inputs, not about {inputs}; use another one")
+            raise BadInput(f"the wallet {folder} covers {terms.inputs} inputs, not {inputs}; use another one")
         if domain is not None and pack(dict(terms.domain)) != pack(dict(domain)):
-            raise BadInput(f"the wallet {folder} is about another domain; use the one that was made for these columns")
+            raise BadInput(f"the wallet {folder} covers another domain; use the one made for these columns")
 
     def _take_all(self, folder: Path, entries: list[bytes]) -> None:
         try:
             for payload in entries:
                 self.take(self._unpacked(unpack(payload)))
         except (RemoteProtocolError, LocalProtocolError, LookupError, TypeError, ValueError) as error:
-            raise BadInput(f"the wallet {folder} holds an entry that makes no sense: {error}") from error
+            raise BadInput(f"the wallet {folder} holds an invalid entry: {error}") from error
 
     def _append(self, entry: Entry) -> None:
         if self._log is None:
-            raise BadInput("this wallet was opened to be looked at; nobody answers")
+            raise BadInput("this wallet is open for reading only; nobody answers")
         self._log.append(pack(self._packed(entry)))
         if isinstance(entry, Accepted):
             self._described.setdefault(_digest(entry), (entry.protocol, entry.parameters))
@@ -193,7 +193,7 @@ def _read_terms(folder: Path, payload: bytes) -> Terms:
     try:
         return Terms(**unpack(payload))
     except (RemoteProtocolError, TypeError) as error:
-        raise BadInput(f"the terms of the wallet {folder} make no sense: {error}") from error
+        raise BadInput(f"the terms of the wallet {folder} are invalid: {error}") from error
 
 
 def _digest(entry: Accepted) -> bytes:

@@ -1,17 +1,191 @@
 """Factorizations known in closed form (paper, Section "Upper Bounds for Specific Metrics").
 
-Shifted statistics return (c, factorization of W - cJ): h'Wh = c + h'(W - cJ)h for every histogram h.
+Shifted statistics return (c, factorization of W - cJ): h'Wh = c + h'(W - cJ)h for every histogram h. The factors have
+structure: Kronecker products, thresholds and twisted Fourier rows, none of which is ever formed.
 """
 
+from dataclasses import dataclass
+from functools import cached_property
+
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from parley.emulator.errors import BadInput
 from parley.emulator.randomizer import Floats
-from parley.protocols.factorization.guard import check_levels
 from parley.protocols.factorization.model import Factorization, symmetric
-from parley.protocols.factorization.operator import Identity
-from parley.protocols.factorization.structured import PairedKronecker, Thresholds, TwistedFourier
+from parley.protocols.factorization.operator import Factor, Identity, check_levels
+
+
+@dataclass(frozen=True, eq=False)
+class Kronecker(Factor):
+    """A (x) B on inputs x = (a, b) numbered a * inputs(B) + b."""
+
+    left: Factor
+    right: Factor
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return (self.left.rows * self.right.rows, self.left.inputs * self.right.inputs)
+
+    def _columns(self, indices: NDArray[np.int64]) -> Floats:
+        left = self.left.columns(indices // self.right.inputs)
+        right = self.right.columns(indices % self.right.inputs)
+        return (left[:, :, None] * right[:, None, :]).reshape(len(indices), self.shape[0])
+
+    def _apply(self, matrix: Floats) -> Floats:
+        half = self.left.apply(matrix.reshape(self.left.inputs, -1))
+        half = half.reshape(self.left.rows, self.right.inputs, -1)
+        whole = self.right.apply(half.swapaxes(0, 1).reshape(self.right.inputs, -1))
+        whole = whole.reshape(self.right.rows, self.left.rows, -1).swapaxes(0, 1)
+        return whole.reshape(self.shape[0], -1)
+
+    def _transpose_apply(self, matrix: Floats) -> Floats:
+        half = self.left.transpose_apply(matrix.reshape(self.left.rows, -1))
+        half = half.reshape(self.left.inputs, self.right.rows, -1)
+        whole = self.right.transpose_apply(half.swapaxes(0, 1).reshape(self.right.rows, -1))
+        whole = whole.reshape(self.right.inputs, self.left.inputs, -1).swapaxes(0, 1)
+        return whole.reshape(self.shape[1], -1)
+
+    def norms(self) -> Floats:
+        return np.asarray(np.multiply.outer(self.left.norms(), self.right.norms()).reshape(-1))
+
+
+@dataclass(frozen=True, eq=False)
+class PairedKronecker(Factor):
+    """T (A (x) B), the signed factor of a Kronecker product of two skew-symmetric matrices.
+
+    Where S_A = A'JA and S_B = B'JB with J the quarter turn of the two halves of the rows, J (x) J is symmetric
+    with eigenvalues +-1; T turns it diagonal. On the four quarters of the rows that is one butterfly:
+    (00 + 11, 01 - 10) carry +1 and (00 - 11, 01 + 10) carry -1.
+    """
+
+    left: Factor
+    right: Factor
+
+    @cached_property
+    def _product(self) -> Kronecker:
+        return Kronecker(self.left, self.right)
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return self._product.shape
+
+    @cached_property
+    def signs(self) -> Floats:
+        """The diagonal of D in W = A'DA."""
+        half = self.shape[0] // 2
+        return np.concatenate([np.ones(half), -np.ones(half)])
+
+    def _quarters(self, matrix: Floats) -> tuple[Floats, Floats, Floats, Floats]:
+        blocks = matrix.reshape(2, self.left.rows // 2, 2, self.right.rows // 2, -1)
+        return blocks[0, :, 0], blocks[0, :, 1], blocks[1, :, 0], blocks[1, :, 1]
+
+    def _turn(self, matrix: Floats) -> Floats:
+        q00, q01, q10, q11 = self._quarters(matrix)
+        turned = np.stack([q00 + q11, q01 - q10, q00 - q11, q01 + q10])
+        return np.asarray((turned * np.sqrt(0.5)).reshape(matrix.shape))
+
+    def _turn_back(self, matrix: Floats) -> Floats:
+        plus, cross, minus, sum_cross = matrix.reshape(4, self.left.rows // 2, self.right.rows // 2, -1)
+        first = np.stack([plus + minus, cross + sum_cross], axis=1)
+        second = np.stack([sum_cross - cross, plus - minus], axis=1)
+        return np.asarray((np.stack([first, second]) * np.sqrt(0.5)).reshape(matrix.shape))
+
+    def _columns(self, indices: NDArray[np.int64]) -> Floats:
+        return np.ascontiguousarray(self._turn(self._product.columns(indices).T).T)
+
+    def _apply(self, matrix: Floats) -> Floats:
+        return self._turn(self._product.apply(matrix))
+
+    def _transpose_apply(self, matrix: Floats) -> Floats:
+        return self._product.transpose_apply(self._turn_back(matrix))
+
+    def norms(self) -> Floats:
+        return self._product.norms()
+
+
+@dataclass(frozen=True, eq=False)
+class Thresholds(Factor):
+    """Row t is +w_t for inputs above threshold t and -w_t below it: prefix sums instead of a matrix."""
+
+    weights: Floats
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return (len(self.weights), len(self.weights) + 1)
+
+    def _columns(self, indices: NDArray[np.int64]) -> Floats:
+        above = np.arange(len(self.weights)) < indices[:, None]
+        return np.where(above, self.weights, -self.weights)
+
+    def _apply(self, matrix: Floats) -> Floats:
+        below = np.cumsum(matrix, axis=0)
+        return np.asarray(self.weights[:, None] * (below[-1] - 2 * below[:-1]))
+
+    def _transpose_apply(self, matrix: Floats) -> Floats:
+        weighted = np.cumsum(self.weights[:, None] * matrix, axis=0)
+        below = np.concatenate([np.zeros((1, matrix.shape[1])), weighted])
+        return np.asarray(2 * below - below[-1])
+
+    def norms(self) -> Floats:
+        return np.full(self.shape[1], np.sqrt(np.sum(self.weights**2)))
+
+
+@dataclass(frozen=True, eq=False)
+class TwistedFourier(Factor):
+    """Rows Re and Im of c_j exp(i theta_j x), theta_j = (2j + 1) pi / m: the eigenvectors of skew-circulants.
+
+    For odd m the row alternating * (-1)^x follows unless its coefficient is zero.
+    """
+
+    size: int
+    coefficients: NDArray[np.complex128]
+    alternating: float = 0.0
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return (2 * len(self.coefficients) + (self.alternating != 0), self.size)
+
+    @cached_property
+    def _circle(self) -> NDArray[np.complex128]:
+        return np.asarray(np.exp(1j * np.pi * np.arange(2 * self.size) / self.size))
+
+    @cached_property
+    def _parity(self) -> Floats:
+        return np.asarray(self.alternating * (1.0 - 2.0 * (np.arange(self.size) % 2)), dtype=np.float64)
+
+    def _columns(self, indices: NDArray[np.int64]) -> Floats:
+        # Whole-number angles keep every entry accurate to rounding however large j x is.
+        odd = 2 * np.arange(len(self.coefficients)) + 1
+        angles = np.multiply.outer(indices, odd) % (2 * self.size)
+        cosines, sines = self._circle.real[angles], self._circle.imag[angles]
+        scale, turn = self.coefficients.real, self.coefficients.imag
+        # Real arithmetic: a fused complex product would round differently at different places of an array.
+        parts = [scale * cosines - turn * sines, scale * sines + turn * cosines]
+        if self.alternating:
+            parts.append(self._parity[indices][:, None])
+        return np.concatenate(parts, axis=1)
+
+    def _apply(self, matrix: Floats) -> Floats:
+        spectrum = np.fft.ifft(matrix * self._circle[: self.size, None], axis=0, norm="forward")
+        values = self.coefficients[:, None] * spectrum[: len(self.coefficients)]
+        parts = [values.real, values.imag]
+        if self.alternating:
+            parts.append((self._parity @ matrix)[None])
+        return np.concatenate(parts)
+
+    def _transpose_apply(self, matrix: Floats) -> Floats:
+        pairs = len(self.coefficients)
+        values = self.coefficients.conj()[:, None] * (matrix[:pairs] + 1j * matrix[pairs : 2 * pairs])
+        waves = np.fft.fft(values, n=self.size, axis=0)
+        result = (self._circle[: self.size, None].conj() * waves).real
+        if self.alternating:
+            result = result + self._parity[:, None] * matrix[-1]
+        return np.asarray(result)
+
+    def norms(self) -> Floats:
+        squared = float(np.sum(np.abs(self.coefficients) ** 2)) + self.alternating**2
+        return np.full(self.size, np.sqrt(squared))
 
 
 def skew_circulant(row: ArrayLike) -> Factorization:

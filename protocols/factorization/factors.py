@@ -2,16 +2,34 @@
 
 Closed forms are rebuilt by every party from the statistic's name. Factors that were computed travel in Setup, so
 that all parties use the same numbers; privacy does not depend on them, since each user bounds the norms itself.
+
+A protocol may factorise a W~ near W - cJ that costs less (Theorem alg-main). Lemma fac-vs-apx-fac allows a W~ with
+|W~ - W|_inf <= alpha, at the price of a bias of at most alpha; Lemma rank-striction shortens the vectors at the same
+price. alpha is measured here, never taken from a bound.
 """
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
 
 import numpy as np
 
-from parley.emulator.randomizer import Floats
+from parley.emulator.errors import BadInput
+from parley.emulator.randomizer import Floats, Integers
 from parley.protocols.factorization import closed_forms
-from parley.protocols.factorization.model import Factorization
-from parley.protocols.workloads.workload import Structure, Workload
+from parley.protocols.factorization.model import Factorization, signed, symmetric
+from parley.protocols.factorization.operator import Dense
+from parley.protocols.workloads.workload import LARGEST_ENTRY, Structure, Workload
 
 COMPUTED = ("kernel", "lipschitz", "margin")
+# Approximations travel as dense factors and are compared with a dense W.
+LARGEST_DENSE = 4096
+# Reducing the rank takes k^3 steps for each alpha that is tried.
+LARGEST_REDUCED = 256
+# Random projections are public, and the same for everybody who designs the same protocol.
+SEED = 1984
 
 
 def infinity_norm(workload: Workload) -> float:
@@ -41,3 +59,153 @@ def _matrix(workload: Workload, structure: Structure) -> Floats:
     if structure.matrix is not None:
         return structure.matrix
     return workload.matrix() - workload.shift
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Approximation:
+    """Factors of W~, and W - cJ where that is another matrix."""
+
+    factors: Factorization
+    target: Floats | None = None
+
+    @cached_property
+    def error(self) -> Floats | None:
+        """W~ - (W - cJ), or None where they are the same."""
+        return None if self.target is None else self.factors.dense() - self.target
+
+    def bias(self, histogram: Floats | None) -> float:
+        """h'(W~ - W)h; without a histogram alpha = |W~ - W|_inf, which it never exceeds."""
+        if self.error is None:
+            return 0.0
+        if histogram is None:
+            return float(np.abs(self.error).max())
+        return float(histogram @ self.error @ histogram)
+
+    @property
+    def seen_bias(self) -> float:
+        """What an interval allows for: nobody sees the bias, which lies within +-alpha, so it is taken for uniform."""
+        return self.bias(None) / math.sqrt(3)
+
+
+def useful_approximations(workload: Workload, *, epsilon: float, users: int) -> Iterator[Approximation]:
+    """W itself, and zeta's W~ where it can differ."""
+    # Only who designs a protocol solves a program for it.
+    from parley.protocols.factorization.reference.sdp import LARGEST as LARGEST_PROGRAM
+    from parley.protocols.factorization.reference.sdp import SolverFailed, zeta
+
+    yield exact(workload)
+    slope = epsilon * math.sqrt(users)
+    # A dual certificate G has |G|_1 <= sqrt(k) gamma_2*(G), so a steeper slope makes alpha = 0 optimal.
+    if workload.size > LARGEST_PROGRAM or slope >= math.sqrt(workload.size):
+        return
+    try:
+        optimum = zeta(shifted(workload), users, epsilon)
+    except SolverFailed:
+        return
+    if optimum.alpha > 0 and optimum.factorization.upper > 0:
+        yield Approximation(factors=optimum.factorization, target=shifted(workload))
+
+
+def reductions(workload: Workload, base: Approximation, alphas: Sequence[float]) -> Iterator[Approximation]:
+    """Lemma rank-striction for each alpha, where it shortens the vectors at all."""
+    from parley.protocols.factorization.reference.rank import reduce_rank
+
+    if workload.size > LARGEST_REDUCED:
+        return
+    for alpha in alphas:
+        found = reduce_rank(base.factors, alpha, SEED)
+        if found.method != "unchanged":
+            yield Approximation(factors=found.factorization, target=shifted(workload))
+
+
+def exact(workload: Workload) -> Approximation:
+    """W's own factors."""
+    computed = workload.kind in COMPUTED
+    return Approximation(factors=factorize(workload), target=shifted(workload) if computed else None)
+
+
+def double(approximation: Approximation) -> Approximation:
+    """L and R as they travel, entry by entry: everybody computes with exactly these numbers."""
+    if approximation.target is None:
+        return approximation
+    factors = approximation.factors
+    return Approximation(factors=plain(factors.left.dense(), factors.right.dense()), target=approximation.target)
+
+
+def shifted(workload: Workload) -> Floats:
+    """W - cJ, refused where it is too large to compare with."""
+    if workload.size > LARGEST_DENSE:
+        raise BadInput(f"{workload.size} inputs are too many for dense factors; the limit is {LARGEST_DENSE}")
+    return workload.matrix() - workload.shift
+
+
+def two_factors(workload: Workload, left: Floats | None, right: Floats | None) -> Approximation:
+    """L and R as they were given, or W's own. Norms and the error are measured, never believed."""
+    if left is None and right is None and workload.kind not in COMPUTED:
+        return exact(workload)
+    given = {name: given_factor(factor, name, workload.size) for name, factor in (("left", left), ("right", right))}
+    return Approximation(factors=plain(given["left"], given["right"]), target=shifted(workload))
+
+
+def plain(left: Floats, right: Floats) -> Factorization:
+    """Factors with nothing rescaled: one radius bounds the columns of both."""
+    one, two = Dense(left), Dense(right)
+    return Factorization(left=one, right=two, lower=0.0, upper=max(one.radius, two.radius) ** 2)
+
+
+def given_factor(factor: Any, name: str, size: int) -> Floats:
+    """A matrix from a stranger: finite, with a column for each input and not absurdly many rows."""
+    if not isinstance(factor, np.ndarray) or factor.ndim != 2 or factor.dtype != np.float64:
+        raise BadInput(f"the {name} factor is not a matrix of float64")
+    if factor.shape[1] != size or not 1 <= factor.shape[0] <= 4 * size:
+        raise BadInput(f"the {name} factor has shape {factor.shape} for {size} inputs")
+    if not 0 < np.abs(factor).max() <= LARGEST_ENTRY:
+        raise BadInput(f"the {name} factor holds a value beyond {LARGEST_ENTRY:g}, or nothing but zeros")
+    return factor
+
+
+def single(approximation: Approximation) -> Approximation:
+    """W~ = A'DA with the A and D that travel."""
+    if approximation.target is None:
+        return approximation
+    whole = signed(approximation.factors)
+    factors = symmetric(Dense(whole.factor.dense()), whole.signs, 0.0)
+    return Approximation(factors=factors, target=approximation.target)
+
+
+def one_factor_fields(approximation: Approximation) -> dict[str, Any]:
+    """What must travel of A and D: nothing, or the rows kept, where everybody can derive them."""
+    from parley.protocols.factorization.selected import Selected
+
+    if approximation.target is None:
+        return {}
+    whole = signed(approximation.factors)
+    if isinstance(whole.factor, Selected):
+        return {"rows": whole.factor.kept}
+    return {"factor": whole.factor.dense(), "signs": whole.signs}
+
+
+def one_factor(workload: Workload, factor: Floats | None, signs: Floats | None, rows: Integers | None) -> Approximation:
+    """A and D as they were given, or W's own or some rows of it. Norms and the error are measured, never believed."""
+    from parley.protocols.factorization.selected import Selected
+
+    if workload.kind in COMPUTED or factor is not None:
+        if rows is not None:
+            raise BadInput("a factor given entry by entry has no rows to choose from")
+        target = shifted(workload)
+        given = given_factor(factor, "single", workload.size)
+        if signs is None or signs.shape != (len(given),) or not np.all(np.abs(signs) == 1):
+            raise BadInput(f"the signs of the factor should be {len(given)} numbers, +1 or -1")
+        return Approximation(factors=symmetric(Dense(given), signs, 0.0), target=target)
+    if signs is not None:
+        raise BadInput("signs without a factor make no sense")
+    if rows is None:
+        return exact(workload)
+    # First, because it refuses inputs that are too many for a matrix, which choosing rows needs too.
+    target = shifted(workload)
+    whole = signed(exact(workload).factors)
+    if rows.ndim != 1 or not 1 <= len(rows) <= whole.rows:
+        raise BadInput(f"the rows kept should be 1 to {whole.rows} numbers")
+    if rows[0] < 0 or rows[-1] >= whole.rows or not np.all(np.diff(rows) > 0):
+        raise BadInput(f"the rows kept should increase from 0 to at most {whole.rows - 1}")
+    return Approximation(factors=symmetric(Selected(whole.factor, rows), whole.signs[rows], 0.0), target=target)

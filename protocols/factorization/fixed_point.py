@@ -13,9 +13,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from parley.emulator.errors import BadInput
 from parley.emulator.randomizer import Floats
-from parley.protocols.factorization.guard import check_matrix, is_symmetric
 from parley.protocols.factorization.model import Factorization, balanced, symmetric
-from parley.protocols.factorization.operator import Dense, Reflected
+from parley.protocols.factorization.operator import Dense, Reflected, check_matrix, is_symmetric
 from parley.protocols.factorization.spectrum import Spectrum, decompose
 
 Kept = NDArray[np.bool_]

@@ -19,8 +19,8 @@ from parley.protocols.factorization.fixed_point import (
     embed,
     fixed_point,
 )
-from parley.protocols.factorization.guard import check_matrix
 from parley.protocols.factorization.model import Factorization
+from parley.protocols.factorization.operator import check_matrix
 
 TOLERANCE = 1e-3
 EVALUATIONS = 60

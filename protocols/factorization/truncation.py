@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from parley.emulator.randomizer import Floats, Integers
-from parley.protocols.factorization.approximation import Approximation, shifted
+from parley.protocols.factorization.factors import Approximation, shifted
 from parley.protocols.factorization.model import SignedFactorization, signed, symmetric
 from parley.protocols.factorization.operator import Dense, Factor
 from parley.protocols.factorization.selected import Selected

@@ -17,7 +17,7 @@ import numpy as np
 from parley.emulator.errors import BadInput
 from parley.emulator.protocol import Analyst, Ask, Heard, Inputs, Send, Sends, sends
 from parley.emulator.randomizer import Floats
-from parley.protocols.factorization.approximation import Approximation, given_factor, plain, two_factors
+from parley.protocols.factorization.factors import Approximation, given_factor, plain, two_factors
 from parley.protocols.limits import check_epsilon, check_many, check_users, mapping
 from parley.protocols.paper.two_factors import CANDIDATES
 from parley.protocols.planned import Planned

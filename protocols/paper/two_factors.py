@@ -9,8 +9,7 @@ import numpy as np
 from parley.emulator.errors import BadInput
 from parley.emulator.protocol import require
 from parley.emulator.randomizer import Floats
-from parley.protocols.factorization.approximation import Approximation, two_factors
-from parley.protocols.factorization.factors import infinity_norm
+from parley.protocols.factorization.factors import Approximation, infinity_norm, two_factors
 from parley.protocols.factorization.operator import Factor
 from parley.protocols.pairwise import Pairwise
 from parley.protocols.randomizers.scalars.grid_laplace import GridLaplace

@@ -5,6 +5,8 @@ proof of "linear-lb-full" covers epsilon <= 1. The constants of the reduction fr
 explicit in its proof and are used as they are.
 """
 
+import math
+
 import numpy as np
 
 from parley.emulator.errors import BadInput
@@ -21,7 +23,7 @@ def zeta_bound(factorization: Factorization, users: int, epsilon: float) -> floa
     approximation does not help at all.
     """
     smaller = min(factorization.left.inputs, factorization.right.inputs)
-    return factorization.lower * min(1.0, _slope(users, epsilon) / np.sqrt(smaller))
+    return factorization.lower * min(1.0, _slope(users, epsilon) / math.sqrt(smaller))
 
 
 def linear_query_bound(zeta: float, largest: float, users: int, epsilon: float) -> float:

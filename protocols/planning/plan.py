@@ -70,7 +70,7 @@ def suitable_names(problem: Workload | Levels, trust: Trust = "nobody") -> list[
     return [name for name in registry.names(trust) if not issubclass(registry.lookup(name), Planned)]
 
 
-def plan(
+def rank_protocols(
     workload: Workload | Levels,
     epsilon: float,
     users: int,
@@ -102,7 +102,7 @@ def choose(workload: Workload | Levels, epsilon: float, users: int, histogram: F
     if isinstance(workload, Levels):
         raise BadInput("say what to estimate: --statistic NAME, --kernel FILE, or --protocol NAME of your own")
     tried = [name for name in suitable_names(workload) if name not in NOT_ASKED]
-    return pick(plan(workload, epsilon, users, histogram, tried)).protocol
+    return pick(rank_protocols(workload, epsilon, users, histogram, tried)).protocol
 
 
 def pick(options: list[Option]) -> Option:

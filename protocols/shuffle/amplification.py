@@ -32,8 +32,7 @@ import scipy
 
 from parley.emulator.errors import BadInput
 from parley.emulator.randomizer import Floats, Integers
-from parley.protocols.randomizers.exact import LEAST_EPSILON, WHOLE
-from parley.protocols.randomizers.two_level import TwoLevel
+from parley.protocols.randomizers.exact import LEAST_EPSILON, WHOLE, TwoLevel
 
 # Tails beyond so many deviations have a probability below 2^-56; they are added, not dropped.
 DEVIATIONS = 9.0

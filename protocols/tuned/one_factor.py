@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from parley.emulator.randomizer import Floats, Integers
-from parley.protocols.factorization.approximation import Approximation, one_factor
+from parley.protocols.factorization.factors import Approximation, one_factor
 from parley.protocols.factorization.model import SignedFactorization, signed
 from parley.protocols.pairwise import Pairwise
 

@@ -25,17 +25,15 @@ LARGEST_SIZE = 2**24
 LARGEST_DENSE_BYTES = 2**31
 # Variances hold fourth powers of factors, which are square roots of these: they must not overflow.
 LARGEST_ENTRY = 1e100
-
-# Name -> module of this folder, class, and its parameters. A class is loaded when it is asked for.
-REGISTRY: Mapping[str, tuple[str, ...]] = {
-    "kendall": ("kendall", "Kendall", "levels"),
-    "untied": ("kendall", "Untied", "levels", "axis"),
-    "auc": ("auc", "AreaUnderCurve", "levels"),
-    "gini-mean-difference": ("gini", "GiniMeanDifference", "levels"),
-    "gini-diversity": ("gini", "GiniDiversity", "levels"),
-    "kernel": ("kernel", "Kernel", "matrix", "shift"),
-    # The width is None, and so does not travel, where a distance has no scale of its own.
-    "lipschitz": ("lipschitz", "Lipschitz", "function", "levels", "constant", "width"),
+# name -> (module of this folder, class, the parameters it must be given, those it may be given)
+REGISTRY: Mapping[str, tuple[str, str, tuple[str, ...], tuple[str, ...]]] = {
+    "kendall": ("kendall", "Kendall", ("levels",), ()),
+    "untied": ("kendall", "Untied", ("levels", "axis"), ()),
+    "auc": ("auc", "AreaUnderCurve", ("levels",), ()),
+    "gini-mean-difference": ("gini", "GiniMeanDifference", ("levels",), ()),
+    "gini-diversity": ("gini", "GiniDiversity", ("levels",), ()),
+    "kernel": ("kernel", "Kernel", ("matrix", "shift"), ()),
+    "lipschitz": ("lipschitz", "Lipschitz", ("function", "levels", "constant"), ("width",)),
 }
 
 Kind = Literal["kendall", "auc", "threshold", "identity", "margin", "kernel", "lipschitz"]
@@ -133,22 +131,13 @@ class Workload(ABC):
         """f(x, x) for every x."""
 
     def parameters(self) -> dict[str, Any]:
-        """Everything `from_parameters` needs to build this workload again: what Setup carries."""
+        """Everything `workload_from` needs to build this workload again: what Setup carries."""
         return {"statistic": self.name, **to_plain(self)}
 
     @classmethod
     def from_parameters(cls, parameters: Mapping[str, Any]) -> "Workload":
-        """The workload that a Setup describes, of whichever kind: nothing missing, nothing unknown."""
-        name = parameters.get("statistic")
-        if not isinstance(name, str) or name not in REGISTRY:
-            raise BadInput(f"unknown statistic {name!r:.80}; known are {', '.join(REGISTRY)}")
-        module, kind, *known = REGISTRY[name]
-        given = {key: value for key, value in parameters.items() if key != "statistic"}
-        if not set(known) - {"width"} <= set(given) <= set(known):
-            found = ", ".join(map(str, given)) or "none"
-            raise BadInput(f"{name} takes the parameters {', '.join(known)}, got {found}")
-        workload: Workload = getattr(import_module(f"parley.protocols.workloads.{module}"), kind)(**given)
-        return workload
+        """The workload that a Setup describes, of whichever kind."""
+        return workload_from(parameters)
 
     @abstractmethod
     def exact(self, inputs: Inputs) -> float:
@@ -314,3 +303,17 @@ def dense_exact(matrix: Floats, counts: Integers) -> float:
     users = int(counts.sum())
     pairs = weights @ matrix[np.ix_(present, present)] @ weights - weights @ matrix[present, present]
     return float(pairs / (users * (users - 1.0)))
+
+
+def workload_from(parameters: Mapping[str, Any]) -> Workload:
+    """The strict inverse of `Workload.parameters`: nothing missing, nothing unknown."""
+    name = parameters.get("statistic")
+    if not isinstance(name, str) or name not in REGISTRY:
+        raise BadInput(f"unknown statistic {name!r:.80}; known are {', '.join(REGISTRY)}")
+    module, kind, required, optional = REGISTRY[name]
+    given = {key: value for key, value in parameters.items() if key != "statistic"}
+    if not set(required) <= set(given) <= {*required, *optional}:
+        expected = (*required, *optional)
+        raise BadInput(f"{name} takes the parameters {', '.join(expected)}, got {', '.join(map(str, given)) or 'none'}")
+    workload: Workload = getattr(import_module(f"parley.protocols.workloads.{module}"), kind)(**given)
+    return workload

@@ -27,19 +27,19 @@ Kind = TypeVar("Kind", bound=Message)
 
 
 class Impostor:
-    """Binds a feed and a post, says whatever it is told, and keeps every frame that comes.
+    """Binds a feed and an inbox, says whatever it is told, and keeps every frame that comes.
 
     Who says ready gets a seat for its key, as at an honest board: the first key of a name holds it.
     """
 
     def __init__(self) -> None:
         self._context = zmq.Context()
-        self._feed, self._post = self._context.socket(zmq.XPUB), self._context.socket(zmq.PULL)
-        for each in (self._feed, self._post):
+        self._feed, self._inbox = self._context.socket(zmq.XPUB), self._context.socket(zmq.PULL)
+        for each in (self._feed, self._inbox):
             each.setsockopt(zmq.LINGER, 0)
         self._feed.setsockopt(zmq.XPUB_VERBOSER, 1)
         self.feed = f"tcp://127.0.0.1:{self._feed.bind_to_random_port('tcp://127.0.0.1')}"
-        self.post = f"tcp://127.0.0.1:{self._post.bind_to_random_port('tcp://127.0.0.1')}"
+        self.inbox = f"tcp://127.0.0.1:{self._inbox.bind_to_random_port('tcp://127.0.0.1')}"
         self.heard: list[tuple[bytes, Message]] = []
         self.seats: dict[str, Seating] = {}
 
@@ -50,13 +50,13 @@ class Impostor:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._feed.close(0)
-        self._post.close(0)
+        self._inbox.close(0)
         self._context.term()
 
     @property
     def addresses(self) -> list[str]:
         """The options by which a node finds this board."""
-        return ["--post", self.post, "--feed", self.feed, "--desk", self.feed]
+        return ["--inbox", self.inbox, "--feed", self.feed, "--delivery", self.feed]
 
     def gather(self, *names: str) -> None:
         """Wait until these nodes are there and hear the feed: from then on nothing that is said is lost."""
@@ -88,8 +88,8 @@ class Impostor:
 
     def listen(self, seconds: float) -> None:
         """Take what comes within this time, at least one frame if there is one."""
-        while self._post.poll(int(seconds * 1000)):
-            frame = self._post.recv()
+        while self._inbox.poll(int(seconds * 1000)):
+            frame = self._inbox.recv()
             message = decode(frame)
             self.heard.append((frame, message))
             if isinstance(message, Ready):

@@ -37,13 +37,13 @@ class Peers:
             assert time.monotonic() < end
             time.sleep(0.02)
         self._context = zmq.Context()
-        self._post = self._context.socket(zmq.PUSH)
-        self._post.setsockopt(zmq.LINGER, 1000)
-        self._post.connect(json.loads((folder / "addresses.json").read_text())["post"])
+        self._inbox = self._context.socket(zmq.PUSH)
+        self._inbox.setsockopt(zmq.LINGER, 1000)
+        self._inbox.connect(json.loads((folder / "addresses.json").read_text())["inbox"])
 
     def say(self, *messages: Message) -> None:
         for message in messages:
-            self._post.send(encode(message))
+            self._inbox.send(encode(message))
 
     def until(self, *kinds: type[Message]) -> Message:
         """Wait until a message of one of these kinds is on record."""
@@ -59,7 +59,7 @@ class Peers:
         return [each.message for each in TranscriptReader(self.folder / "transcript.parley")]
 
     def close(self) -> None:
-        self._post.close()
+        self._inbox.close()
         self._context.term()
 
 

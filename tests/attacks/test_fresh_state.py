@@ -35,8 +35,8 @@ class Street(Stage):
 
     def start_board(self) -> None:
         again = self.folder.addresses.exists()
-        order = self.orders.again(BOARD_NAME) if again else self.orders.board()
-        self._start(BOARD_NAME, "parley.nodes.board", order.arguments)
+        command_line = self.command_lines.again(BOARD_NAME) if again else self.command_lines.board()
+        self._start(BOARD_NAME, "parley.nodes.board", command_line.arguments)
         self.until(self.folder.addresses.exists)
 
     def restart_board(self) -> None:
@@ -60,8 +60,8 @@ class Wire:
         for each in (self._near, self._far):
             each.setsockopt(zmq.LINGER, 0)
         port = self._near.bind_to_random_port("tcp://127.0.0.1")
-        self._far.connect(found["post"])
-        addresses.write_text(json.dumps({**found, "post": f"tcp://127.0.0.1:{port}"}))
+        self._far.connect(found["inbox"])
+        addresses.write_text(json.dumps({**found, "inbox": f"tcp://127.0.0.1:{port}"}))
         self.heard: list[Message] = []
         self._over = threading.Event()
         self._pump = threading.Thread(target=self._pass_on)

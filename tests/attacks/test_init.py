@@ -134,7 +134,7 @@ def test_a_disk_that_is_full_leaves_nothing(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "parley.nodes.init", str(tmp_path / "state"), *GOOD]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, preexec_fn=no_space, timeout=60)
     assert done.returncode == 2
-    assert done.stderr.startswith(b"parley: no state can be made")
+    assert done.stderr.startswith(b"parley: a state cannot be made")
     assert done.stderr.count(b"\n") == 1
     assert not list(tmp_path.iterdir())
 
@@ -146,7 +146,7 @@ def no_space() -> None:
 def start(state: Path, inputs: Path, *options: str) -> tuple[int, str]:
     """A node that finds nobody where it is told the board is: what is wrong must be said before it looks."""
     command = [sys.executable, "-m", "parley.nodes.user", "--state", str(state), "--inputs", str(inputs), *options]
-    command += [option for way in ("post", "feed", "desk") for option in (f"--{way}", "tcp://127.0.0.1:9")]
+    command += [option for way in ("inbox", "feed", "delivery") for option in (f"--{way}", "tcp://127.0.0.1:9")]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60)
     return done.returncode, done.stderr
 

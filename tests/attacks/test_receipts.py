@@ -326,7 +326,7 @@ def test_a_result_without_a_receipt_is_no_good_end(tmp_path: Path) -> None:
 
     visible = play(script, "frequency-grr", 1, tmp_path / "node")
     assert visible.code == 3
-    assert "does not show that the last reply is on record" in visible.errors
+    assert "has not proved that the last reply is on record" in visible.errors
 
 
 @pytest.mark.parametrize("name", ["shuffled", "split-and-mix"])

@@ -10,7 +10,6 @@ import pytest
 
 from benchmarks import growth, overhead, processes
 from benchmarks.page import table, write_block
-from parley.launch.processes.sharing import immortal_mark
 
 # A codebook reply holds 9 bytes, a scalar 4; frames, hashes and names come on top.
 MOST_BYTES_A_REPLY = 24
@@ -18,8 +17,8 @@ MOST_BYTES_A_REPLY = 24
 MOST_OVERHEAD = 4
 # Packing, sending twice, reading twice, hashing and writing, over randomizing and summing; in processor time.
 MOST_MESSAGING = 0.25
-# What a process of one user has for itself, in MiB: where Python counts references to shared objects, and where not.
-MOST_OWN_MEMORY = 9 if immortal_mark() is None else 4
+# What a process of one user has for itself, in MiB.
+MOST_OWN_MEMORY = 9
 
 
 def test_a_run_costs_little_more_than_its_work() -> None:

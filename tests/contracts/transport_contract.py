@@ -73,7 +73,7 @@ class Bench(ABC):
 
 
 class TransportContract(ABC):
-    """Frames whole and in order; the post and the desk lose nothing; the feed never waits; nothing hangs or leaks."""
+    """Frames whole and in order; inbox and delivery lose nothing; the feed never waits; nothing hangs or leaks."""
 
     @abstractmethod
     def make_bench(self) -> Bench: ...
@@ -156,7 +156,7 @@ class TransportContract(ABC):
         assert kept == sorted(kept)
         assert QUEUE <= len(kept) < published
 
-    async def test_the_post_loses_nothing_and_keeps_each_senders_order(self, bench: Bench) -> None:
+    async def test_the_inbox_loses_nothing_and_keeps_each_senders_order(self, bench: Bench) -> None:
         senders, each_sends = 4, 5000
         board, nodes = bench.board(), [bench.node(f"node-{each}") for each in range(senders)]
 
@@ -201,7 +201,7 @@ class TransportContract(ABC):
         board = bench.board()
         assert not await board.deliver(b"nobody")
 
-    async def test_the_desk_waits_for_a_slow_analyst_and_loses_nothing(self, bench: Bench) -> None:
+    async def test_the_delivery_waits_for_a_slow_analyst_and_loses_nothing(self, bench: Bench) -> None:
         board, analyst = bench.board(), bench.analyst()
         assert await delivered(board, b"start")
         frames = [number.to_bytes(4, "big") + bytes(50_000) for number in range(1, 400)]
@@ -227,7 +227,7 @@ class TransportContract(ABC):
         assert await delivered(board, b"last")
         assert await collect(analyst, 1) == [b"last"]
 
-    async def test_the_desk_serves_the_next_analyst(self, bench: Bench) -> None:
+    async def test_the_delivery_serves_the_next_analyst(self, bench: Bench) -> None:
         board, first = bench.board(), bench.analyst()
         assert await delivered(board, b"one")
         assert await first.receive(LONG) == [b"one"]
@@ -237,7 +237,7 @@ class TransportContract(ABC):
         assert await delivered(board, b"two")
         assert await collect(second, 1) == [b"two"]
 
-    async def test_the_analyst_speaks_through_the_post(self, bench: Bench) -> None:
+    async def test_the_analyst_speaks_through_the_inbox(self, bench: Bench) -> None:
         board, analyst = bench.board(), bench.analyst()
         await analyst.send(b"announce")
         assert [each.frame for each in await board.receive(LONG)] == [b"announce"]
@@ -263,8 +263,8 @@ class TransportContract(ABC):
         assert (await board.receive(LONG))[0].frame == b"after"
         board.publish(BROADCAST, b"again")
         assert await listening == [b"again"]
-        assert await delivered(board, b"desk")
-        assert await analyst.receive(LONG) == [b"desk"]
+        assert await delivered(board, b"delivery")
+        assert await analyst.receive(LONG) == [b"delivery"]
 
     async def test_a_cancelled_reader_has_taken_nothing(self, bench: Bench) -> None:
         board, node = bench.board(), bench.node()

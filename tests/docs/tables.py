@@ -1,4 +1,4 @@
-"""The tables of docs/transcript.md and docs/wire.md that are made from the code: `python -m tests.docs.tables --write`.
+"""What of the documents is made from the code: `python -m tests.docs.tables --write`.
 
 Without `--write` it prints the names of pages that have drifted, and fails if there are any.
 """
@@ -21,8 +21,9 @@ from parley.emulator.record.transcript import TranscriptWriter
 from parley.emulator.wire.codec import encode
 from parley.emulator.wire.messages import _LENGTHS, MESSAGES, Message, Outcome, Ready, Users
 from parley.nodes.common import topic_of
-from parley.protocols.registry import design, lookup, names
+from parley.protocols.registry import BUILT_IN, design
 from parley.protocols.workloads.kernel import Kernel
+from tests.docs import protocol_page
 from tests.vectors.make import example
 from tests.vectors.wire import ALICE, BOARD, NONCE, NOW, bound_nonce, messages
 
@@ -122,8 +123,7 @@ def protocol_table() -> str:
     for name in registered():
         protocol = example(name, users=MANY)
         for number, step in enumerate(protocol.rounds, 1):
-            parts = {part.name: type(part.randomizer).__name__ for part in getattr(step, "parts", ())}
-            sends = "; ".join(f"{part}: {randomizer}" for part, randomizer in parts.items())
+            sends = "; ".join(f"{name}: {type(send.randomizer).__name__}" for name, send in step.usual.items())
             sent = f"{shapes(step.reply)}{f' ({sends})' if sends else ''}"
             lines.append(f"| `{name}` | {number}: {step.name} | {shapes(step.broadcast)} | {sent} | {step.coins} |")
     return "\n".join(lines)
@@ -134,7 +134,7 @@ MANY = 2000
 
 def registered() -> list[str]:
     """Parley's own protocols."""
-    return [name for name in names("shuffler") if lookup(name).__module__.startswith("parley.protocols.")]
+    return list(BUILT_IN)
 
 
 def parameter_names(name: str) -> list[str]:
@@ -157,6 +157,7 @@ def parameter_table() -> str:
 
 
 TABLES = {
+    "protocols.md": {"overview": protocol_page.overview, "protocols": protocol_page.protocols},
     "transcript.md": {"messages": message_table, "example": example_dump},
     "wire.md": {"protocols": protocol_table, "parameters": parameter_table},
 }

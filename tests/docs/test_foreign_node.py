@@ -36,7 +36,7 @@ foreign_node: Any = importlib.import_module("foreign_node")
 NOW = 10**18
 
 
-class Desk:
+class Scene:
     """A foreign node in this process, and a board that can be made to lie."""
 
     def __init__(self, folder: Path) -> None:
@@ -104,43 +104,43 @@ class Desk:
 
 
 @pytest.fixture
-def desk(tmp_path: Path) -> Desk:
-    return Desk(tmp_path)
+def scene(tmp_path: Path) -> Scene:
+    return Scene(tmp_path)
 
 
-def test_it_answers_once_and_says_the_same_bytes_again(desk: Desk) -> None:
-    frame = desk.answer()
-    assert desk.hear(desk.announce, desk.analyst) == []
-    (again,) = desk.hear(Reminder(run=RUN, round=1, missing={FOREIGN: ()}))
-    assert encode(again, desk.table.signers[FOREIGN], NONCE) == frame
-    assert desk.hear(Reminder(run=RUN, round=1, missing={"node-0": ()})) == []
-    desk.start()
-    assert desk.answer() == frame
+def test_it_answers_once_and_says_the_same_bytes_again(scene: Scene) -> None:
+    frame = scene.answer()
+    assert scene.hear(scene.announce, scene.analyst) == []
+    (again,) = scene.hear(Reminder(run=RUN, round=1, missing={FOREIGN: ()}))
+    assert encode(again, scene.table.signers[FOREIGN], NONCE) == frame
+    assert scene.hear(Reminder(run=RUN, round=1, missing={"node-0": ()})) == []
+    scene.start()
+    assert scene.answer() == frame
 
 
-def test_it_believes_nobody_but_the_analyst(desk: Desk) -> None:
-    for signer in (None, desk.board, Signer(b"x" * 32)):
+def test_it_believes_nobody_but_the_analyst(scene: Scene) -> None:
+    for signer in (None, scene.board, Signer(b"x" * 32)):
         with pytest.raises(wire.Refused, match="not signed"):
-            desk.hear(desk.setup, signer)
-    desk.hear(desk.setup, desk.analyst)
+            scene.hear(scene.setup, signer)
+    scene.hear(scene.setup, scene.analyst)
     with pytest.raises(wire.Refused, match="not signed"):
-        desk.hear(desk.announce, desk.analyst, b"another nonce ..")
-    assert desk.said == []
+        scene.hear(scene.announce, scene.analyst, b"another nonce ..")
+    assert scene.said == []
 
 
 @pytest.mark.parametrize("restarted", [False, True])
-def test_it_refuses_a_second_question(desk: Desk, restarted: bool) -> None:
-    desk.answer()
+def test_it_refuses_a_second_question(scene: Scene, restarted: bool) -> None:
+    scene.answer()
     if restarted:
-        desk.start()
-        desk.hear(desk.setup, desk.analyst)
-    before = len(desk.said)
-    other = replace(desk.setup, nonce=bytes(16))
+        scene.start()
+        scene.hear(scene.setup, scene.analyst)
+    before = len(scene.said)
+    other = replace(scene.setup, nonce=bytes(16))
     with pytest.raises(wire.Refused, match="second"):
-        desk.hear(other, desk.analyst)
+        scene.hear(other, scene.analyst)
     with pytest.raises(wire.Refused, match="first and only"):
-        desk.hear(replace(desk.announce, round=2), desk.analyst)
-    refusals = [decode(frame) for frame in desk.said[before:]]
+        scene.hear(replace(scene.announce, round=2), scene.analyst)
+    refusals = [decode(frame) for frame in scene.said[before:]]
     assert [type(each) for each in refusals] == [Refusal, Refusal]
     assert [each.round for each in refusals] == [0, 2]  # type: ignore[attr-defined]
 
@@ -158,94 +158,94 @@ def test_it_refuses_a_second_question(desk: Desk, restarted: bool) -> None:
         {"parameters": {"epsilon": 2.0, "users": 9}},
     ],
 )
-def test_it_refuses_what_was_not_agreed_to(desk: Desk, change: dict[str, Any]) -> None:
+def test_it_refuses_what_was_not_agreed_to(scene: Scene, change: dict[str, Any]) -> None:
     with pytest.raises(wire.Refused):
-        desk.hear(replace(desk.setup, **change), desk.analyst)
-    assert desk.said == [], "who may have no seat says nothing on record"
-    desk.seat()
+        scene.hear(replace(scene.setup, **change), scene.analyst)
+    assert scene.said == [], "who may have no seat says nothing on record"
+    scene.seat()
     with pytest.raises(wire.Refused):
-        desk.hear(replace(desk.setup, **change), desk.analyst)
-    (refusal,) = map(decode, desk.said)
+        scene.hear(replace(scene.setup, **change), scene.analyst)
+    (refusal,) = map(decode, scene.said)
     assert isinstance(refusal, Refusal)
     assert refusal.round == 0
-    assert desk.node.state.seated is None
+    assert scene.node.state.seated is None
 
 
-def test_it_leaves_with_its_receipt(desk: Desk) -> None:
-    frame = desk.answer()
-    (inquiry,) = desk.hear(desk.result, desk.analyst)
+def test_it_leaves_with_its_receipt(scene: Scene) -> None:
+    frame = scene.answer()
+    (inquiry,) = scene.hear(scene.result, scene.analyst)
     assert isinstance(inquiry, Inquiry)
-    assert not desk.node.done
-    desk.hear(desk.receipt(frame))
-    assert desk.node.done
-    assert desk.node.result
-    desk.start()
+    assert not scene.node.done
+    scene.hear(scene.receipt(frame))
+    assert scene.node.done
+    assert scene.node.result
+    scene.start()
     with pytest.raises(wire.Refused, match="is over"):
-        desk.hear(desk.setup, desk.analyst)
+        scene.hear(scene.setup, scene.analyst)
 
 
-def test_a_receipt_that_the_board_did_not_sign_is_ignored(desk: Desk) -> None:
-    frame = desk.answer()
+def test_a_receipt_that_the_board_did_not_sign_is_ignored(scene: Scene) -> None:
+    frame = scene.answer()
     with pytest.raises(wire.Refused, match="did not sign"):
-        desk.hear(desk.receipt(frame, signer=Signer(b"x" * 32)))
-    assert desk.node.proven == 0
+        scene.hear(scene.receipt(frame, signer=Signer(b"x" * 32)))
+    assert scene.node.proven == 0
 
 
-def test_a_board_that_leaves_its_reply_out_is_found_out(desk: Desk) -> None:
-    frame = desk.answer()
+def test_a_board_that_leaves_its_reply_out_is_found_out(scene: Scene) -> None:
+    frame = scene.answer()
     with pytest.raises(foreign_node.Distrust):
-        desk.hear(desk.receipt(frame + b"other bytes"))
-    kept = load_evidence(desk.table.folder / FOREIGN / "evidence-1.parley")
+        scene.hear(scene.receipt(frame + b"other bytes"))
+    kept = load_evidence(scene.table.folder / FOREIGN / "evidence-1.parley")
     assert (kept.node, kept.round, kept.frames) == (FOREIGN, 1, (frame,))
     assert isinstance(decode(kept.close), Close)
 
 
-def test_a_reply_in_its_name_that_it_does_not_remember_is_found_out(desk: Desk) -> None:
-    frame = desk.answer()
-    receipt = desk.receipt(frame)
-    desk.node.state.answered.clear()
+def test_a_reply_in_its_name_that_it_does_not_remember_is_found_out(scene: Scene) -> None:
+    frame = scene.answer()
+    receipt = scene.receipt(frame)
+    scene.node.state.answered.clear()
     with pytest.raises(foreign_node.Distrust, match="does not remember"):
-        desk.hear(receipt)
+        scene.hear(receipt)
 
 
-def test_a_reply_declared_missing_is_kept_as_evidence(desk: Desk) -> None:
-    frame = desk.answer()
-    desk.hear(desk.receipt(frame, absent=(FOREIGN,)))
-    assert desk.node.proven == 1
-    assert load_evidence(desk.table.folder / FOREIGN / "evidence-1.parley").frames == (frame,)
+def test_a_reply_declared_missing_is_kept_as_evidence(scene: Scene) -> None:
+    frame = scene.answer()
+    scene.hear(scene.receipt(frame, absent=(FOREIGN,)))
+    assert scene.node.proven == 1
+    assert load_evidence(scene.table.folder / FOREIGN / "evidence-1.parley").frames == (frame,)
 
 
-def test_a_cut_state_is_refused(desk: Desk) -> None:
-    desk.answer()
-    path = desk.table.folder / FOREIGN / "state.parley"
+def test_a_cut_state_is_refused(scene: Scene) -> None:
+    scene.answer()
+    path = scene.table.folder / FOREIGN / "state.parley"
     path.write_bytes(path.read_bytes()[:-1])
     with pytest.raises(SystemExit, match="cut or altered"):
-        desk.start()
+        scene.start()
 
 
-def test_it_answers_only_in_a_seat_that_is_its_own(desk: Desk) -> None:
+def test_it_answers_only_in_a_seat_that_is_its_own(scene: Scene) -> None:
     with pytest.raises(wire.Refused, match="not signed"):
-        desk.seat(bytes(32), signer=Signer(b"x" * 32))
-    desk.hear(desk.setup, desk.analyst)
-    (asked,) = desk.hear(desk.announce, desk.analyst)
+        scene.seat(bytes(32), signer=Signer(b"x" * 32))
+    scene.hear(scene.setup, scene.analyst)
+    (asked,) = scene.hear(scene.announce, scene.analyst)
     assert isinstance(asked, Inquiry)
     assert asked.round == 0
-    assert desk.seat(bytes(32), nonce=bytes(16)) == [], "an old word about another run of this name"
-    (reply,) = desk.seat()
+    assert scene.seat(bytes(32), nonce=bytes(16)) == [], "an old word about another run of this name"
+    (reply,) = scene.seat()
     assert isinstance(reply, Replies)
 
 
-def test_it_stops_where_another_key_holds_its_seat(desk: Desk) -> None:
-    assert desk.seat(bytes(32)) == []
+def test_it_stops_where_another_key_holds_its_seat(scene: Scene) -> None:
+    assert scene.seat(bytes(32)) == []
     with pytest.raises(SystemExit, match="held by another key"):
-        desk.hear(desk.setup, desk.analyst)
-    assert desk.said == []
+        scene.hear(scene.setup, scene.analyst)
+    assert scene.said == []
 
 
-def test_an_abort_of_another_nonce_does_not_end_it(desk: Desk) -> None:
-    desk.hear(desk.setup, desk.analyst)
+def test_an_abort_of_another_nonce_does_not_end_it(scene: Scene) -> None:
+    scene.hear(scene.setup, scene.analyst)
     for nonce in (b"", bytes(16)):
-        desk.hear(Abort(run=RUN, outcome="failed", reason="so", nonce=nonce), desk.board)
-        assert not desk.node.done
-    desk.hear(Abort(run=RUN, outcome="failed", reason="so", nonce=NONCE), desk.board)
-    assert desk.node.done
+        scene.hear(Abort(run=RUN, outcome="failed", reason="so", nonce=nonce), scene.board)
+        assert not scene.node.done
+    scene.hear(Abort(run=RUN, outcome="failed", reason="so", nonce=NONCE), scene.board)
+    assert scene.node.done

@@ -100,10 +100,10 @@ def test_killed_and_started_again_it_says_the_same_bytes(tmp_path: Path) -> None
     table = Table(folder=tmp_path, protocol=protocol, cohorts={FOREIGN: 4, "node-0": 5})
     started = [table.board()]
     with all_ended(started):
-        post = table.await_board(started[0])["post"]
+        inbox = table.await_board(started[0])["inbox"]
         started += [table.analyst(), first := table.user(FOREIGN, foreign=True)]
         # The other node is there and says nothing, so that the round stays open.
-        send(post, encode(ready_of(table, "node-0"), table.signers["node-0"]))
+        send(inbox, encode(ready_of(table, "node-0"), table.signers["node-0"]))
         until(lambda: table.transcript.exists() and bool(table.heard(Replies)))
         first.kill()
         started.append(again := table.user(FOREIGN, foreign=True))

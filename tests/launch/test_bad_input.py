@@ -175,7 +175,7 @@ def test_debug_shows_where(parley: Parley) -> None:
 )
 def test_limits_of_a_user_node_are_numbers(tmp_path: Path, flag: str, value: str) -> None:
     np.save(tmp_path / "inputs.npy", np.zeros(1, dtype=np.int64))
-    board = [word for name in ("--post", "--feed", "--desk") for word in (name, "tcp://127.0.0.1:9")]
+    board = [word for name in ("--inbox", "--feed", "--delivery") for word in (name, "tcp://127.0.0.1:9")]
     mine = ["--inputs", "inputs.npy", "--state", "state", flag, value]
     command = [sys.executable, "-m", "parley.nodes.user", *board, *mine]
     done = subprocess.run(
@@ -222,5 +222,5 @@ def test_a_state_is_made_once_and_prints_its_public_key(parley: Parley) -> None:
         assert said.out == f'"a" = "{signer.public.hex()}"\n'
         assert state.identity.consent.inputs == 16
         before = (Path("state") / FILE).read_bytes()
-    refused(parley(*command), "exists already")
+    refused(parley(*command), "already exists")
     assert (Path("state") / FILE).read_bytes() == before

@@ -36,8 +36,8 @@ class Hung:
             [*COMMAND, "run", *PROBLEM, *users], cwd=ROOT, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True
         )
         until(lambda: len(self.nodes) == 5)
-        self.nursery = children(self.launcher.pid)[0]
-        self.everybody = [self.nursery, *self.nodes]
+        self.forkserver = children(self.launcher.pid)[0]
+        self.everybody = [self.forkserver, *self.nodes]
         # Started in this order: board, analyst, users.
         self.board, self.analyst, *self.users = sorted(self.nodes)
         until(lambda: threads(self.users[2]) > 1)
@@ -45,7 +45,7 @@ class Hung:
 
     @property
     def nodes(self) -> list[int]:
-        return [node for nursery in children(self.launcher.pid) for node in children(nursery)]
+        return [node for forkserver in children(self.launcher.pid) for node in children(forkserver)]
 
     def ended(self) -> tuple[int, str]:
         """Exit code and standard error, when no process is left."""
@@ -93,8 +93,8 @@ def test_launcher_killed(hung: Hung) -> None:
     assert code == -signal.SIGKILL
 
 
-def test_nursery_killed(hung: Hung) -> None:
-    os.kill(hung.nursery, signal.SIGKILL)
+def test_forkserver_killed(hung: Hung) -> None:
+    os.kill(hung.forkserver, signal.SIGKILL)
     code, said = hung.ended()
     assert code == 3
     assert "has ended" in said

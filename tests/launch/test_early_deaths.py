@@ -41,7 +41,7 @@ def test_a_server_that_dies_early_comes_back(moment: str, tmp_path: Path) -> Non
         limit = time.monotonic() + 60
         while not due(folder) and launcher.poll() is None:
             assert time.monotonic() < limit
-        nodes = sorted(node for nursery in children(launcher.pid) for node in children(nursery))
+        nodes = sorted(node for forkserver in children(launcher.pid) for node in children(forkserver))
         os.kill(nodes[victim], signal.SIGKILL)
         _, said = launcher.communicate(timeout=100)
     finally:

@@ -15,7 +15,7 @@ from parley.emulator.wire.codec import pack
 from parley.nodes.analyst import write_plan
 from parley.protocols.registry import BUILT_IN, SHUFFLED, design, lookup, needs_shuffler
 from parley.protocols.workloads.kendall import Kendall
-from parley.protocols.workloads.workload import REGISTRY, Workload
+from parley.protocols.workloads.workload import REGISTRY, workload_from
 from tests.launch.conftest import ROOT
 
 LAYERS = ("emulator", "protocols", "nodes", "launch")
@@ -89,15 +89,15 @@ def test_a_node_does_not_load_the_solver() -> None:
 
 
 def test_a_crowd_is_forked_without_what_only_an_analyst_needs(tmp_path: Path) -> None:
-    """A thousand user processes are forked from one that has rehearsed: what it carries, all of them carry."""
+    """A thousand user processes are forked from one that has warmed up: what it carries, all of them carry."""
     protocol = design("three-round", Kendall(levels=(8, 8)), epsilon=4.0, users=100)
     plan = tmp_path / "plan.parley"
     write_plan(plan, protocol)
     program = (
-        "import os, signal, sys; from pathlib import Path; "
+        "import sys; from pathlib import Path; "
         "from parley.launch.processes import forkserver, warmup; forkserver.warm(); "
         f"protocol = sys.modules['parley.nodes.analyst'].read_plan(Path({str(plan)!r})).protocol; "
-        "warmup.rehearse(protocol, lambda request: signal.pause); "
+        "warmup.warm_up(protocol); "
         "print(sorted({'scipy.linalg', 'scipy.special', 'scipy.optimize'} & set(sys.modules)))"
     )
     done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=True)
@@ -146,6 +146,6 @@ def test_every_name_leads_to_its_class() -> None:
     for name in BUILT_IN:
         assert lookup(name).name == name
         assert needs_shuffler(lookup(name)) == (name in SHUFFLED)
-    for name, (_, _, required, *_) in REGISTRY.items():
-        with pytest.raises(BadInput, match=required):
-            Workload.from_parameters({"statistic": name})
+    for name, (_, _, required, _) in REGISTRY.items():
+        with pytest.raises(BadInput, match=required[0]):
+            workload_from({"statistic": name})

@@ -75,7 +75,7 @@ def test_keys_that_cannot_be_used(parley: Parley) -> None:
     assert "contradict" in refused(parley, "--keys", "keys", "--secure")
     assert parley("keys", "whole", "--nodes", 3).code == 0
     Path("whole/node-1.secret").chmod(0o644)
-    assert "may be read by others" in refused(parley, "--keys", "whole")
+    assert "others may read" in refused(parley, "--keys", "whole")
     Path("whole/node-1.secret").chmod(0o600)
     Path("whole/node-1.secret").write_bytes(Path("keys/node-1.secret").read_bytes())
     assert "not the key that is listed for node-1" in refused(parley, "--keys", "whole")
@@ -83,7 +83,7 @@ def test_keys_that_cannot_be_used(parley: Parley) -> None:
 
 def test_without_keys_only_loopback(tmp_path: Path) -> None:
     options = ("--run", "r", "--users", "1", "--nodes", "1", "--transcript", str(tmp_path / "t.parley"))
-    command = (*COMMAND, "node", "board", *options, "--post", "tcp://0.0.0.0:0")
+    command = (*COMMAND, "node", "board", *options, "--inbox", "tcp://0.0.0.0:0")
     said = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120, check=False)
     assert said.returncode == 2
     assert "0.0.0.0 can be reached from other machines" in said.stderr

@@ -36,7 +36,7 @@ RUN, USERS, NODES = "two-hosts", 120, 3
 KEY = key_from_seed(5)
 # Addresses that RFC 5737 keeps for examples; they exist only inside the two namespaces.
 BOARD_HOST, USER_HOST = "192.0.2.1", "192.0.2.2"
-ENDPOINTS = {name: f"tcp://{BOARD_HOST}:{port}" for name, port in (("post", 7001), ("feed", 7002), ("desk", 7003))}
+ENDPOINTS = {name: f"tcp://{BOARD_HOST}:{port}" for name, port in (("inbox", 7001), ("feed", 7002), ("delivery", 7003))}
 
 
 # One node takes its time in the second round; by the fourth reminder it has long sent its reply.

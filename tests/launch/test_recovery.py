@@ -59,7 +59,7 @@ def test_killed_from_outside(tmp_path: Path, finished: Path) -> None:
     try:
         transcript = folder / "transcript.parley"
         until(lambda: transcript.exists() and any(isinstance(each, Replies) for each in recorded(folder)))
-        nodes = [node for nursery in children(launcher.pid) for node in children(nursery)]
+        nodes = [node for forkserver in children(launcher.pid) for node in children(forkserver)]
         # Started in this order: board, analyst, users.
         board, analyst, user, *_ = sorted(nodes)
         for pid in (user, analyst, board):

@@ -89,7 +89,7 @@ def test_a_killed_relay_comes_back_and_nothing_is_lost(parley: Parley, tmp_path:
 def all_accounted_for(folder: Path, nodes: int) -> bool:
     """Whether every node left because its last reply is on record, and none with a complaint."""
     logs = [(folder / "logs" / f"node-{number}.log").read_text() for number in range(nodes)]
-    return not any("does not show that the last reply" in log or "not on record" in log for log in logs)
+    return not any("has not proved that the last reply" in log or "not on record" in log for log in logs)
 
 
 def test_receipts_that_are_lost_behind_a_relay_are_asked_for_again(parley: Parley, tmp_path: Path) -> None:

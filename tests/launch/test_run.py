@@ -136,7 +136,7 @@ def test_two_runs_in_one_second_have_two_folders(tmp_path: Path, monkeypatch: py
     monkeypatch.setattr("parley.launch.results.folder.time.strftime", lambda form: "20260101-000000")
     first, second = choose_folder(None, "twin"), choose_folder(None, "twin")
     first.create()
-    with pytest.raises(BadInput, match="exists already"):
+    with pytest.raises(BadInput, match="already exists"):
         second.create()
     third = choose_folder(None, "twin")
     third.create()

@@ -18,8 +18,8 @@ from parley.emulator.wire.messages import Message, Replies, Result
 from parley.launch.cluster.layout import Layout
 from parley.launch.cluster.signers import make_signers, write_states
 from parley.launch.problem import ProblemFlags, make_problem
-from parley.launch.processes.command_lines import Orders
-from parley.launch.processes.processes import Order
+from parley.launch.processes.command_lines import CommandLines
+from parley.launch.processes.processes import CommandLine
 from parley.launch.results.folder import RunFolder
 from parley.nodes.analyst import write_plan
 
@@ -49,7 +49,7 @@ class Stage:
         write_plan(self.folder.plan, self.protocol)
         Witness(run=self.folder.run, key=key, inputs=self.inputs).save(self.folder.witness)
         write_states(layout, self.folder, make_signers(layout), None)
-        self.orders = Orders(layout, self.folder, None)
+        self.command_lines = CommandLines(layout, self.folder, None)
 
     @property
     def frame_bytes(self) -> int:
@@ -70,9 +70,9 @@ def _size(shape: tuple[int, ...]) -> int:
 
 
 @contextmanager
-def started(order: Order, *module: str) -> Iterator["subprocess.Popen[bytes]"]:
-    command = [sys.executable, "-m", *(module or (f"parley.nodes.{order.node}",)), *order.arguments]
-    with order.log.open("ab") as log:
+def started(command_line: CommandLine, *module: str) -> Iterator["subprocess.Popen[bytes]"]:
+    command = [sys.executable, "-m", *(module or (f"parley.nodes.{command_line.node}",)), *command_line.arguments]
+    with command_line.log.open("ab") as log:
         process = subprocess.Popen(command, cwd=ROOT, stderr=log, stdout=log)
     try:
         yield process
@@ -92,16 +92,16 @@ def appears(path: Path) -> None:
 def test_killed_after_the_second_of_three_frames(tmp_path: Path) -> None:
     """The next life says the third frame of the same batch, and the estimate is that of an undisturbed run."""
     stage = Stage(tmp_path / "run")
-    orders, folder = stage.orders, stage.folder
+    command_lines, folder = stage.command_lines, stage.folder
     fragile = ("tests.nodes.fragile_shuffler", str(stage.frame_bytes), str(tmp_path / "mark"))
-    with started(orders.board()) as board:
+    with started(command_lines.board()) as board:
         appears(folder.addresses)
-        with started(orders.shuffler(), *fragile) as first, started(orders.analyst()) as analyst:
+        with started(command_lines.shuffler(), *fragile) as first, started(command_lines.analyst()) as analyst:
             appears(folder.server_addresses("shuffler"))
-            one, two = orders.users()
+            one, two = command_lines.users()
             with started(one) as node, started(two) as other:
                 assert first.wait(PATIENCE) == -signal.SIGKILL
-                with started(orders.again("shuffler"), *fragile) as second:
+                with started(command_lines.again("shuffler"), *fragile) as second:
                     assert [each.wait(PATIENCE) for each in (board, analyst, second, node, other)] == [0] * 5
     messages = stage.record()
     batch = [message for message in messages if isinstance(message, Replies)]
@@ -124,9 +124,9 @@ def test_killed_after_the_second_of_three_frames(tmp_path: Path) -> None:
 def test_a_state_that_cannot_be_believed_is_refused_in_one_sentence(tmp_path: Path, spoil: object, says: str) -> None:
     stage = Stage(tmp_path / "run")
     spoil(stage.folder.node_state("shuffler"))  # type: ignore[operator]
-    order = stage.orders.shuffler()
-    with started(order) as shuffler:
+    command_line = stage.command_lines.shuffler()
+    with started(command_line) as shuffler:
         assert shuffler.wait(PATIENCE) == 2
-    (line,) = order.log.read_text().splitlines()
+    (line,) = command_line.log.read_text().splitlines()
     assert line.startswith("parley: ")
     assert says in line

@@ -1,4 +1,4 @@
-"""`parley sweep` from the outside: the records, the exact path beside the shortcut, and worker processes."""
+"""`parley sweep` from the outside: the records, the exact path beside the fast simulation, and worker processes."""
 
 import json
 
@@ -40,7 +40,7 @@ def test_all_protocols_measure_what_they_predict() -> None:
         assert 0.5 <= measured / predicted <= 1.65, row
 
 
-def test_the_real_roles_and_worker_processes_agree_with_the_shortcut() -> None:
+def test_the_real_roles_and_worker_processes_agree_with_the_fast_simulation() -> None:
     arguments = ("--users", "600", "--epsilon", "2", "--protocol", "two-round-tuned", "--trials", "120")
     alone, spread = sweep(*arguments, "--processes", "1"), sweep(*arguments, "--processes", "2")
     assert alone == spread

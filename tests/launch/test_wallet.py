@@ -86,7 +86,7 @@ def test_a_wallet_of_constant_values(parley: Parley) -> None:
         ((*CONSTANT, "--column", "age=18:90"), "must look like"),
         ((*CONSTANT, "--column", "age=x:90/4"), "must look like"),
         ((*CONSTANT, "--column", "age=90:18/4"), "low < high"),
-        ((*CONSTANT, "--column", "age=18:90/1"), "levels of age"),
+        ((*CONSTANT, "--column", "age=18:90/1"), "age cannot have 1 levels"),
         ((*CONSTANT, "--column", "age=18:90/4", "--column", "age=18:90/2"), "age"),
         ((*CONSTANT, "--column", "sex=f,f"), "declared twice"),
     ],
@@ -104,8 +104,8 @@ def test_wallets_that_cannot_be_made_or_shown(parley: Parley) -> None:
     assert parley("wallet", "create", "purse", "--users", 4, "--cap", 1).code == 0
     whole = Path("purse/log").read_bytes()
     for arguments, word in (
-        (("create", "purse", "--users", 4, "--cap", 1), "exists already"),
-        (("create", "no/where", "--users", 4, "--cap", 1), "cannot be made"),
+        (("create", "purse", "--users", 4, "--cap", 1), "already exists"),
+        (("create", "no/where", "--users", 4, "--cap", 1), "cannot be created"),
         (("show", "nowhere"), "cannot be opened"),
         (("show", "purse", "--epsilon", "-1"), "--epsilon -1"),
     ):

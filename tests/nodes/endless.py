@@ -47,8 +47,8 @@ RAW: dict[str, tuple[bytes, Callable[[], bytes]]] = {
     "topics": (b"SUB", topics),
     "topic": (b"SUB", lambda: frame(b"\1" + bytes(MEBIBYTE), 0)),
     "subscriber-parts": (b"XSUB", lambda: frame(b"\2" * 200, MORE) * (MEBIBYTE // 202)),
-    "whole-at-the-desk": (b"PULL", lambda: frame(bytes(200), 0) * (MEBIBYTE // 202)),
-    "at-the-desk": (b"PULL", lambda: frame(bytes(200), MORE) * (MEBIBYTE // 202)),
+    "whole-at-the-delivery": (b"PULL", lambda: frame(bytes(200), 0) * (MEBIBYTE // 202)),
+    "at-the-delivery": (b"PULL", lambda: frame(bytes(200), MORE) * (MEBIBYTE // 202)),
 }
 
 

@@ -169,7 +169,7 @@ def send_one_gigabyte(board: BoardAddresses) -> None:
     try:
         socket.setsockopt(zmq.LINGER, 0)
         watcher = socket.get_monitor_socket(zmq.Event.DISCONNECTED)
-        socket.connect(board.post)
+        socket.connect(board.inbox)
         # Zeros that were never written take no memory here.
         socket.send(memoryview(np.zeros(OVERSIZE, dtype=np.uint8)), copy=False)
         assert watcher.poll(60_000), "the board took it"

@@ -35,13 +35,13 @@ ROOT = Path(__file__).parents[2]
 MOST_MEMORY = 700 * 2**10  # KiB
 # How many mebibytes are tried: more than the line carries before somebody looks.
 AT_THE_BOARD = {
-    "parts": ("post", 2048, NO_END),
-    "small-parts": ("post", 60, NO_END),
+    "parts": ("inbox", 2048, NO_END),
+    "small-parts": ("inbox", 60, NO_END),
     "topics": ("feed", 1024, ONLY_LISTENS),
     "topic": ("feed", 64, "more than a frame may have"),
     "subscriber-parts": ("feed", 1024, ONLY_LISTENS),
-    "at-the-desk": ("desk", 1024, ONLY_LISTENS),
-    "whole-at-the-desk": ("desk", 1024, ONLY_LISTENS),
+    "at-the-delivery": ("delivery", 1024, ONLY_LISTENS),
+    "whole-at-the-delivery": ("delivery", 1024, ONLY_LISTENS),
 }
 
 
@@ -114,7 +114,7 @@ def test_keys_do_not_open_the_door_to_a_message_without_end(tmp_path: Path) -> N
     board = BoardProcess(tmp_path, ring)
     try:
         server = read_keys(ring.pair("board")).public
-        board.attack("parts", "post", 1024, ring.pair("node-0"), server)
+        board.attack("parts", "inbox", 1024, ring.pair("node-0"), server)
         until(lambda: NO_END in board.causes() or board.peak >= MOST_MEMORY)
         assert board.peak < MOST_MEMORY
     finally:
@@ -135,7 +135,7 @@ class HostileBoard(threading.Thread):
 
     def run(self) -> None:
         peer, _ = self.listener.accept()
-        # Who sends to the post is cut by libzmq itself if anything large comes back.
+        # Who sends to the inbox is cut by libzmq itself if anything large comes back.
         parts = 2**16 if self.kind == b"PULL" else 1
         part = frame(bytes(8 * MEBIBYTE // parts), MORE) * parts
         try:
@@ -159,9 +159,9 @@ def as_user(blocking: bool) -> Callable[[BoardAddresses], NodePort]:
         pytest.param(b"PUB", as_user(blocking=True), id="user node"),
         pytest.param(b"PUB", as_user(blocking=False), id="user node under conditions"),
         pytest.param(b"PUSH", connect_analyst, id="analyst"),
-        pytest.param(b"PULL", as_user(blocking=True), id="user node at the post"),
-        pytest.param(b"PULL", as_user(blocking=False), id="user node under conditions at the post"),
-        pytest.param(b"PULL", connect_analyst, id="analyst at the post"),
+        pytest.param(b"PULL", as_user(blocking=True), id="user node at the inbox"),
+        pytest.param(b"PULL", as_user(blocking=False), id="user node under conditions at the inbox"),
+        pytest.param(b"PULL", connect_analyst, id="analyst at the inbox"),
     ],
 )
 async def test_a_hostile_board_cannot_fill_its_peers(
@@ -169,8 +169,8 @@ async def test_a_hostile_board_cannot_fill_its_peers(
 ) -> None:
     hostile = HostileBoard(kind)
     elsewhere, there = "tcp://127.0.0.1:9", hostile.address
-    post, heard = (there, elsewhere) if kind == b"PULL" else (elsewhere, there)
-    port = connect(BoardAddresses(post=post, feed=heard, desk=heard))
+    inbox, heard = (there, elsewhere) if kind == b"PULL" else (elsewhere, there)
+    port = connect(BoardAddresses(inbox=inbox, feed=heard, delivery=heard))
     hostile.start()
     end = time.monotonic() + 30
     while hostile.is_alive() and time.monotonic() < end:
@@ -208,7 +208,7 @@ async def test_a_sender_whose_messages_end_is_never_hung_up_on(pause: float) -> 
 
 async def test_a_message_of_several_parts_is_refused_whole() -> None:
     board = open_board(BoardAddresses.on())
-    host, port = board.addresses.post.removeprefix("tcp://").split(":")
+    host, port = board.addresses.inbox.removeprefix("tcp://").split(":")
     with socket.create_connection((host, int(port))) as peer:
         await asyncio.to_thread(greet, peer, b"PUSH")
         peer.sendall(frame(b"one", MORE) + frame(b"two", MORE) + frame(b"three", 0) + frame(b"alone", 0))

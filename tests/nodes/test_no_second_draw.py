@@ -42,7 +42,7 @@ async def lives(folder: Path, point: str) -> list[int]:
 
 def laid(folder: Path, port: ZmqBoardPort, **terms: float) -> Table:
     board = port.addresses
-    addresses = {"post": board.post, "feed": board.feed, "desk": board.desk}
+    addresses = {"inbox": board.inbox, "feed": board.feed, "delivery": board.delivery}
     (folder / "addresses.json").write_text(json.dumps(addresses))
     Witness(run=RUN, key=KEY, inputs=INPUTS).save(folder / "witness")
     table = Table.laid(folder, 2, **terms)

@@ -147,7 +147,7 @@ async def test_who_comes_after_the_roster_gets_no_seat(places: Places, tmp_path:
         late = asyncio.create_task(seat(table.user(1, places.node("node-1"))))
         await until(lambda: len([each for each in table.record() if isinstance(each, Event)]) > 0)
         group.create_task(seat(table.analyst(places.analyst())))
-    with pytest.raises(LocalProtocolError, match=r"nobody said that the seat is this node's|silent"):
+    with pytest.raises(LocalProtocolError, match=r"nobody said that this node holds the seat|silent"):
         await late
     assert {user for _, user in table.replies()} == set(range(USERS // 2))
     assert len(table.replies()) == 3 * USERS // 2
@@ -272,7 +272,7 @@ async def test_a_restarted_board_shows_nodes_what_it_recorded_before(places: Pla
     assert table.evidence() == []
 
 
-async def test_noise_on_the_post_is_dropped_with_its_cause(places: Places, tmp_path: Path) -> None:
+async def test_noise_on_the_inbox_is_dropped_with_its_cause(places: Places, tmp_path: Path) -> None:
     table = Table.laid(tmp_path, 1)
     stranger = places.node("stranger")
     async with asyncio.timeout(60), asyncio.TaskGroup() as group:

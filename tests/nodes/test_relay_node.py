@@ -13,7 +13,7 @@ from parley.emulator.transport.memory import BROADCAST, PERSONAL, NodePort, topi
 from parley.emulator.transport.sockets import ZmqBoardPort, connect_node, open_board
 from parley.emulator.wire.codec import decode, encode, envelope, open_envelope
 from parley.emulator.wire.messages import Inquiry, Message, Ready, Receipt, Result
-from parley.nodes import relay as module
+from parley.nodes import relay
 from parley.nodes.board import apart
 from parley.nodes.relay import RelayNode
 
@@ -102,7 +102,7 @@ async def ask(table: Scene, name: str) -> None:
 @pytest.fixture(autouse=True)
 def patient(monkeypatch: pytest.MonkeyPatch) -> None:
     """The farewell is not what is tested, and a slow machine must not end it."""
-    monkeypatch.setattr(module, "FAREWELL_SECONDS", PATIENCE)
+    monkeypatch.setattr(relay, "FAREWELL_SECONDS", PATIENCE)
 
 
 async def test_a_relay_that_has_heard_the_result_passes_questions_and_receipts_on() -> None:

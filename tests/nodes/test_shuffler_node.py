@@ -148,8 +148,8 @@ async def test_with_keys_a_node_speaks_for_itself_alone(tmp_path: Path, caplog: 
         await scene.open()
         await scene.nodes["bert-8"].send(encode(replies("anna-7", 0)))
         await scene.nodes["bert-8"].send(encode(replies("bert-8", 3)))
-        await scene.until(lambda: bool(scene.node.role.guests["bert-8"].held))
-        assert not scene.node.role.guests["anna-7"].held
+        await scene.until(lambda: bool(scene.node.role.seats["bert-8"].held))
+        assert not scene.node.role.seats["anna-7"].held
     finally:
         await scene.close()
     assert "dropped a frame: shuffler: a node spoke in the name of another" in caplog.messages

@@ -133,7 +133,7 @@ def link(folder: Path, name: str, public: str) -> BoardLink:
     folder.mkdir()
     write_keys(folder / "node.secret", make_keys())
     write_allowed(folder / "server.public", {public: name})
-    where = dict.fromkeys(("post", "feed", "desk"), "tcp://127.0.0.1:9")
+    where = dict.fromkeys(("inbox", "feed", "delivery"), "tcp://127.0.0.1:9")
     return BoardLink(keys=folder / "node.secret", board_key=folder / "server.public", **where)  # type: ignore[arg-type]
 
 
@@ -142,15 +142,15 @@ def test_only_the_shufflers_key_under_the_shufflers_name_is_connected_to(tmp_pat
     pinned, unpinned = identity(protocol, shuffler_link=shuffler), identity(protocol)
     wrong = {"board": board, "shuffler": board, "relay-0": shuffler}
     for number, (name, key) in enumerate(wrong.items()):
-        with pytest.raises(BadInput, match="speak to the shuffler alone"):
+        with pytest.raises(BadInput, match="speak only to the shuffler"):
             _connect(link(tmp_path / str(number), name, key), pinned, 0.5).close()
-    with pytest.raises(BadInput, match="speak to the shuffler alone"):
+    with pytest.raises(BadInput, match="speak only to the shuffler"):
         _connect(link(tmp_path / "same key", "board", shuffler), pinned, 0.5).close()
-    with pytest.raises(BadInput, match="speak to the shuffler alone"):
+    with pytest.raises(BadInput, match="speak only to the shuffler"):
         _connect(link(tmp_path / "unpinned", "board", board), unpinned, 0.5).close()
-    with pytest.raises(BadInput, match="speak to the shuffler alone"):
+    with pytest.raises(BadInput, match="speak only to the shuffler"):
         _connect(
-            BoardLink(post="tcp://127.0.0.1:9", feed="tcp://127.0.0.1:9", desk="tcp://127.0.0.1:9"), pinned, 0.5
+            BoardLink(inbox="tcp://127.0.0.1:9", feed="tcp://127.0.0.1:9", delivery="tcp://127.0.0.1:9"), pinned, 0.5
         ).close()
     _connect(link(tmp_path / "right", "shuffler", shuffler), pinned, 0.5).close()
 

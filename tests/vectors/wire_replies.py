@@ -24,12 +24,11 @@ from parley.protocols.randomizers.categories.levelled import LevelledSelection
 from parley.protocols.randomizers.categories.oue import OptimisedUnaryEncoding
 from parley.protocols.randomizers.categories.randomized_response import RandomizedResponse
 from parley.protocols.randomizers.categories.subset_selection import SubsetSelection
-from parley.protocols.randomizers.exact import exponential_lower, exponential_upper, guarded
+from parley.protocols.randomizers.exact import TwoLevel, exponential_lower, exponential_upper, guarded
 from parley.protocols.randomizers.scalars.grid_laplace import GridLaplace
 from parley.protocols.randomizers.scalars.one_bit import OneBit
 from parley.protocols.randomizers.shuffled.shares import Shares
 from parley.protocols.randomizers.shuffled.skellam import Skellam
-from parley.protocols.randomizers.two_level import TwoLevel
 from parley.protocols.randomizers.vectors.codebook import Codebook
 from parley.protocols.randomizers.vectors.expansion import all_directions, expand_words, table
 from parley.protocols.registry import design, names

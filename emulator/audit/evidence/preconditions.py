@@ -24,7 +24,7 @@ def spoken(conversation: Conversation) -> tuple[Setup, Protocol]:
 def few_enough(protocol: Protocol) -> None:
     """The likelihoods of all inputs fit into memory."""
     if protocol.inputs > MOST_INPUTS:
-        raise NotTested(f"{protocol.inputs} inputs are more than the {MOST_INPUTS} an exact audit takes")
+        raise NotTested(f"{protocol.inputs} inputs are more than the {MOST_INPUTS} an exact audit can handle")
 
 
 def given(witness: Witness | None) -> Witness:
@@ -58,6 +58,6 @@ def claims_otherwise(setup: Setup, claim: Claim) -> str:
     if (setup.epsilon, setup.delta) == (claim.epsilon, claim.delta):
         return ""
     return (
-        f"the setup claims epsilon {setup.epsilon:g} and delta {setup.delta:g}, its protocol is "
+        f"the setup claims epsilon {setup.epsilon:g} and delta {setup.delta:g}, but its protocol gives "
         f"{claim.epsilon:g} and {claim.delta:g}"
     )

@@ -9,7 +9,7 @@ from parley.emulator.protocol import Broadcast, Protocol
 from parley.emulator.randomizer import Columns
 from parley.emulator.record.answers import answers
 from parley.emulator.record.conversation import Conversation
-from parley.emulator.record.user_sets import People
+from parley.emulator.record.user_sets import UserSet
 from parley.emulator.wire.messages import Users
 
 
@@ -32,7 +32,7 @@ def gather(
     conversation: Conversation, protocol: Protocol, size: int, generator: np.random.Generator
 ) -> dict[int, Sample]:
     """At most `size` replies a round that lie in the output space, in the order of their users."""
-    chosen = {number: _chosen(people, size, generator) for number, people in _answering(conversation, protocol).items()}
+    chosen = {number: _chosen(users, size, generator) for number, users in _answering(conversation, protocol).items()}
     pieces: dict[int, list[Sample]] = {}
     for _, replies, step, public in answers(conversation, protocol):
         rows = np.flatnonzero(chosen[replies.round].holds(replies.users))
@@ -43,16 +43,16 @@ def gather(
     return {number: _join(parts) for number, parts in sorted(pieces.items())}
 
 
-def _answering(conversation: Conversation, protocol: Protocol) -> dict[int, People]:
-    people: dict[int, People] = {}
+def _answering(conversation: Conversation, protocol: Protocol) -> dict[int, UserSet]:
+    users: dict[int, UserSet] = {}
     for _, replies, _, _ in answers(conversation, protocol):
-        people.setdefault(replies.round, People()).add(replies.users)
-    return people
+        users.setdefault(replies.round, UserSet()).add(replies.users)
+    return users
 
 
-def _chosen(people: People, size: int, generator: np.random.Generator) -> People:
-    chosen = People()
-    chosen.add(people.choose(size, generator))
+def _chosen(users: UserSet, size: int, generator: np.random.Generator) -> UserSet:
+    chosen = UserSet()
+    chosen.add(users.choose(size, generator))
     return chosen
 
 

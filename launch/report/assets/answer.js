@@ -10,7 +10,7 @@ function renderAnswer(model) {
   const body = bodyOf("answer");
   const answer = model.answer;
   if (!answer) {
-    const words = model.outcome === "running" ? "The analyst has not answered yet." : "The record holds no answer.";
+    const words = model.outcome === "running" ? "The analyst has not answered yet." : "There is no answer on record.";
     body.replaceChildren(none(words), checks(model));
     return;
   }
@@ -23,22 +23,22 @@ function renderAnswer(model) {
   ];
   if (answer.truth !== undefined) {
     parts.push(make("p", { class: "say hint" },
-      `Without privacy it would be ${figure(answer.truth)}, which only an emulation knows: the error is ` +
-      `${figure(answer.error, 3)}, and an error of about ${figure(answer.predicted_rmse, 3)} was predicted.`));
+      `Without privacy it would be ${figure(answer.truth)}, which only an emulation knows. The error is ` +
+      `${figure(answer.error, 3)}; the prediction was about ${figure(answer.predicted_rmse, 3)}.`));
   }
   if (answer.silent) {
     parts.push(make("p", { class: "say hint" },
-      `Wallets refused ${plural(answer.silent, "reply")}. Which ones refuse depends on what they said before, ` +
+      `Wallets refused ${plural(answer.silent, "reply")}. Which ones refuse depends on earlier replies, ` +
       "and the interval does not cover that."));
   }
   body.replaceChildren(...parts, drawAnswer(answer, widthOf(body)), checks(model));
 }
 
 const CHECKS = {
-  integrity: ["the record is whole", "the record is damaged", "record not checked"],
+  integrity: ["record intact", "record damaged", "record not checked"],
   rounds: ["rounds as declared", "rounds not as declared", "rounds not checked"],
-  authorship: ["signatures right", "signatures wrong", "signatures not certain"],
-  privacy: ["privacy kept", "privacy broken", "privacy not certain"],
+  authorship: ["signatures valid", "signatures invalid", "signatures uncertain"],
+  privacy: ["privacy kept", "privacy broken", "privacy uncertain"],
   result: ["answer recomputed", "answer differs", "answer not recomputed"],
 };
 const SIGNS = { pass: "\u2713", fail: "\u2717", unknown: "?" };

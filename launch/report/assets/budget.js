@@ -2,16 +2,16 @@ function renderBudget(model) {
   const body = bodyOf("budget");
   const answer = model.answer;
   if (!answer || !model.budget) {
-    body.replaceChildren(none(model.outcome === "running" ? "Worked out when the run is over." : "There is no answer whose error could be explained."));
+    body.replaceChildren(none(model.outcome === "running" ? "Available when the run is over." : "There is no answer on record."));
     return;
   }
   const rows = model.budget.sources.map((each) => ({ ...each }));
-  rows.push({ source: "all together", predicted: answer.predicted_rmse, realised: answer.error ?? null, total: true });
+  rows.push({ source: "total", predicted: answer.predicted_rmse, realised: answer.error ?? null, total: true });
   const known = rows.some((row) => row.realised !== null);
   const notes = [];
   if (model.budget.reason) notes.push(`By source: not available, ${model.budget.reason}.`);
-  notes.push(known ? "Bar: predicted standard deviation. Diamond: the size of the error in this run." : "Bar: predicted standard deviation. The errors of this run are not known without the witness.");
-  if (model.budget.sources.length > 1) notes.push("Standard deviations add up in squares.");
+  notes.push(known ? "Bar: predicted standard deviation. Diamond: the size of the error in this run." : "Bar: predicted standard deviation. Without the witness the errors of this run are unknown.");
+  if (model.budget.sources.length > 1) notes.push("Variances add up, standard deviations do not.");
   body.replaceChildren(drawBudget(rows, widthOf(body)), make("p", { class: "hint" }, notes.join(" ")), budgetTable(rows, known));
 }
 

@@ -16,9 +16,9 @@ function renderHead(model) {
   if (alert.textContent !== text) alert.textContent = text;
   document.title = `${model.run} \u2014 Parley`;
   const emulated = model.emulation
-    ? "This page holds what only an emulation knows (the truth). `parley report --public` leaves that out. "
+    ? "This page contains the truth, which only an emulation knows; `parley report --public` leaves it out. "
     : "This page was made from the public record alone. ";
-  byId("footer").textContent = `${emulated}Made by Parley ${model.software}. It loads nothing from anywhere.`;
+  byId("footer").textContent = `${emulated}Made by Parley ${model.software}. It loads nothing from the network.`;
 }
 
 function fact(term, ...description) {
@@ -35,22 +35,37 @@ function renderFacts(model) {
   }
   if (facts.trusts && facts.trusts !== "nobody") rows.push(fact("Users trust", `the ${facts.trusts}`));
   if (facts.users) {
-    const replied = facts.replied === null || model.outcome === "running" ? "" : facts.replied === facts.users ? ", all answered" : `, ${count(facts.replied)} answered all they were asked`;
+    const replied = facts.replied === null || model.outcome === "running" ? "" : facts.replied === facts.users ? ", all answered" : `, ${count(facts.replied)} answered every round they were asked in`;
     rows.push(fact("Users", `${count(facts.users)}${replied}`));
   }
   rows.push(fact("Nodes", count(facts.nodes)));
   rows.push(fact("Rounds", facts.declared === null ? `${facts.observed} observed` : `${facts.declared} declared, ${facts.observed} observed`));
-  if (facts.bytes_up !== null) rows.push(fact("Bytes a user", `${size(facts.bytes_up)} up, ${size(facts.bytes_down)} down`));
+  if (facts.bytes_up !== null) rows.push(fact("Bytes per user", `${size(facts.bytes_up)} sent, ${size(facts.bytes_down)} received`));
   rows.push(fact("Time", duration(facts.seconds)));
-  if (facts.began) rows.push(fact("Began", new Date(facts.began * 1000).toISOString().replace("T", " ").slice(0, 19) + " UTC"));
+  if (facts.began) rows.push(fact("Started", new Date(facts.began * 1000).toISOString().replace("T", " ").slice(0, 19) + " UTC"));
   const parameters = Object.entries(facts.parameters);
-  const more = parameters.length
-    ? make("details", {}, make("summary", {}, "Parameters of the protocol"),
-        make("dl", { class: "facts" }, parameters.map(([name, value]) => fact(name, value))))
-    : null;
-  const opened = bodyOf("facts").querySelector("details")?.open;
-  if (more && opened) more.open = true;
-  bodyOf("facts").replaceChildren(make("dl", { class: "facts" }, rows.flat()), ...(more ? [more] : []));
+  const more = [];
+  if (model.script.length) more.push(folded("script", "The protocol, round by round", make("ol", { class: "script" }, model.script.map(scripted))));
+  if (parameters.length) {
+    more.push(folded("parameters", "Parameters of the protocol", make("dl", { class: "facts" }, parameters.map(([name, value]) => fact(name, value)))));
+  }
+  bodyOf("facts").replaceChildren(make("dl", { class: "facts" }, rows.flat()), ...more);
+}
+
+// Stays open when the page is drawn anew.
+function folded(name, title, content) {
+  const open = byId(`folded-${name}`)?.open;
+  return make("details", { id: `folded-${name}`, open: open || null }, make("summary", {}, title), content);
+}
+
+function scripted(round) {
+  const shapes = (columns) => Object.entries(columns).map(([name, kind]) => `${name} ${kind}`).join(", ");
+  const loss = (epsilon) => epsilon === null ? "unbounded before the shuffler" : `\u03b5 = ${figure(epsilon)}`;
+  const broadcast = shapes(round.broadcast);
+  return make("li", {},
+    make("b", {}, round.name), ` \u2014 ${round.says}`,
+    make("p", { class: "hint" }, `${broadcast ? `Broadcast: ${broadcast}. ` : ""}${loss(round.epsilon)} from ${round.answers}.`),
+    make("ul", {}, round.sends.map((send) => make("li", {}, make("code", {}, send.name), ` by ${send.randomizer}, ${loss(send.epsilon)}: ${shapes(send.columns)}`))));
 }
 
 function renderProgress(model) {

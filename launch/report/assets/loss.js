@@ -2,28 +2,28 @@ function renderLoss(model) {
   const body = bodyOf("loss");
   const loss = model.loss;
   if (!loss || loss.reason) {
-    body.replaceChildren(none(model.outcome === "running" ? "Worked out when the run is over." : `Not known: ${loss ? loss.reason : "the record cannot be read"}.`));
+    body.replaceChildren(none(model.outcome === "running" ? "Available when the run is over." : `Unknown: ${loss ? loss.reason : "the record cannot be read"}.`));
     return;
   }
   if (loss.crowd) {
     body.replaceChildren(...crowdWords(loss.crowd));
     return;
   }
-  const part = loss.users === loss.population ? `all ${plural(loss.users, "user")}` : `${plural(loss.users, "user")} chosen at random among ${count(loss.population)}`;
-  const words = `For ${part}: the largest loss is ${figure(loss.max_loss)}, promised is at most \u03b5 = ${figure(loss.claim)}` +
+  const part = loss.users === loss.population ? `all ${plural(loss.users, "user")}` : `${plural(loss.users, "user")} chosen at random from ${count(loss.population)}`;
+  const words = `For ${part}: the largest loss is ${figure(loss.max_loss)}; the promise is at most \u03b5 = ${figure(loss.claim)}` +
     (loss.above_claim ? `; ${plural(loss.above_claim, "user")} lost more.` : ".");
   body.replaceChildren(
     drawLoss(loss, widthOf(body), words),
-    make("p", { class: "hint" }, words + " The loss of a user is exact: how much likelier the user\u2019s messages are under one input than under another, at most, as a logarithm."));
+    make("p", { class: "hint" }, words + " A user\u2019s loss is exact: the logarithm of the largest ratio between the likelihoods of the user\u2019s messages under two inputs."));
 }
 
 // Behind a shuffler nobody has a loss of its own: what counts is how many replies there are to hide among.
 function crowdWords(crowd) {
-  const rows = [["Replies to hide among", count(crowd.users)], ["Promised", `\u03b5 = ${figure(crowd.claim)}, \u03b4 = ${figure(crowd.delta)}`], ["\u03b4 shown for so many", figure(crowd.delta_shown, 3)]];
+  const rows = [["Replies in the crowd", count(crowd.users)], ["Promised", `\u03b5 = ${figure(crowd.claim)}, \u03b4 = ${figure(crowd.delta)}`], ["\u03b4 for this many replies", figure(crowd.delta_shown, 3)]];
   if (crowd.local_loss !== null) rows.push(["Largest loss to the shuffler", figure(crowd.local_loss)]);
   return [
     make("dl", { class: "facts" }, rows.flatMap(([term, words]) => [make("dt", {}, term), make("dd", {}, words)])),
-    make("p", { class: "hint" }, "Replies came through a shuffler and bear no name, so no user has an exact loss of its own: privacy rests on their number, and on the shuffler."),
+    make("p", { class: "hint" }, "Replies came through a shuffler without names, so no user has an exact loss of its own. Privacy rests on the number of replies and on the shuffler."),
   ];
 }
 

@@ -45,8 +45,8 @@ function showMessages(model) {
   const found = rows.filter(passes);
   const shown = found.slice(0, filters.shown);
   const left = total > rows.length ? ` This page holds ${count(rows.length)} of the ${count(total)} messages on record; \`parley show\` lists all.` : "";
-  const loose = /^\d+$/.test(filters.who.trim()) && found.some((row) => row.gaps) ? " Some of these frames span this user without saying whether they hold a reply of it." : "";
-  byId("filter-count").textContent = `${count(shown.length)} shown of ${plural(found.length, "message")} found.${left}${loose}`;
+  const loose = /^\d+$/.test(filters.who.trim()) && found.some((row) => row.gaps) ? " Some of these frames cover a range that includes this user, but may hold no reply from this user." : "";
+  byId("filter-count").textContent = `Showing ${count(shown.length)} of ${plural(found.length, "matching message")}.${left}${loose}`;
   const table = make("table", {},
     make("thead", {}, make("tr", {}, [["#", "number"], ["at", "number"], ["from"], ["kind"], ["round", "number"], ["bytes", "number"], ["what"]]
       .map(([words, kind]) => make("th", { scope: "col", class: kind }, words)))),

@@ -35,7 +35,7 @@ function renderSequence(model) {
   const body = bodyOf("sequence");
   const diagram = model.diagram;
   if (!diagram.bands.length) {
-    body.replaceChildren(none("Nothing was said."));
+    body.replaceChildren(none("No messages."));
     return;
   }
   const held = body.contains(document.activeElement) && document.activeElement.classList.contains("mark");
@@ -183,11 +183,11 @@ function legend(diagram) {
   const marks = diagram.bands.flatMap((band) => band.marks);
   const entries = [
     ["broadcast", "broadcast to everybody", marks.some((mark) => mark.to === "all")],
-    ["plain", diagram.by === "user" ? "reply" : "replies of a lane, with their number", marks.some((mark) => mark.kind === "replies")],
-    ["quiet", "words of the transport", marks.some((mark) => mark.kind === "ready")],
-    ["broken", "lost on its way, or missing", marks.some((mark) => mark.broken)],
+    ["plain", diagram.by === "user" ? "reply" : "replies from a lane, with their count", marks.some((mark) => mark.kind === "replies")],
+    ["quiet", "transport messages", marks.some((mark) => mark.kind === "ready")],
+    ["broken", "lost or missing", marks.some((mark) => mark.broken)],
     ["reminder", "the board asks again", marks.some((mark) => mark.kind === "reminder")],
-    ["sign", "another fault", marks.some((mark) => mark.sign)],
+    ["sign", "other fault", marks.some((mark) => mark.sign)],
   ];
   return make("ul", { class: "legend" }, entries.filter((entry) => entry[2]).map(([kind, words]) => {
     const line = draw("line", { class: "stem", x1: 0, x2: 26, y1: 7, y2: 7 });

@@ -14,8 +14,8 @@ import scipy
 
 from parley.emulator.errors import BadInput
 from parley.emulator.randomizer import Floats
-from parley.protocols.factorization.guard import check_size
 from parley.protocols.factorization.model import Factorization, balanced
+from parley.protocols.factorization.operator import check_size
 
 Method = Literal["johnson-lindenstrauss", "singular values", "principal rows", "unchanged"]
 # How much gamma_2 may grow: Lemma "rank-striction" allows a constant.

@@ -16,8 +16,8 @@ from numpy.typing import ArrayLike
 
 from parley.emulator.errors import BadInput, ParleyError
 from parley.emulator.randomizer import Floats
-from parley.protocols.factorization.guard import check_matrix
 from parley.protocols.factorization.model import Factorization, balanced
+from parley.protocols.factorization.operator import check_matrix
 from parley.protocols.factorization.reference.certificates import Certificate, certificate, polar_certificate
 
 LARGEST = 128

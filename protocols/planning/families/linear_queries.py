@@ -10,7 +10,7 @@ import numpy as np
 from parley.emulator.errors import BadInput
 from parley.emulator.protocol import Estimate, Heard
 from parley.emulator.randomizer import Floats
-from parley.protocols.factorization.approximation import Approximation, double, exact
+from parley.protocols.factorization.factors import Approximation, double, exact
 from parley.protocols.factorization.fixed_point import fixed_point
 from parley.protocols.paper.linear_queries import MatrixMechanism
 from parley.protocols.paper.linear_queries_by_reduction import ORACLES, Reduction

@@ -9,7 +9,7 @@ import numpy as np
 
 from parley.emulator.protocol import Heard, Inputs
 from parley.emulator.randomizer import Floats
-from parley.protocols.factorization.approximation import (
+from parley.protocols.factorization.factors import (
     Approximation,
     double,
     exact,

@@ -9,7 +9,7 @@ from parley.emulator.errors import BadInput
 from parley.emulator.protocol import Heard
 from parley.emulator.randomizer import Floats
 from parley.emulator.roles.mixing import Mixing
-from parley.protocols.factorization.approximation import (
+from parley.protocols.factorization.factors import (
     Approximation,
     exact,
     one_factor_fields,

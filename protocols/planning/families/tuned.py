@@ -15,14 +15,14 @@ import numpy as np
 
 from parley.emulator.protocol import Estimate, Heard, Inputs
 from parley.emulator.randomizer import Floats
-from parley.protocols.factorization.approximation import (
+from parley.protocols.factorization.factors import (
     Approximation,
     exact,
+    infinity_norm,
     one_factor_fields,
     single,
     useful_approximations,
 )
-from parley.protocols.factorization.factors import infinity_norm
 from parley.protocols.factorization.shift import best_shift
 from parley.protocols.factorization.truncation import truncated
 from parley.protocols.limits import affordable

@@ -8,8 +8,7 @@ from numpy.typing import NDArray
 
 from parley.emulator.randomizer import MOST_OUTCOMES, Alphabet, Coins, Columns, Floats, Integers, Shape
 from parley.protocols.randomizers.categories.oracle import MOST_CATEGORIES, FrequencyOracle, check_categories
-from parley.protocols.randomizers.exact import WHOLE, WORD_BYTES, check_count, check_epsilon, words
-from parley.protocols.randomizers.two_level import TwoLevel
+from parley.protocols.randomizers.exact import WHOLE, WORD_BYTES, TwoLevel, check_count, check_epsilon, words
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -17,13 +17,13 @@ from parley.protocols.randomizers.categories.oracle import MOST_CATEGORIES, Freq
 from parley.protocols.randomizers.exact import (
     WHOLE,
     WORD_BYTES,
+    TwoLevel,
     Words,
     check_count,
     check_epsilon,
     exponential_lower,
     words,
 )
-from parley.protocols.randomizers.two_level import TwoLevel
 from parley.protocols.randomizers.vectors.directional import blocks
 from parley.protocols.randomizers.vectors.expansion import expand_words
 

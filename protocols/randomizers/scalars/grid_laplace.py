@@ -29,16 +29,6 @@ from parley.protocols.randomizers.exact import (
     words,
 )
 
-STEPS = 256
-# Setting outcomes to the ends shifts a mean by e^-16/2 of a noise scale, less than the noise of 10^12 users.
-TAIL_SCALES = 16.0
-# Weights shrink by e^-(eps + tail) from the peak to the ends; below e^-30 of 2^64 too few coin values are left.
-DECAY = 30.0
-MOST_ENTRIES = 1 << 19
-LARGEST_EPSILON = 16.0
-LEAST_EPSILON = 2.0**-10
-# What a step is sent as.
-STEP_TYPE = np.dtype(np.int32)
 # Enough for any weight below 2^64, and cut off it rounds a ratio down.
 RATIO_BITS = 128
 # Outermost weights this close are next to equal: their tables differ by less than the ratio of one step.
@@ -47,9 +37,7 @@ CLOSE_BITS = 16
 
 @dataclass(frozen=True, kw_only=True)
 class LaplaceTable:
-    """Discrete Laplace weights as integers, built from the tail inward so that no rounding can break the ratio.
-
-    Noise j has `weights[|j|]` coin values for |j| < J and `end` for |j| = J, which stands for all beyond.
+    """Noise j has `weights[|j|]` coin values for |j| < J and `end` for |j| = J, which stands for all beyond.
 
     Formal guarantee: with r <= e^(eps/D) rational, weights[j] <= r * weights[j+1] and
     weights[J-1] <= (r - 1) * end, all on integers. Hence for the tail sums beyond[j] = end + weights[J-1] + ...
@@ -159,6 +147,18 @@ def laplace_table(epsilon: float, distance: int, reach: int) -> LaplaceTable:
         raise BadInput(f"epsilon {epsilon} over {distance} steps leaves no coin value for the ends; use fewer steps")
     # Rounding down loses some of the sum, which grows with the outermost weight; what is still left is blended in.
     return _blend(*_bracket(outermost, numerator, reach))
+
+
+STEPS = 256
+# Setting outcomes to the ends shifts a mean by e^-16/2 of a noise scale, less than the noise of 10^12 users.
+TAIL_SCALES = 16.0
+# Weights shrink by e^-(eps + tail) from the peak to the ends; below e^-30 of 2^64 too few coin values are left.
+DECAY = 30.0
+MOST_ENTRIES = 1 << 19
+LARGEST_EPSILON = 16.0
+LEAST_EPSILON = 2.0**-10
+# What a step is sent as.
+STEP_TYPE = np.dtype(np.int32)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -7,17 +7,18 @@ the index of one candidate, e^eps likelier to be any one of the best t than any 
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from parley.emulator.errors import BadInput
 from parley.emulator.randomizer import Coins, Columns, Floats, Integers
-from parley.protocols.randomizers.exact import WHOLE, WORD_BYTES, check_count, check_epsilon, words
-from parley.protocols.randomizers.two_level import TwoLevel
-from parley.protocols.randomizers.vectors.directional import check_radius, lift
-from parley.protocols.randomizers.vectors.moments import SphereMoments, lifted_moments, top_moment
-from parley.protocols.randomizers.vectors.seeded import Seeded, read
+from parley.protocols.randomizers.exact import WHOLE, WORD_BYTES, TwoLevel, check_count, check_epsilon, words
+from parley.protocols.randomizers.vectors.directional import Seeded, check_radius, lift, read
+
+if TYPE_CHECKING:
+    from parley.protocols.randomizers.vectors.moments import SphereMoments
 
 MOST_CANDIDATES = 1 << 16
 MOST_NUMBERS = 1 << 28
@@ -81,11 +82,14 @@ class Codebook(Seeded):
         return TwoLevel(outcomes=self.candidates, top=top, epsilon=self.epsilon)
 
     @cached_property
-    def moments(self) -> SphereMoments:
+    def moments(self) -> "SphereMoments":
         """Mean and covariance of the decoded vector."""
         return self._moments(self.top)
 
-    def _moments(self, top: int) -> SphereMoments:
+    def _moments(self, top: int) -> "SphereMoments":
+        # What a reply is worth matters to whoever decodes it; a user's node does not.
+        from parley.protocols.randomizers.vectors.moments import lifted_moments, top_moment
+
         choice = self._choice(top)
         everyone = (choice.low * self.candidates + choice.leftover) / WHOLE / self.ambient
         return lifted_moments(

@@ -140,7 +140,7 @@ def test_a_swapped_broadcast_is_named(honest: Path, tmp_path: Path) -> None:
     verdict = authorship(copied(honest, tmp_path / "t", exchange(Announce, forge, 1)))
     assert "a forged broadcast of round 2: analyst did not sign it" in verdict.reason
     named = [each["what"] for each in verdict.evidence["faults"]]
-    assert "node-2 answered another question in round 2 than the one on record" in named
+    assert "node-2 answered a different question in round 2 than the one on record" in named
 
 
 def test_another_broadcast_that_the_analyst_signed_is_named_by_who_heard_it(honest: Path, tmp_path: Path) -> None:
@@ -160,7 +160,7 @@ def test_another_broadcast_that_the_analyst_signed_is_named_by_who_heard_it(hone
         for number, (_, message) in enumerate(words_of(path))
         if isinstance(message, Replies) and message.node == "node-2" and message.round == 2
     )
-    expected = f"record {place}: node-2 answered another question in round 2 than the one on record"
+    expected = f"record {place}: node-2 answered a different question in round 2 than the one on record"
     assert report.verdicts["authorship"].reason.startswith(expected)
 
 
@@ -261,7 +261,7 @@ def test_refusals_may_be_bound_to_no_nonce_and_aborts_carry_it(honest: Path, tmp
         older = [(who, replace(each, nonce=nonce) if isinstance(each, Abort) else each) for who, each in words]
         path = tmp_path / f"v{len(nonce)}"
         write_signed(path, older, SIGNERS, outcome="failed")
-        assert "an abort that is bound to another nonce" in authorship(path).reason
+        assert "an abort bound to another nonce" in authorship(path).reason
 
 
 def test_what_the_header_says_beyond_its_run_is_not_signed(honest: Path, tmp_path: Path) -> None:
@@ -286,7 +286,7 @@ def test_many_signatures_on_many_threads(tmp_path: Path) -> None:
     forged = write_signed(tmp_path / "u", words, lied)
     faults = authorship(forged, public_keys(lied) | {"node-150": signers["node-150"].public}).evidence["faults"]
     assert [each["what"] for each in faults] == [
-        "node-150 came with a foreign key, not with the one that is listed for it",
+        "node-150 came with a foreign key, not with the one listed for it",
         "a forged reply of node-150 in round 1: node-150 did not sign it",
     ]
 
@@ -311,8 +311,8 @@ def test_behind_a_shuffler_the_batch_is_signed_and_the_verdict_says_so(tmp_path:
     ]
     verdict = authorship(write_signed(tmp_path / "t", words, signers), public_keys(signers))
     assert verdict.verdict == "pass", verdict.reason
-    assert "who sent which reply cannot be proven, by design" in verdict.evidence["meaning"]
+    assert "nobody can prove who sent which reply, by design" in verdict.evidence["meaning"]
     silent = write_signed(
         tmp_path / "u", [(s, replace(m, question=b"") if isinstance(m, Replies) else m) for s, m in said], signers
     )
-    assert "shuffler answered another question" in authorship(silent, public_keys(signers)).reason
+    assert "shuffler answered a different question" in authorship(silent, public_keys(signers)).reason

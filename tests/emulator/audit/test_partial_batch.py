@@ -13,7 +13,7 @@ import pytest
 
 from benchmarks.reference.simulate_shuffled import ShuffledRun
 from parley.emulator.protocol import Protocol
-from parley.emulator.roles import mixing as module
+from parley.emulator.roles import mixing
 from parley.emulator.roles.analyst import AnalystRole
 from parley.emulator.roles.board import BoardRole
 from parley.emulator.roles.mixing import system_draw
@@ -35,7 +35,7 @@ def protocol() -> Protocol:
 @pytest.fixture(autouse=True)
 def small_frames(protocol: Protocol, monkeypatch: pytest.MonkeyPatch) -> None:
     row = sum(dtype.itemsize * int(np.prod(shape)) for dtype, shape in protocol.rounds[0].reply.values())
-    monkeypatch.setattr(module, "FRAME_BYTES", USERS // FRAMES * (row + 1))
+    monkeypatch.setattr(mixing, "FRAME_BYTES", USERS // FRAMES * (row + 1))
 
 
 class Interrupted(ShuffledRun):
@@ -74,7 +74,7 @@ def test_from_a_part_of_a_batch_nothing_is_concluded(protocol: Protocol) -> None
     sender, last = played(protocol, AnalystRole)[-1]
     assert isinstance(last, Abort)
     assert (sender, last.outcome) == ("analyst", "failed")
-    assert last.reason == "the shuffler's batch of round 1 is not whole: 1 frames are missing"
+    assert last.reason == "the shuffler's batch of round 1 is incomplete: 1 frames are missing"
 
 
 def results(said: list[tuple[str, Message]]) -> Iterator[Result]:

@@ -302,11 +302,15 @@ RECOUNTED = {
         "integrity",
         "on 4 nodes",
     ),
-    "other speakers": (replace_first(Announce, lambda each: replace(each, speakers=7)), "result", "another announce"),
+    "other speakers": (
+        replace_first(Announce, lambda each: replace(each, speakers=7)),
+        "result",
+        "a different announce",
+    ),
     "another question": (
         replace_first(Replies, lambda each: replace(each, question=bytes(32)), 6),
         "integrity",
-        "answered another question in round 2",
+        "answered a different question in round 2",
     ),
     "a chunk that is not there": (
         replace_first(Replies, lambda each: replace(each, chunks=each.chunks + 1)),
@@ -316,7 +320,7 @@ RECOUNTED = {
     "another number of replies": (
         replace_first(Result, lambda each: replace(each, replied=1_000_000)),
         "result",
-        "another result",
+        "different result",
     ),
 }
 

@@ -62,7 +62,7 @@ def test_an_analyst_that_hears_itself_misquoted_stops() -> None:
     analyst = AnalystRole(protocol(), RUN)
     said = analyst.hear(ROSTER)
     assert [type(each) for each in said] == [Setup, Announce]
-    with pytest.raises(RemoteProtocolError, match="another setup"):
+    with pytest.raises(RemoteProtocolError, match="a different setup"):
         analyst.hear(setup(epsilon=0.5))
 
 

@@ -177,14 +177,14 @@ def test_terms_that_lie_are_refused(broken: Setup, reason: str) -> None:
 def test_a_protocol_for_fewer_values_than_agreed_is_refused() -> None:
     """Its setup may say what it likes about the domain: what is built counts."""
     smaller = design("three-round", GiniDiversity(levels=2), epsilon=1.0, users=10)
-    with pytest.raises(RemoteProtocolError, match="about 2 inputs, these users agreed to 3"):
+    with pytest.raises(RemoteProtocolError, match="2 inputs, but these users agreed to 3"):
         list(cohort().hear(setup(parameters=smaller.parameters())))
 
 
 def test_more_epsilon_than_the_cap_is_refused() -> None:
     with pytest.raises(RemoteProtocolError, match=r"above this user's cap 0\.5"):
         list(cohort(consent=consent(cap=0.5)).hear(setup()))
-    with pytest.raises(BadInput, match="a cap of nan is not a limit"):
+    with pytest.raises(BadInput, match="a cap of nan is not a valid limit"):
         consent(cap=float("nan"))
 
 
@@ -508,10 +508,10 @@ def test_a_node_behind_a_shuffler_waits_for_its_pledge() -> None:
     )
     agreed = consent(cap=claim.epsilon, delta=claim.delta, trusts="shuffler", shuffler=BOARD.public, **SIGNED)
     role = cohort(consent=agreed)
-    with pytest.raises(RemoteProtocolError, match="has not said that it serves this run"):
+    with pytest.raises(RemoteProtocolError, match="has not pledged itself to this setup"):
         list(role.hear(asked))
     list(role.hear(Pledge(run=RUN, setup=bytes(32))))
-    with pytest.raises(RemoteProtocolError, match="has not said that it serves this run"):
+    with pytest.raises(RemoteProtocolError, match="has not pledged itself to this setup"):
         list(role.hear(asked))
     list(role.hear(Pledge(run=RUN, setup=setup_digest(asked))))
     assert [type(each) for each in role.hear(asked)] == [Seated]

@@ -55,11 +55,11 @@ def test_a_consent_to_nothing_sensible_cannot_be_given(changes: dict[str, Any], 
 @pytest.mark.parametrize(
     ("changes", "reason"),
     [
-        ({"levels": 0}, "0 levels of age"),
+        ({"levels": 0}, "age cannot have 0 levels"),
         ({"low": 90.0}, "neither a finite range low < high nor categories"),
         ({"low": None}, "neither a finite range low < high nor categories"),
         ({"high": float("nan")}, "neither a finite range low < high nor categories"),
-        ({"categories": ("a", "b")}, "4 levels of age cannot be"),
+        ({"categories": ("a", "b")}, "age cannot have 4 levels"),
     ],
 )
 def test_columns_that_mean_nothing_are_refused(changes: dict[str, Any], reason: str) -> None:
@@ -72,7 +72,7 @@ def test_a_domain_has_as_many_inputs_as_its_columns_have_combinations() -> None:
     assert domain_of(12, [column(), other])["inputs"] == 12
     assert [each["name"] for each in domain_of(12, [column(), other])["columns"]] == ["age", "answer"]
     assert domain_of(12) == {"inputs": 12}
-    with pytest.raises(BadInput, match="columns of 4 x 3 levels are not a domain of 11 inputs"):
+    with pytest.raises(BadInput, match="columns of 4 x 3 levels do not make 11 inputs"):
         domain_of(11, [column(), other])
     with pytest.raises(BadInput, match="is empty"):
         domain_of(0)
@@ -144,7 +144,7 @@ def test_a_setup_that_claims_something_else_than_its_protocol_is_refused(changes
 
 def test_a_protocol_about_another_number_of_inputs_is_refused() -> None:
     for inputs in (2, 4):
-        with pytest.raises(RemoteProtocolError, match=f"about {inputs} inputs, these users agreed to 3"):
+        with pytest.raises(RemoteProtocolError, match=f"has {inputs} inputs, but these users agreed to 3"):
             consent().check_claim(setup(), CLAIM, inputs)
 
 

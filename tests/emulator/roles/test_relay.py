@@ -121,7 +121,7 @@ def test_only_words_of_user_nodes_go_up_and_only_broadcasts_down(message: Messag
     upward = ("ready", "replies", "refusal", "event", "inquiry")
     downward = ("replies", "refusal", "ready", "resume", "event", "inquiry", "pledge")
     if message.kind not in upward:
-        with pytest.raises(RemoteProtocolError, match="no user node says"):
+        with pytest.raises(RemoteProtocolError, match="no user node sends"):
             RelayRole("relay-0").hear_node(encode(message), None, 0.0)
     if message.kind in downward:
         with pytest.raises(RemoteProtocolError, match="feed of broadcasts"):

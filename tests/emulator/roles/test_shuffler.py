@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from parley.emulator.errors import RemoteProtocolError
-from parley.emulator.roles import mixing as module
+from parley.emulator.roles import mixing
 from parley.emulator.roles.board import Terms
 from parley.emulator.roles.mixing import keyed_draw, keyed_draws
 from parley.emulator.roles.shuffler import (
@@ -301,7 +301,7 @@ def test_a_shuffler_that_came_back_asks_for_the_round_again() -> None:
 
 def test_a_batch_is_kept_before_its_first_frame_and_comes_back_as_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
     """The next life says the same frames without a node being there, and never makes another batch."""
-    monkeypatch.setattr(module, "FRAME_BYTES", 40)
+    monkeypatch.setattr(mixing, "FRAME_BYTES", 40)
     shuffler = opened()
     shuffler.hear(replies("a", 0, 4), 1.0)
     batch, *posted = shuffler.hear(replies("b", 4, 2), 1.0)
@@ -446,4 +446,4 @@ def test_a_shuffler_that_came_back_knows_from_its_list_whose_a_seat_is() -> None
     assert isinstance(told, Seating)
     assert told.key == listed["a"]
     shuffler.hear(keyed("a", 0, 4, 1), 0.0)
-    assert "a" in shuffler.guests
+    assert "a" in shuffler.seats

@@ -434,7 +434,7 @@ def test_what_is_not_kept_does_not_count() -> None:
         ({"cap": math.inf}, "inf"),
         ({"delta_cap": 1.0}, "delta"),
         ({"delta_cap": math.nan}, "nan"),
-        ({"inputs": 1}, "about 1 inputs"),
+        ({"inputs": 1}, "cannot cover 1 inputs"),
     ],
 )
 def test_terms_that_make_no_sense(changes: Mapping[str, Any], word: str) -> None:

@@ -28,9 +28,9 @@ print(*resource.getrlimit(resource.RLIMIT_NOFILE))
 
 def test_three_ports_in_a_row_or_any_three() -> None:
     assert BoardAddresses.on("10.0.0.1", 5555) == BoardAddresses(
-        post="tcp://10.0.0.1:5555", feed="tcp://10.0.0.1:5556", desk="tcp://10.0.0.1:5557"
+        inbox="tcp://10.0.0.1:5555", feed="tcp://10.0.0.1:5556", delivery="tcp://10.0.0.1:5557"
     )
-    assert BoardAddresses.on().desk == "tcp://127.0.0.1:0"
+    assert BoardAddresses.on().delivery == "tcp://127.0.0.1:0"
 
 
 def test_hosts_and_ports_are_told_apart() -> None:

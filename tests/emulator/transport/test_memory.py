@@ -21,7 +21,7 @@ class MemoryBench(Bench):
         self.transport = MemoryTransport(queue=QUEUE)
 
     def make_board(self) -> BoardPort:
-        self.transport.patience = self.transport.desk_patience = self.patience
+        self.transport.patience = self.transport.delivery_patience = self.patience
         return self.transport.board()
 
     def make_node(self, name: str, *, notices: bool = False) -> NodePort:
@@ -51,7 +51,7 @@ async def test_names_are_handed_over_only_where_senders_are_authenticated() -> N
 async def test_there_is_one_board() -> None:
     transport = MemoryTransport()
     transport.board()
-    with pytest.raises(LocalProtocolError, match="a board already"):
+    with pytest.raises(LocalProtocolError, match="already has a board"):
         transport.board()
 
 

@@ -124,10 +124,10 @@ async def test_real_ports_are_told(open_bench: ZmqBench) -> None:
 
 async def test_a_port_in_use_is_named_and_nothing_stays_bound(open_bench: ZmqBench) -> None:
     taken = open_bench.keep(open_bench.make_board())
-    desk = taken.addresses.desk
-    port = desk.rsplit(":", 1)[1]
+    delivery = taken.addresses.delivery
+    port = delivery.rsplit(":", 1)[1]
     with pytest.raises(BadInput, match=f"port {port} on 127.0.0.1 is in use; choose another"):
-        open_board(BoardAddresses(post="tcp://127.0.0.1:0", feed="tcp://127.0.0.1:0", desk=desk))
+        open_board(BoardAddresses(inbox="tcp://127.0.0.1:0", feed="tcp://127.0.0.1:0", delivery=delivery))
     with pytest.raises(BadInput, match="in use"):
         open_board(taken.addresses)
     taken.close()
@@ -135,7 +135,7 @@ async def test_a_port_in_use_is_named_and_nothing_stays_bound(open_bench: ZmqBen
 
 
 async def test_ipc_works_and_a_living_path_is_not_taken_over(tmp_path: Path) -> None:
-    addresses = BoardAddresses(**{each: f"ipc://{tmp_path}/{each}" for each in ("post", "feed", "desk")})
+    addresses = BoardAddresses(**{each: f"ipc://{tmp_path}/{each}" for each in ("inbox", "feed", "delivery")})
     board, node = open_board(addresses), connect_node(addresses)
     await node.send(b"frame")
     assert await board.receive(LONG) == [Received(b"frame", None)]
@@ -156,8 +156,8 @@ async def test_other_machines_are_kept_out_without_keys(host: str) -> None:
 
 async def test_keys_open_the_board_to_other_machines() -> None:
     board = open_board(BoardAddresses.on("0.0.0.0"), BOARD)
-    port = board.addresses.post.rsplit(":", 1)[1]
-    reachable = BoardAddresses(**dict.fromkeys(("post", "feed", "desk"), f"tcp://127.0.0.1:{port}"))
+    port = board.addresses.inbox.rsplit(":", 1)[1]
+    reachable = BoardAddresses(**dict.fromkeys(("inbox", "feed", "delivery"), f"tcp://127.0.0.1:{port}"))
     node = connect_node(reachable, peer(LISTED["alice"]), patience=LONG)
     await node.send(b"from afar")
     assert await board.receive(LONG) == [Received(b"from afar", "alice")]
@@ -182,7 +182,7 @@ async def test_every_spelling_of_this_machine_works(host: str) -> None:
 )
 def test_what_is_no_address_is_refused(address: str) -> None:
     with pytest.raises(BadInput):
-        BoardAddresses(post=address, feed="tcp://127.0.0.1:0", desk="tcp://127.0.0.1:0")
+        BoardAddresses(inbox=address, feed="tcp://127.0.0.1:0", delivery="tcp://127.0.0.1:0")
 
 
 async def test_an_address_of_another_machine_cannot_be_bound() -> None:
@@ -194,7 +194,7 @@ async def test_a_frame_beyond_the_limit_cuts_only_its_sender_off(open_bench: Zmq
     board, good = open_bench.board(), open_bench.node("good")
     context = zmq.Context()
     hostile = context.socket(zmq.PUSH)
-    hostile.connect(open_bench.addresses.post)
+    hostile.connect(open_bench.addresses.inbox)
     hostile.send(b"before")
     assert await board.receive(LONG) == [Received(b"before", None)]
     hostile.send(bytes(LARGEST_FRAME + 65))
@@ -222,7 +222,7 @@ async def test_a_port_must_be_known_to_connect() -> None:
 
 async def test_garbage_on_the_wire_disturbs_nobody(secure: SecureBench) -> None:
     board, node = secure.keep(secure.make_board()), secure.node()
-    host, port = secure.addresses.post.removeprefix("tcp://").split(":")
+    host, port = secure.addresses.inbox.removeprefix("tcp://").split(":")
     for garbage in (b"GET / HTTP/1.1\r\n\r\n", b"\xff" + bytes(100), bytes(1000)):
         with socket.create_connection((host, int(port))) as stranger:
             stranger.sendall(garbage)
@@ -233,7 +233,7 @@ async def test_garbage_on_the_wire_disturbs_nobody(secure: SecureBench) -> None:
 
 async def test_want_of_open_files_is_counted(open_bench: ZmqBench) -> None:
     board = open_bench.keep(open_bench.make_board())
-    host, port = board.addresses.post.removeprefix("tcp://").split(":")
+    host, port = board.addresses.inbox.removeprefix("tcp://").split(":")
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     with socket.socket() as caller:
         resource.setrlimit(resource.RLIMIT_NOFILE, (caller.fileno() + 1, hard))
@@ -275,7 +275,7 @@ async def test_strangers_are_refused_on_every_channel(
     reader = connect_analyst(secure.addresses, security, patience=0.4)
     observer = connect_observer(secure.addresses, security)
     await present(board, 1)
-    with pytest.raises(SendTimeout, match="see that it runs"):
+    with pytest.raises(SendTimeout, match="check that it runs"):
         await stranger.send(b"let me in")
     assert await board.receive(0.05) == []
     board.publish(BROADCAST, b"for members")
@@ -291,13 +291,13 @@ async def test_strangers_are_refused_on_every_channel(
 async def test_a_plain_board_is_refused_by_a_peer_with_keys(open_bench: ZmqBench) -> None:
     board = open_bench.board()
     node = connect_node(open_bench.addresses, peer(LISTED["alice"]), patience=0.4)
-    with pytest.raises(SendTimeout, match="has ours on its list"):
+    with pytest.raises(SendTimeout, match="lists our key"):
         await node.send(b"secret")
     assert await board.receive(0.05) == []
     node.close()
 
 
-async def test_only_the_analyst_is_served_at_the_desk(secure: SecureBench) -> None:
+async def test_only_the_analyst_is_served_at_the_delivery(secure: SecureBench) -> None:
     board = secure.keep(secure.make_board())
     thief = connect_analyst(secure.addresses, peer(LISTED["alice"]))
     await _refusals(board, 1, among="not the analyst")
@@ -317,7 +317,7 @@ async def test_keys_must_fit_together() -> None:
         connect_node(BoardAddresses.on(first_port=5555), peer(mixed))
     with pytest.raises(BadInput, match="without the board's public key"):
         connect_node(BoardAddresses.on(first_port=5555), Security(keys=make_keys()))
-    with pytest.raises(BadInput, match="no list of those it lets in"):
+    with pytest.raises(BadInput, match="no list of keys it admits"):
         open_board(BoardAddresses.on(), Security(keys=make_keys()))
 
 

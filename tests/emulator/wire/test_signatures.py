@@ -107,7 +107,7 @@ def test_keys_are_never_shown() -> None:
     shown = repr(SIGNER) + str(SIGNER)
     assert SIGNER.secret.hex() not in shown
     assert repr(SIGNER.secret) not in shown
-    with pytest.raises(BadInput, match="a signing key of 31 bytes") as caught:
+    with pytest.raises(BadInput, match="the signing key has 31 bytes") as caught:
         Signer(bytes([7] * 31))
     assert "07" * 8 not in str(caught.value)
 

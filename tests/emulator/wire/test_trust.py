@@ -86,7 +86,7 @@ def test_a_secret_that_others_may_read_is_not_used(tmp_path: Path, mode: int) ->
     path = tmp_path / "board.signing"
     write_signer(path, SIGNER)
     path.chmod(mode)
-    with pytest.raises(BadInput, match=f"may be read by others .mode {mode:04o}."):
+    with pytest.raises(BadInput, match=f"others may read .* .mode {mode:04o}."):
         read_signer(path)
 
 

@@ -18,7 +18,7 @@ from parley.emulator.errors import BadInput
 from parley.emulator.transport.conditions import LINK_KINDS, PROCESS_KINDS, Conditions, Fault, read_conditions
 from parley.emulator.wire.codec import encode
 from parley.emulator.wire.messages import Replies
-from parley.launch.cluster.fault_driver import READY_MADE, Chaos, Strike, find_conditions, plan_strikes
+from parley.launch.cluster.fault_driver import READY_MADE, FaultDriver, Strike, find_conditions, plan_strikes
 from tests.launch.conftest import Parley
 
 NODES = ("board", "analyst", "node-0", "node-1")
@@ -69,70 +69,70 @@ def test_whom_others_wait_for_is_not_late() -> None:
 class Scribe:
     """Stands for board and processes: notes what is asked of it."""
 
-    posted: list[str] = field(default_factory=list)
+    reported: list[str] = field(default_factory=list)
     signals: list[tuple[str, int]] = field(default_factory=list)
     started: list[str] = field(default_factory=list)
 
-    def chaos(self, *faults: Fault) -> Chaos:
-        return Chaos(
+    def fault_driver(self, *faults: Fault) -> FaultDriver:
+        return FaultDriver(
             strikes=plan(*faults),
-            post=lambda kind, detail, number: self.posted.append(detail),
+            report=lambda kind, detail, number: self.reported.append(detail),
             send_signal=lambda name, number: self.signals.append((name, number)),
             start=self.started.append,
         )
 
 
-def step(chaos: Chaos, now: float, recorded: list[str], number: int = 0) -> None:
-    chaos.step(now, round_number=number, running=set(NODES), recorded=set(recorded))
+def step(fault_driver: FaultDriver, now: float, recorded: list[str], number: int = 0) -> None:
+    fault_driver.step(now, round_number=number, running=set(NODES), recorded=set(recorded))
 
 
 def test_nothing_happens_before_it_is_on_record() -> None:
     scribe = Scribe()
-    chaos = scribe.chaos(Fault(kind="kill", nodes="board", after=1.0, seconds=0.5))
-    step(chaos, 0.9, [])
-    assert scribe.posted == []
-    step(chaos, 1.0, [])
-    step(chaos, 1.1, [])
-    assert len(scribe.posted) == 1
+    fault_driver = scribe.fault_driver(Fault(kind="kill", nodes="board", after=1.0, seconds=0.5))
+    step(fault_driver, 0.9, [])
+    assert scribe.reported == []
+    step(fault_driver, 1.0, [])
+    step(fault_driver, 1.1, [])
+    assert len(scribe.reported) == 1
     # A board that died has lost it: say it again.
-    step(chaos, 1.6, [])
-    assert len(scribe.posted) == 2
+    step(fault_driver, 1.6, [])
+    assert len(scribe.reported) == 2
     assert scribe.signals == []
-    step(chaos, 1.7, scribe.posted)
+    step(fault_driver, 1.7, scribe.reported)
     assert scribe.signals == [("board", signal.SIGKILL)]
-    assert chaos.comes_back("board", -signal.SIGKILL, 2.0)
-    step(chaos, 2.4, scribe.posted)
+    assert fault_driver.comes_back("board", -signal.SIGKILL, 2.0)
+    step(fault_driver, 2.4, scribe.reported)
     assert scribe.started == []
-    step(chaos, 2.5, scribe.posted)
+    step(fault_driver, 2.5, scribe.reported)
     assert scribe.started == ["board"]
-    assert len(scribe.posted) == 2
-    assert not chaos.busy
+    assert len(scribe.reported) == 2
+    assert not fault_driver.busy
 
 
 def test_rounds_pauses_and_late_starts() -> None:
     scribe = Scribe()
-    chaos = scribe.chaos(
+    fault_driver = scribe.fault_driver(
         Fault(kind="pause", nodes="node-0", rounds=(2,), seconds=1.0), Fault(kind="late", nodes="node-1", seconds=3.0)
     )
-    assert chaos.late == {"node-1"}
-    step(chaos, 1.0, [], number=1)
-    assert [detail for detail in scribe.posted if "node-0" in detail] == []
-    step(chaos, 2.0, [], number=2)
-    step(chaos, 2.1, scribe.posted, number=2)
+    assert fault_driver.late == {"node-1"}
+    step(fault_driver, 1.0, [], number=1)
+    assert [detail for detail in scribe.reported if "node-0" in detail] == []
+    step(fault_driver, 2.0, [], number=2)
+    step(fault_driver, 2.1, scribe.reported, number=2)
     assert scribe.signals == [("node-0", signal.SIGSTOP)]
-    step(chaos, 3.2, scribe.posted, number=2)
+    step(fault_driver, 3.2, scribe.reported, number=2)
     assert scribe.signals[-1] == ("node-0", signal.SIGCONT)
     assert scribe.started == ["node-1"]
 
 
 def test_who_ended_by_itself_does_not_come_back() -> None:
     scribe = Scribe()
-    chaos = scribe.chaos(Fault(kind="kill", nodes="node-*"))
-    step(chaos, 0.0, [])
-    step(chaos, 0.1, scribe.posted)
-    assert not chaos.comes_back("node-0", 0, 0.2)
-    assert not chaos.comes_back("analyst", -signal.SIGKILL, 0.2)
-    assert chaos.comes_back("node-1", -signal.SIGKILL, 0.2)
+    fault_driver = scribe.fault_driver(Fault(kind="kill", nodes="node-*"))
+    step(fault_driver, 0.0, [])
+    step(fault_driver, 0.1, scribe.reported)
+    assert not fault_driver.comes_back("node-0", 0, 0.2)
+    assert not fault_driver.comes_back("analyst", -signal.SIGKILL, 0.2)
+    assert fault_driver.comes_back("node-1", -signal.SIGKILL, 0.2)
 
 
 def test_ready_made_conditions() -> None:

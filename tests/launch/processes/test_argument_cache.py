@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from parley.launch.processes.argument_cache import Reader
+from parley.launch.processes.argument_cache import ArgumentCache
 
 
 def full(node: str, arguments: list[str]) -> dict[str, object]:
@@ -17,11 +17,11 @@ def test_a_crowds_arguments_are_read_as_one_by_one(monkeypatch: pytest.MonkeyPat
     crowd = [["--state", f"state/{n}", *common] for n in range(5)]
     wanted = [full("user", arguments) for arguments in crowd]
     assert wanted[3]["state"] == Path("state/3")
-    reader = Reader()
-    assert reader.read("user", crowd[0]) == wanted[0]
+    cache = ArgumentCache()
+    assert cache.read("user", crowd[0]) == wanted[0]
     # From here on the library need not read a whole line again.
     monkeypatch.setattr("click.Command.make_context", None)
-    assert [reader.read("user", arguments) for arguments in crowd] == wanted
+    assert [cache.read("user", arguments) for arguments in crowd] == wanted
 
 
 @pytest.mark.parametrize(
@@ -38,16 +38,16 @@ def test_a_crowds_arguments_are_read_as_one_by_one(monkeypatch: pytest.MonkeyPat
     ],
 )
 def test_what_cannot_be_read_is_left_to_the_node(arguments: list[str]) -> None:
-    reader = Reader()
-    assert reader.read("user", ["--state", "a", "--patience", "1", "--witness", "w"]) is not None
-    assert reader.read("user", arguments) is None
-    assert reader.read("nobody-knows", arguments) is None
+    cache = ArgumentCache()
+    assert cache.read("user", ["--state", "a", "--patience", "1", "--witness", "w"]) is not None
+    assert cache.read("user", arguments) is None
+    assert cache.read("nobody-knows", arguments) is None
 
 
 def test_the_last_of_two_values_counts() -> None:
-    reader = Reader()
+    cache = ArgumentCache()
     once, twice = ["--state", "a", "--patience", "1"], ["--state", "a", "--patience", "1", "--patience", "2"]
-    assert reader.read("user", once) == full("user", once)
-    assert reader.read("user", twice) == full("user", twice)
+    assert cache.read("user", once) == full("user", once)
+    assert cache.read("user", twice) == full("user", twice)
     other = ["--addresses", "x.json", "--run", "r", "--plan", "p"]
-    assert reader.read("analyst", other) == full("analyst", other)
+    assert cache.read("analyst", other) == full("analyst", other)

@@ -1,4 +1,4 @@
-"""The nursery: what it is told over its channel, what it reports, and that nothing outlives it."""
+"""The forkserver: what it is told over its channel, what it reports, and that nothing outlives it."""
 
 import os
 import signal
@@ -13,7 +13,7 @@ import pytest
 from parley.emulator.errors import LocalProtocolError
 from parley.emulator.roles.consent import Consent, domain_of
 from parley.launch.processes.forkserver import LENGTH, Channel
-from parley.launch.processes.processes import Exit, Order, Processes, last_lines
+from parley.launch.processes.processes import CommandLine, Exit, Processes, last_lines
 from parley.nodes.state.user_state import Identity, State
 
 LIMIT_SECONDS = 60.0
@@ -41,10 +41,10 @@ def wait_for_exits(processes: Processes, count: int) -> list[Exit]:
     return found
 
 
-def patient_user(folder: Path, name: str) -> Order:
+def patient_user(folder: Path, name: str) -> CommandLine:
     """A user node whose board never answers: it waits for a long time."""
     addresses = folder / "addresses.json"
-    addresses.write_text('{"post": "tcp://127.0.0.1:9", "feed": "tcp://127.0.0.1:9", "desk": "tcp://127.0.0.1:9"}')
+    addresses.write_text('{"inbox": "tcp://127.0.0.1:9", "feed": "tcp://127.0.0.1:9", "delivery": "tcp://127.0.0.1:9"}')
     np.save(folder / "inputs.npy", np.zeros(1, dtype=np.int64))
     arguments = ("--addresses", addresses, "--inputs", folder / "inputs.npy")
     consent = Consent(run="nobody-starts-it", domain=domain_of(2), cap=1.0)
@@ -53,7 +53,9 @@ def patient_user(folder: Path, name: str) -> Order:
         Identity(node=name, first=0, users=1, consent=consent, coin_key=bytes(32), signing_key=bytes(32)),
     )
     state = ("--state", folder / name)
-    return Order(name=name, node="user", arguments=tuple(map(str, (*arguments, *state))), log=folder / f"{name}.log")
+    return CommandLine(
+        name=name, node="user", arguments=tuple(map(str, (*arguments, *state))), log=folder / f"{name}.log"
+    )
 
 
 @pytest.fixture
@@ -90,13 +92,13 @@ def test_channel_keeps_what_does_not_fit(channels: tuple[Channel, socket.socket]
 
 
 def test_exit_codes_and_logs(tmp_path: Path) -> None:
-    orders = [
-        Order(name="helpful", node="board", arguments=("--help",), log=tmp_path / "helpful.log"),
-        Order(name="wrong", node="analyst", arguments=("--colour", "red"), log=tmp_path / "wrong.log"),
-        Order(name="absent", node="shuffler-that-is-not", arguments=(), log=tmp_path / "absent.log"),
+    command_lines = [
+        CommandLine(name="helpful", node="board", arguments=("--help",), log=tmp_path / "helpful.log"),
+        CommandLine(name="wrong", node="analyst", arguments=("--colour", "red"), log=tmp_path / "wrong.log"),
+        CommandLine(name="absent", node="shuffler-that-is-not", arguments=(), log=tmp_path / "absent.log"),
     ]
     with Processes() as processes:
-        processes.spawn(orders)
+        processes.spawn(command_lines)
         exits = {each.name: each for each in wait_for_exits(processes, 3)}
         assert len(set(processes.pids.values())) == 3
         assert not processes.running
@@ -120,7 +122,7 @@ def test_signals_reach_the_named(tmp_path: Path) -> None:
     until(lambda: gone(processes.pids["two"]))
 
 
-def test_children_die_with_the_nursery(tmp_path: Path) -> None:
+def test_children_die_with_the_forkserver(tmp_path: Path) -> None:
     with Processes() as processes:
         processes.spawn([patient_user(tmp_path, "one")])
         until(lambda: processes.exits(0.05) == [] and len(processes.pids) == 1)
@@ -132,11 +134,13 @@ def test_children_die_with_the_nursery(tmp_path: Path) -> None:
 
 
 def test_many_children(tmp_path: Path) -> None:
-    orders = [Order(name=f"n{n}", node="user", arguments=("--help",), log=tmp_path / f"{n}.log") for n in range(60)]
+    command_lines = [
+        CommandLine(name=f"n{n}", node="user", arguments=("--help",), log=tmp_path / f"{n}.log") for n in range(60)
+    ]
     with Processes() as processes:
-        processes.spawn(orders)
+        processes.spawn(command_lines)
         exits = wait_for_exits(processes, 60)
-    assert {each.name for each in exits} == {order.name for order in orders}
+    assert {each.name for each in exits} == {command_line.name for command_line in command_lines}
     assert {each.status for each in exits} == {0}
 
 

@@ -1,4 +1,4 @@
-"""A rehearsal speaks the run to its end, and leaves the process as fit to be forked as before."""
+"""The warm-up plays the run to its end, and leaves the process as fit to be forked as before."""
 
 import subprocess
 import sys
@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from parley.launch.processes.warmup import overhear, take_part
+from parley.launch.processes.warmup import broadcasts_of, take_part
 from parley.nodes.analyst import write_plan
 from parley.nodes.common import GOOD
 from parley.protocols.registry import design
@@ -17,9 +17,9 @@ PROTOCOLS = ("one-round", "one-round-tuned", "two-round", "two-round-tuned", "th
 
 
 @pytest.mark.parametrize("name", [*PROTOCOLS, "frequency-oue", "linear-queries"])
-def test_everything_is_rehearsed_to_the_end(name: str) -> None:
+def test_everything_is_warmed_up_to_the_end(name: str) -> None:
     protocol = design(name, Kendall(levels=(4, 4)), epsilon=4.0, users=100)
-    frames = overhear(protocol)
+    frames = broadcasts_of(protocol)
     assert len(frames) == 2 + len(protocol.rounds)
     assert take_part(protocol, frames) == GOOD
 
@@ -29,14 +29,14 @@ def test_no_thread_no_child_and_no_file_is_left(tmp_path: Path) -> None:
     plan = tmp_path / "plan.parley"
     write_plan(plan, protocol)
     program = f"""
-import os, signal
+import os
 from pathlib import Path
-from parley.launch.processes.warmup import rehearse
+from parley.launch.processes.warmup import warm_up
 from parley.nodes.analyst import read_plan
 protocol = read_plan(Path({str(plan)!r})).protocol
 held = lambda: (len(os.listdir("/proc/self/task")), len(os.listdir("/proc/self/fd")))
 before = held()
-rehearse(protocol, lambda request: lambda: signal.pause())
+warm_up(protocol)
 try:
     os.waitpid(-1, 0)
 except ChildProcessError:

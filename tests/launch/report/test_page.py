@@ -69,6 +69,17 @@ def test_the_answer_is_the_recorded_one(visitor: Visitor, small: Path, address: 
     assert float(said.split()[0].replace("−", "-")) == pytest.approx(answer["estimate"], rel=1e-3)
 
 
+def test_the_protocol_is_drawn_round_by_round(visitor: Visitor, small: Path, address: str) -> None:
+    page = visitor.open(address)
+    page.locator("#folded-script summary").click()
+    drawn = page.locator("#folded-script ol > li").all_inner_texts()
+    script = make_model(small / "transcript.parley")["script"]
+    assert [each["number"] for each in script] == list(range(1, ROUNDS + 1))
+    for text, each in zip(drawn, script, strict=True):
+        assert text.startswith(f"{each['name']} \u2014 {each['says']}")
+        assert all(f"{send['name']} by {send['randomizer']}" in text for send in each["sends"])
+
+
 def test_filters(visitor: Visitor, address: str) -> None:
     page = visitor.open(address)
     everything = count_rows(page)
@@ -97,7 +108,7 @@ def test_a_message_tells_what_it_holds(visitor: Visitor, address: str) -> None:
 
 def test_keyboard(visitor: Visitor, address: str) -> None:
     page = visitor.open(address)
-    page.locator("#facts summary").focus()
+    page.locator("#facts summary").last.focus()
     page.keyboard.press("Tab")
     focused = "document.activeElement.getAttribute('aria-label')"
     first = page.evaluate(focused)

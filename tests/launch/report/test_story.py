@@ -138,13 +138,13 @@ def test_a_frame_is_an_arrow_with_many_users() -> None:
     assert [(mark["start"], mark["replies"]) for mark in marks(story, kind="replies")] == [(0, 60), (0, 40), (1, 1)]
 
 
-def test_many_frames_become_one_arrow_a_lane() -> None:
+def test_many_frames_become_one_arrow_per_lane() -> None:
     frames = [answer(0, user, chunk=user, chunks=100) for user in range(MOST_FRAMES + 1)]
     story = tell(*seated(2, 100), OPEN, *frames, answer(1, 100, 101))
     (first, second) = marks(story, kind="replies")
     assert (first["replies"], first["frames"], first["title"]) == (MOST_FRAMES + 1, MOST_FRAMES + 1, "65 replies")
     assert (second["start"], second["replies"]) == (1, 2)
-    assert any("one arrow a lane" in note for note in story.diagram.record()["notes"])
+    assert any("one arrow per lane" in note for note in story.diagram.record()["notes"])
 
 
 def test_losses_break_their_arrow_and_other_faults_are_signs() -> None:

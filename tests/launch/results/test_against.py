@@ -162,11 +162,11 @@ def test_evidence_needs_keys_and_the_run_it_is_about(parley: Parley, signed: Pat
     kept = evidence(signed, tmp_path)
     alone = tmp_path / "alone.parley"
     alone.write_bytes((signed / "transcript.parley").read_bytes())
-    assert "proves nothing without the keys" in parley("audit", alone, "--against", kept).err
+    assert "proves nothing without its signers' keys" in parley("audit", alone, "--against", kept).err
     folder = tmp_path / "other"
     folder.mkdir()
     other = evidence(signed, folder, run="another")
-    assert "about the run 'another'" in parley("audit", signed, "--against", other).err
+    assert "belongs to the run 'another'" in parley("audit", signed, "--against", other).err
 
 
 def test_a_history_that_was_written_anew(parley: Parley, signed: Path, tmp_path: Path) -> None:

@@ -31,7 +31,7 @@ def test_a_plan_is_drawn(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> 
     assert "<!-- one-round-tuned -->" in drawn(path)
 
 
-@pytest.mark.parametrize(("name", "reason"), [("plan.txt", "should end in"), ("there.svg", "exists already")])
+@pytest.mark.parametrize(("name", "reason"), [("plan.txt", "should end in"), ("there.svg", "already exists")])
 def test_pictures_that_cannot_be_drawn(
     name: str, reason: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

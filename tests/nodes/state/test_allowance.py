@@ -65,7 +65,7 @@ def test_a_flood_leaves_the_record_small(attack: str, tmp_path: Path) -> None:
     board = BoardProcess(tmp_path)
     context = zmq.Context()
     peer = context.socket(zmq.PUSH)
-    peer.connect(board.addresses.post)
+    peer.connect(board.addresses.inbox)
     frames = {
         "one name": (encode(event("mallory")) for _ in range(3200)),
         "many names": (encode(event(f"m{number}")) for number in range(3200)),

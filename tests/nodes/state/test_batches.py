@@ -57,7 +57,7 @@ def test_a_round_has_one_batch(tmp_path: Path) -> None:
     fill(tmp_path)
     before = (tmp_path / "batch-1.parley").read_bytes()
     with Batches(tmp_path, RUN) as batches:
-        with pytest.raises(LocalProtocolError, match="is there already; nothing was sent"):
+        with pytest.raises(LocalProtocolError, match="already exists; nothing was sent"):
             batches.write(batch(chunks=2))
         with pytest.raises(LocalProtocolError, match="says nothing more"):
             batches.write(batch(2))

@@ -185,7 +185,7 @@ def test_after_a_failed_write_a_state_writes_nothing_more(fresh: Path, fault: st
         if also == "bad":
             disk.truncate = lambda *_: (_ for _ in ()).throw(OSError(5, "no"))  # type: ignore[method-assign]
         with on(disk), State(folder, disk=disk) as state:
-            for reason in ("cannot be written", "could not be written before", "could not be written before"):
+            for reason in ("cannot be written", "failed before", "failed before"):
                 with pytest.raises(LocalProtocolError, match=reason) as caught:
                     state.write(Seated(run=RUN, digest=bytes(32), nonce=bytes(16)))
                 assert "\n" not in str(caught.value)
@@ -208,7 +208,7 @@ def test_a_state_is_made_whole_or_not_at_all(tmp_path: Path, fault: str) -> None
         with on(disk):
             failed = outcome(lambda: State.create(folder, IDENTITY, disk=disk))  # noqa: B023
         assert disk.struck
-        assert isinstance(failed, Killed | None) or "no state can be made" in str(failed)
+        assert isinstance(failed, Killed | None) or "state cannot be made" in str(failed)
         if not (folder / FILE).exists():
             State.create(folder, IDENTITY)
         with State(folder) as state:
@@ -219,7 +219,7 @@ def test_a_state_is_made_whole_or_not_at_all(tmp_path: Path, fault: str) -> None
 
 def test_a_state_is_never_written_over(fresh: Path) -> None:
     before = (fresh / FILE).read_bytes()
-    with pytest.raises(BadInput, match="exists already; a state is never written over"):
+    with pytest.raises(BadInput, match="already exists; a state is never overwritten"):
         State.create(fresh, IDENTITY)
     assert (fresh / FILE).read_bytes() == before
     assert [path.name for path in fresh.iterdir()] == [FILE]
@@ -305,7 +305,7 @@ def test_a_state_cut_at_any_byte_is_refused_or_is_an_earlier_one(fresh: Path) ->
                     expected.note(commit)
                 assert state.memory == expected
         else:
-            refused(fresh, "is not a node's state", "is cut or altered at byte", "does not hold what")
+            refused(fresh, "is not a node's state", "is cut or altered at byte", "is not a valid state of a node")
             assert (fresh / FILE).read_bytes() == content[:length], "what is refused is not repaired"
 
 
@@ -333,7 +333,7 @@ def test_a_state_altered_at_any_byte_is_refused(fresh: Path) -> None:
 )
 def test_a_foreign_file_is_refused(fresh: Path, content: bytes) -> None:
     (fresh / FILE).write_bytes(content)
-    refused(fresh, "is not a node's state", "is cut or altered at byte 8", "does not hold what a node's state holds")
+    refused(fresh, "is not a node's state", "is cut or altered at byte 8", "is not a valid state of a node")
 
 
 def test_entries_of_another_state_do_not_fit(tmp_path: Path) -> None:
@@ -352,7 +352,7 @@ def test_entries_of_another_state_do_not_fit(tmp_path: Path) -> None:
 def test_a_state_that_others_can_read_is_refused(fresh: Path) -> None:
     for mode in (0o640, 0o604, 0o660, 0o666):
         (fresh / FILE).chmod(mode)
-        refused(fresh, "can be read by others")
+        refused(fresh, "others can read")
     (fresh / FILE).chmod(0o600)
     State(fresh).close()
 
@@ -370,7 +370,7 @@ def test_a_process_says_one_sentence_and_leaves(fresh: Path, tmp_path: Path) -> 
     """The command itself: no connection is made, nothing is written, the exit code is that of bad input."""
     np.save(tmp_path / "inputs.npy", INPUTS)
     nowhere = "tcp://127.0.0.1:1"
-    command = [sys.executable, "-m", "parley.nodes.user", "--post", nowhere, "--feed", nowhere, "--desk", nowhere]
+    command = [sys.executable, "-m", "parley.nodes.user", "--inbox", nowhere, "--feed", nowhere, "--delivery", nowhere]
     command += ["--inputs", str(tmp_path / "inputs.npy"), "--state"]
     with State(fresh):
         said = subprocess.run([*command, str(fresh)], cwd=ROOT, capture_output=True, text=True, timeout=60, check=False)
@@ -382,7 +382,7 @@ def test_a_process_says_one_sentence_and_leaves(fresh: Path, tmp_path: Path) -> 
 @pytest.mark.parametrize(
     ("inputs", "reason"),
     [
-        (INPUTS[:-1], "9 inputs were given, the state is of 10 users"),
+        (INPUTS[:-1], "there are 9 inputs for the 10 users of this state"),
         (INPUTS + 1, "an input is outside 0..2"),
         (INPUTS - 1, "an input is outside 0..2"),
     ],

@@ -178,9 +178,9 @@ def test_a_reply_is_on_disk_before_it_can_be_sent_and_a_question_before_it_is_an
 def test_a_wallet_that_does_not_fit_is_refused(tmp_path: Path) -> None:
     folder = made(tmp_path)
     for changes, word in (
-        ({"users": 4}, "is for 5 users, not for 4"),
-        ({"inputs": 4}, "about 3 inputs, not about 4"),
-        ({"domain": {"columns": ()}}, "about another domain"),
+        ({"users": 4}, "is for 5 users, not 4"),
+        ({"inputs": 4}, "covers 3 inputs, not 4"),
+        ({"domain": {"columns": ()}}, "covers another domain"),
     ):
         with pytest.raises(BadInput, match=word):
             opened(folder, **changes)
@@ -196,7 +196,7 @@ def test_a_wallet_in_use_is_refused_but_can_be_looked_at(tmp_path: Path) -> None
     with pytest.raises(BadInput, match="in use by another process"):
         opened(folder)
     assert losses(folder) == [0.0] * USERS
-    with pytest.raises(BadInput, match="to be looked at"):
+    with pytest.raises(BadInput, match="for reading only"):
         StoredWallet.look(folder).accept("run", grr(), view=View())
     wallet.close()
     opened(folder).close()
@@ -205,10 +205,10 @@ def test_a_wallet_in_use_is_refused_but_can_be_looked_at(tmp_path: Path) -> None
 def test_an_existing_folder_is_never_written_over(tmp_path: Path) -> None:
     folder = made(tmp_path)
     before = (folder / "log").read_bytes()
-    with pytest.raises(BadInput, match="exists already"):
+    with pytest.raises(BadInput, match="already exists"):
         StoredWallet.create(folder, TERMS)
     assert (folder / "log").read_bytes() == before
-    with pytest.raises(BadInput, match="cannot be made"):
+    with pytest.raises(BadInput, match="cannot be created"):
         StoredWallet.create(tmp_path / "no" / "where", TERMS)
     assert [each.name for each in tmp_path.iterdir()] == ["w"]
 

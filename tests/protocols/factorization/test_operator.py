@@ -6,9 +6,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from parley.emulator.errors import BadInput
-from parley.protocols.factorization.closed_forms import sign_matrix
+from parley.protocols.factorization.closed_forms import (
+    Kronecker,
+    PairedKronecker,
+    Thresholds,
+    TwistedFourier,
+    sign_matrix,
+)
 from parley.protocols.factorization.operator import Dense, Factor, HalfSums, Identity, Reflected
-from parley.protocols.factorization.structured import Kronecker, PairedKronecker, Thresholds, TwistedFourier
 
 GENERATOR = np.random.Generator(np.random.PCG64(1))
 DENSE = Dense(GENERATOR.standard_normal((4, 6)))

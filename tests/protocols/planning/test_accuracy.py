@@ -11,8 +11,7 @@ from scipy.stats import binom, norm
 from benchmarks.grid import data, designed, problems, random_signs
 from benchmarks.separation import curves, separations
 from parley.protocols import registry
-from parley.protocols.planning import fast_simulation as shortcut
-from parley.protocols.planning import plan as planner
+from parley.protocols.planning import fast_simulation, plan
 from parley.protocols.tuned.split_users import SplitUsers
 from parley.protocols.workloads.auc import AreaUnderCurve
 from parley.protocols.workloads.gini import GiniDiversity
@@ -40,7 +39,7 @@ def test_three_tuned_rounds_are_as_good_as_known(levels: int, epsilon: float, us
     predicted = protocol.predicted_rmse(histogram)
     assert predicted <= 1.1 * KNOWN[levels, epsilon, users]
     if users >= 1_000_000:
-        assert predicted <= 1.5 * planner.floor(workload, histogram, epsilon, users)
+        assert predicted <= 1.5 * plan.floor(workload, histogram, epsilon, users)
 
 
 @pytest.mark.parametrize("users", [10_000, 1_000_000])
@@ -78,7 +77,7 @@ def test_intervals_hold_the_truth(name: str, workload: Workload) -> None:
     protocol = registry.design(name, workload, epsilon=1.0, users=20_000)
     inputs, generator = data(workload, 20_000), np.random.default_rng(4)
     counts, truth = workload.counts(inputs), workload.exact(inputs)
-    found = [shortcut.play(protocol, counts, generator).interval95 for _ in range(RUNS)]
+    found = [fast_simulation.play(protocol, counts, generator).interval95 for _ in range(RUNS)]
     held = sum(low <= truth <= high for low, high in found)
     least, most = binom.ppf(ALPHA / 2, RUNS, 0.93), binom.isf(ALPHA / 2, RUNS, 0.97)
     assert least <= held <= most, f"{held} of {RUNS}, should be {least} to {most}"
@@ -97,7 +96,7 @@ def test_intervals_are_as_wide_as_the_error_is_large(name: str, workload: Worklo
     """The variance behind an interval is, on average, the predicted one: noise does not make it wider."""
     protocol: Any = registry.design(name, workload, epsilon=1.0, users=20_000)
     counts, generator = workload.counts(data(workload, 20_000)), np.random.default_rng(6)
-    seen = np.array([shortcut.play(protocol, counts, generator).predicted_rmse ** 2 for _ in range(60)])
+    seen = np.array([fast_simulation.play(protocol, counts, generator).predicted_rmse ** 2 for _ in range(60)])
     ratio = seen / protocol.predicted_rmse(counts / 20_000) ** 2
     error = float(ratio.std() / math.sqrt(len(ratio)))
     # A tenth is what the estimate of |Ah|^2, which cannot be negative, may add.
@@ -118,7 +117,7 @@ def test_a_split_budget_is_predicted_too() -> None:
     assert isinstance(protocol, SplitUsers)
     budget = replace(protocol, split="budget", shares=(0.5, 0.5))
     counts, generator = workload.counts(data(workload, 5000)), np.random.default_rng(5)
-    errors = np.array([shortcut.play(budget, counts, generator).value for _ in range(200)])
+    errors = np.array([fast_simulation.play(budget, counts, generator).value for _ in range(200)])
     errors -= workload.exact(data(workload, 5000))
     ratio = math.sqrt(float(np.mean(errors**2))) / budget.predicted_rmse(counts / 5000)
     assert 0.7 <= ratio <= 1.4, f"measured over predicted is {ratio} in 200 runs"

@@ -12,7 +12,7 @@ from benchmarks.auto import Cell, Finish, Race, cells, race, races, render
 from benchmarks.contracts import CONTRACTS, report, rows
 from benchmarks.grid import problems
 from parley.protocols import registry
-from parley.protocols.planning import plan as planner
+from parley.protocols.planning import plan
 
 SURE = 5.0
 
@@ -33,7 +33,7 @@ def test_a_race_asks_everybody_and_stops_when_it_is_clear(monkeypatch: pytest.Mo
     workload = problems()[cell.problem]
     assert found.chosen.name == registry.design("auto", workload, epsilon=cell.epsilon, users=cell.users).name
     names = {each.name for each in found.rivals} | {found.chosen.name, auto.TWIN}
-    assert names == {option.name for option in planner.plan(workload, cell.epsilon, cell.users)}
+    assert names == {option.name for option in plan.rank_protocols(workload, cell.epsilon, cell.users)}
     trials = {each.name: each.trials for each in found.rivals}
     # Far behind: the pilot tells. Close: as many trials as there may be, and the choice keeps up.
     assert trials["two-round-black-box"] == auto.PILOT
@@ -43,7 +43,7 @@ def test_a_race_asks_everybody_and_stops_when_it_is_clear(monkeypatch: pytest.Mo
 
 
 def test_the_error_of_an_rmse_follows_from_the_squares() -> None:
-    option = planner.plan(problems()["diversity 64"], 1.0, 10_000, names=["frequency-subset"])[0]
+    option = plan.rank_protocols(problems()["diversity 64"], 1.0, 10_000, names=["frequency-subset"])[0]
     runner = auto.Runner(0, option, np.zeros(2, np.int64), 0.0)
     runner.errors = np.random.default_rng(1).standard_normal(20_000)
     # Of normal errors: 1/sqrt(2 n).

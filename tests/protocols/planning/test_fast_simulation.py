@@ -1,4 +1,4 @@
-"""The sweep's shortcut against the real roles: the same mean and spread of estimates, protocol by protocol."""
+"""The sweep's fast simulation against the real roles: the same mean and spread of estimates, protocol by protocol."""
 
 import math
 from dataclasses import replace
@@ -12,7 +12,7 @@ from parley.emulator.protocol import Sends, sends
 from parley.emulator.simulate import simulate
 from parley.protocols import registry
 from parley.protocols.pairwise import Pairwise
-from parley.protocols.planning import fast_simulation as shortcut
+from parley.protocols.planning import fast_simulation
 from parley.protocols.tuned.one_round_tuned import OneRoundTuned
 from parley.protocols.workloads.auc import AreaUnderCurve
 from parley.protocols.workloads.gini import GiniMeanDifference
@@ -52,7 +52,7 @@ def test_estimates_have_the_law_of_the_roles(name: str, workload: Workload) -> N
     inputs = draw(names(workload)[0], workload, USERS, generator)
     protocol = registry.design(name, workload, epsilon=2.0, users=USERS)
     counts = workload.counts(inputs)
-    short = np.array([shortcut.play(protocol, counts, generator).value for _ in range(SHORT)])
+    short = np.array([fast_simulation.play(protocol, counts, generator).value for _ in range(SHORT)])
     real = np.array(
         [
             simulate(protocol, generator.permutation(inputs), key_from_seed(trial), chunk=USERS).estimate
@@ -65,8 +65,8 @@ def test_estimates_have_the_law_of_the_roles(name: str, workload: Workload) -> N
 def test_speakers_are_a_partition_of_the_users() -> None:
     protocol = registry.design("three-round-tuned", Kendall(levels=(2, 2)), epsilon=1.0, users=1000)
     counts = np.array([400, 300, 200, 100])
-    sizes = shortcut.group_sizes(protocol, 1000)
-    groups = shortcut.speakers(protocol, counts, sizes, np.random.default_rng(1))
+    sizes = fast_simulation.group_sizes(protocol, 1000)
+    groups = fast_simulation.speakers(protocol, counts, sizes, np.random.default_rng(1))
     assert np.array_equal(sum(groups), counts)
     real = [step.participates(np.arange(1000)) for step in protocol.rounds]
     assert np.array_equal(np.sum(real, axis=0), np.ones(1000))
@@ -79,8 +79,8 @@ def test_many_runs_at_once_are_the_runs_one_by_one(name: str) -> None:
     protocol = registry.design(name, workload, epsilon=1.0, users=USERS)
     counts = workload.counts(draw("correlated", workload, USERS, np.random.default_rng(1)))
     generators = [[np.random.default_rng([3, trial]) for trial in range(10)] for _ in range(2)]
-    many = shortcut.play_all(protocol, counts, generators[0])
-    alone = [shortcut.play(protocol, counts, generator) for generator in generators[1]]
+    many = fast_simulation.play_all(protocol, counts, generators[0])
+    alone = [fast_simulation.play(protocol, counts, generator) for generator in generators[1]]
     for one, other in zip(many, alone, strict=True):
         assert one.value == pytest.approx(other.value, rel=1e-9, abs=1e-9)
         assert one.interval95 == pytest.approx(other.interval95, rel=1e-9, abs=1e-9)
@@ -100,6 +100,6 @@ class Counted(OneRoundTuned):
 def test_tallies_that_nobody_knows_are_taken_from_replies() -> None:
     workload = Kendall(levels=(2, 2))
     protocol = Counted(workload=workload, epsilon=1.0, users=400, candidates=4, top=1, weight=0.0)
-    tally = shortcut.tally(protocol.rounds[0], {}, np.array([100, 100, 100, 100]), np.random.default_rng(1))
+    tally = fast_simulation.tally(protocol.rounds[0], {}, np.array([100, 100, 100, 100]), np.random.default_rng(1))
     assert tally.sums["vector"].shape == (protocol.A.rows,)
     assert 100 < tally.sums["vector.odd"] < 300

@@ -8,7 +8,7 @@ import pytest
 
 from parley.emulator.errors import BadInput
 from parley.protocols import registry
-from parley.protocols.planning import plan as planner
+from parley.protocols.planning import plan
 from parley.protocols.tuned.split_users import SplitUsers
 from parley.protocols.workloads.auc import AreaUnderCurve
 from parley.protocols.workloads.gini import GiniDiversity, GiniMeanDifference
@@ -25,7 +25,7 @@ PROBLEMS: list[tuple[Workload, str]] = [
 
 
 def test_options_come_best_first_with_their_cost() -> None:
-    options = planner.plan(Kendall(levels=(4, 4)), 1.0, 20_000)
+    options = plan.rank_protocols(Kendall(levels=(4, 4)), 1.0, 20_000)
     errors = [option.predicted_rmse for option in options]
     assert errors == sorted(errors)
     assert {option.name for option in options} <= set(registry.names())
@@ -45,7 +45,7 @@ def test_auto_is_hardly_worse_than_the_best_for_data_it_does_not_know(
 ) -> None:
     histogram = workload.histogram(draw(data, workload, 50_000, np.random.default_rng(3)))
     chosen = registry.design("auto", workload, epsilon=1.0, users=users)
-    every: dict[str, Any] = {option.name: option.protocol for option in planner.plan(workload, 1.0, users)}
+    every: dict[str, Any] = {option.name: option.protocol for option in plan.rank_protocols(workload, 1.0, users)}
     errors = {name: protocol.predicted_rmse(histogram) for name, protocol in every.items()}
     best = min(errors, key=errors.__getitem__)
     assert errors[chosen.name] <= 1.05 * errors[best], f"{chosen.name} {errors[chosen.name]}, {best} {errors[best]}"
@@ -55,8 +55,8 @@ def test_a_public_guess_changes_the_plan() -> None:
     workload = GiniDiversity(levels=16)
     guess = np.zeros(16)
     guess[3] = 5.0
-    alike = planner.plan(workload, 1.0, 10_000, guess)
-    spread = planner.plan(workload, 1.0, 10_000, np.ones(16))
+    alike = plan.rank_protocols(workload, 1.0, 10_000, guess)
+    spread = plan.rank_protocols(workload, 1.0, 10_000, np.ones(16))
     assert {option.name: option.predicted_rmse for option in alike} != {
         option.name: option.predicted_rmse for option in spread
     }
@@ -77,11 +77,11 @@ def test_the_floor_is_that_of_one_optimal_scalar() -> None:
     histogram = np.full(64, 1 / 64)
     widest = np.ptp(2 * workload.matrix() @ histogram)
     expected = widest / 2 * (math.e + 1) / (math.e - 1) / math.sqrt(10_000)
-    assert planner.floor(workload, histogram, 1.0, 10_000) == pytest.approx(expected * 10_000 / 9_999)
+    assert plan.floor(workload, histogram, 1.0, 10_000) == pytest.approx(expected * 10_000 / 9_999)
 
 
 def test_bounds_enclose_gamma_2() -> None:
-    limits = planner.bounds(Kendall(levels=(8, 8)), 1.0, 10_000)
+    limits = plan.bounds(Kendall(levels=(8, 8)), 1.0, 10_000)
     assert limits.gamma_lower <= limits.gamma_upper == pytest.approx(1.8478**2, rel=1e-4)
     assert 0 < limits.lower_bound < limits.floor
 
@@ -89,4 +89,4 @@ def test_bounds_enclose_gamma_2() -> None:
 @pytest.mark.parametrize("wrong", [np.ones(3), -np.ones(16), np.full(16, np.nan), np.zeros(16)])
 def test_a_wrong_guess_is_refused(wrong: np.ndarray) -> None:
     with pytest.raises(BadInput):
-        planner.plan(GiniDiversity(levels=16), 1.0, 1000, wrong)
+        plan.rank_protocols(GiniDiversity(levels=16), 1.0, 1000, wrong)

@@ -12,8 +12,14 @@ from scipy.integrate import quad
 from scipy.stats import beta, binom
 
 from parley.emulator.errors import BadInput
-from parley.protocols.randomizers.exact import exponential_lower, exponential_upper, log_probability, within, words
-from parley.protocols.randomizers.two_level import TwoLevel
+from parley.protocols.randomizers.exact import (
+    TwoLevel,
+    exponential_lower,
+    exponential_upper,
+    log_probability,
+    within,
+    words,
+)
 from parley.protocols.randomizers.vectors.moments import top_moment
 
 

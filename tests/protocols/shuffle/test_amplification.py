@@ -9,7 +9,7 @@ import pytest
 from benchmarks.reference.amplification import clones_closed_form, epsilon_bound, of_cap, of_clones, of_ratio
 from parley.emulator.errors import BadInput
 from parley.emulator.randomizer import Floats
-from parley.protocols.randomizers.two_level import TwoLevel
+from parley.protocols.randomizers.exact import TwoLevel
 from parley.protocols.shuffle.amplification import (
     MOST_COUNTED,
     Blanket,

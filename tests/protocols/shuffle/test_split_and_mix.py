@@ -14,7 +14,7 @@ from parley.emulator.simulate import simulate
 from parley.emulator.wire.messages import Replies
 from parley.protocols import registry
 from parley.protocols.paper.one_round import OneRound
-from parley.protocols.planning import fast_simulation as shortcut
+from parley.protocols.planning import fast_simulation
 from parley.protocols.shuffle.sensitivity import sensitivity
 from parley.protocols.shuffle.split_and_mix import SplitAndMix
 from parley.protocols.workloads.auc import AreaUnderCurve
@@ -169,7 +169,7 @@ def test_it_takes_the_other_statistics() -> None:
     assert abs(found.estimate - made.workload.exact(inputs)) < 5 * found.predicted_rmse
 
 
-def test_the_sweeps_shortcut_has_the_law_of_the_real_sum() -> None:
+def test_the_sweeps_fast_simulation_has_the_law_of_the_real_sum() -> None:
     """Sums of real shares and drawn sums: the same mean and the same variance."""
     made = SplitAndMix.design(WORKLOAD, epsilon=1.0, users=400)
     inputs = np.random.default_rng(3).integers(0, 9, 400)
@@ -179,7 +179,7 @@ def test_the_sweeps_shortcut_has_the_law_of_the_real_sum() -> None:
     for trial in range(60):
         flips = addressed(key_from_seed(trial), 1, 0, 400, step.coins)
         real.append(made.encoder.centred(step.tally({}, step.respond({}, inputs, flips)).sums["shares"]) - exact)
-        drawn.append(shortcut.tally(step, {}, counts, generator).sums["shares"] - exact)
+        drawn.append(fast_simulation.tally(step, {}, counts, generator).sums["shares"] - exact)
     for noise in (np.array(real, dtype=float), np.array(drawn, dtype=float)):
         expected = 400 * made.variance
         assert abs(noise.mean()) < 5 * math.sqrt(expected / noise.size)
