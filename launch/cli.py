@@ -15,7 +15,8 @@ from parley.launch.results.printable import printable
 from parley.launch.settings import BAD_INPUT, GOOD, INTERRUPTED, TERMINATED, UNFINISHED, Settings, Stopped, debug_option
 from parley.launch.version import release
 
-# A command with a file launch/commands/<name>.py is loaded only when it is called, so that `parley --help` is quick.
+# A command is loaded only when it is called, so that `parley --help` is quick: from launch/commands/<name>.py, or from
+FILES = {"new-protocol": "commands.protocols", "node": "cli", "completion": "cli"}
 COMMANDS = {
     "run": "Run a protocol between processes on this machine.",
     "plan": "Predict every protocol's error, bytes and rounds for a problem.",
@@ -118,8 +119,7 @@ class Commands(Nodes):
             near = difflib.get_close_matches(name, COMMANDS, n=1)
             hint = f"did you mean {near[0]}?" if near else "`parley --help` lists them all"
             raise BadInput(f"there is no command {name!r}; {hint}")
-        module, here = name.replace("-", "_"), {"node": node, "completion": completion}
-        command = here.get(name) or getattr(import_module(f"parley.launch.commands.{module}"), module)
+        command = getattr(import_module(f"parley.launch.{FILES.get(name, f'commands.{name}')}"), name.replace("-", "_"))
         assert isinstance(command, click.Command)
         command.epilog = f"Example: {EXAMPLES[name]}"
         return command
