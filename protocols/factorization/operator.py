@@ -259,14 +259,6 @@ def check_matrix(matrix: ArrayLike | Any, name: str = "W") -> Floats:
     return workload
 
 
-def check_square(matrix: ArrayLike | Any, name: str = "W") -> Floats:
-    """A finite k x k matrix: what a quadratic form needs."""
-    workload = check_matrix(matrix, name)
-    if workload.shape[0] != workload.shape[1]:
-        raise BadInput(f"{name} should be square, got {workload.shape[0]} x {workload.shape[1]}")
-    return workload
-
-
 def is_symmetric(workload: Floats) -> bool:
     """Symmetric up to rounding."""
     if workload.shape[0] != workload.shape[1]:

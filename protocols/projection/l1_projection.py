@@ -15,6 +15,7 @@ import numpy as np
 from parley.emulator.errors import BadInput
 from parley.emulator.randomizer import Floats
 from parley.protocols.factorization.operator import Factor
+from parley.protocols.projection.simplex_projection import largest_eigenvalue
 
 TOLERANCE = 1e-8
 ITERATIONS = 50_000
@@ -90,24 +91,13 @@ def _gap(factor: Factor, target: Floats, weights: Floats) -> float:
     return max(0.0, float(gradient @ weights) + float(np.abs(gradient).max()))
 
 
-def _curvature(factor: Factor) -> float:
-    """An estimate of the largest eigenvalue of A'A; the descent raises it where it was too small."""
-    vector = 1.0 + np.cos(np.arange(factor.inputs))
-    value = 0.0
-    for _ in range(10):
-        vector = factor.transpose_apply(factor.apply(vector / np.linalg.norm(vector)))
-        value = float(np.linalg.norm(vector))
-        if value == 0:
-            break
-    return max(value, factor.radius**2)
-
-
 def _descend(factor: Factor, target: Floats, goal: float, iterations: int) -> tuple[Floats, int]:
     """Accelerated projected gradient on |A x - Y|^2 / 2; momentum restarts when it points uphill."""
     weights = np.zeros(factor.inputs)
     image = factor.apply(weights)
     ahead, image_ahead = weights, image
-    curvature, momentum = _curvature(factor), 1.0
+    # Raised below where it turns out too small.
+    curvature, momentum = max(largest_eigenvalue(factor, 10), factor.radius**2), 1.0
     noise = (_ROUNDING * factor.radius) ** 2
     for count in range(iterations):
         if count % 10 == 0:

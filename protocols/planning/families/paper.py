@@ -3,7 +3,7 @@
 import math
 from dataclasses import replace
 from functools import cached_property
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -33,7 +33,7 @@ from parley.protocols.projection.simplex_projection import densified, shrunk_to_
 from parley.protocols.randomizers.scalars.grid_laplace import GridLaplace
 from parley.protocols.workloads.workload import Workload
 
-Factored = TypeVar("Factored", bound=TwoFactors)
+Factored = TypeVar("Factored", bound=TwoFactors | MatrixMechanism)
 # Shorter vectors are looked for when their length causes this share of the error.
 WORTHWHILE = 0.1
 RUNS = 6
@@ -43,7 +43,7 @@ SEED = 20
 
 
 def with_factors(
-    kind: type[Factored], workload: Workload, epsilon: float, users: int, approximation: Approximation
+    kind: type[Factored], workload: Any, epsilon: float, users: int, approximation: Approximation
 ) -> Factored:
     """The protocol for these factors, with the codebook's best t; factors that everybody can derive do not travel."""
     travels = approximation.target is not None
