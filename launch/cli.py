@@ -12,8 +12,17 @@ from click.shell_completion import get_completion_class
 
 from parley.emulator.errors import BadInput, ParleyError
 from parley.launch.results.printable import printable
-from parley.launch.settings import BAD_INPUT, GOOD, INTERRUPTED, TERMINATED, UNFINISHED, Settings, Stopped, debug_option
-from parley.launch.version import release
+from parley.launch.settings import (
+    BAD_INPUT,
+    GOOD,
+    INTERRUPTED,
+    TERMINATED,
+    UNFINISHED,
+    Settings,
+    Stopped,
+    debug_option,
+    release,
+)
 
 # A command is loaded only when it is called, so that `parley --help` is quick: from launch/commands/<name>.py, or from
 FILES = {"new-protocol": "commands.protocols", "node": "cli", "completion": "cli"}

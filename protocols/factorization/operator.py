@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from parley.emulator.errors import BadInput
-from parley.emulator.randomizer import Floats
+from parley.emulator.randomizer import Floats, Integers
 
 # Numbers in the table of all columns that a factor may keep: 16 MiB.
 LARGEST_TABLE = 1 << 21
@@ -273,3 +273,29 @@ def check_levels(levels: int, name: str = "levels", least: int = 2) -> int:
     if levels < least:
         raise BadInput(f"{name} should be at least {least}, got {levels}")
     return int(levels)
+
+
+@dataclass(frozen=True, eq=False)
+class Selected(Factor):
+    """Some rows of a factor."""
+
+    base: Factor
+    kept: Integers
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return (len(self.kept), self.base.inputs)
+
+    def _columns(self, indices: NDArray[np.int64]) -> Floats:
+        return np.ascontiguousarray(self.base.columns(indices)[:, self.kept])
+
+    def _apply(self, matrix: Floats) -> Floats:
+        return self.base.apply(matrix)[self.kept]
+
+    def _transpose_apply(self, matrix: Floats) -> Floats:
+        whole = np.zeros((self.base.rows, matrix.shape[1]))
+        whole[self.kept] = matrix
+        return self.base.transpose_apply(whole)
+
+    def norms(self) -> Floats:
+        return np.asarray(np.sqrt((self.dense() ** 2).sum(axis=0)))

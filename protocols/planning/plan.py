@@ -18,8 +18,8 @@ from parley.protocols import registry
 from parley.protocols.factorization.factors import factorize, infinity_norm
 from parley.protocols.pairwise import Pairwise
 from parley.protocols.planned import Planned
-from parley.protocols.planning.guesses import public_guesses
 from parley.protocols.planning.lower_bounds import non_interactive_bound
+from parley.protocols.planning.planning import public_guesses
 from parley.protocols.planning.simulated import shares_of_replies
 from parley.protocols.planning.table import predicted_rmse
 from parley.protocols.tuned.split_users import SplitUsers

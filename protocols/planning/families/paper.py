@@ -25,9 +25,8 @@ from parley.protocols.paper.two_factors import TwoFactors
 from parley.protocols.paper.two_round import TwoRound
 from parley.protocols.paper.two_round_black_box import TwoRoundBlackBox
 from parley.protocols.planning.families.non_interactive import NonInteractivePlanning
-from parley.protocols.planning.guesses import public_guesses
 from parley.protocols.planning.noise import FormNoise, VectorNoise, noise_of
-from parley.protocols.planning.planning import Planning, Sources
+from parley.protocols.planning.planning import Planning, Sources, public_guesses
 from parley.protocols.projection.l1_projection import project_l1, projection_error
 from parley.protocols.projection.simplex_projection import densified, shrunk_to_norm, simplex_weights
 from parley.protocols.randomizers.scalars.grid_laplace import GridLaplace
