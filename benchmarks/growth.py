@@ -27,9 +27,9 @@ from benchmarks.page import IMAGES, machine, table, write_block
 from benchmarks.watcher import Watcher
 from parley.emulator.coins import addressed, key_from_seed
 from parley.emulator.protocol import Broadcast, Estimate, Protocol
-from parley.emulator.randomizer import Tally
 from parley.emulator.record.summary import summarize
 from parley.emulator.record.transcript import TranscriptReader, TranscriptWriter
+from parley.emulator.round import Tally
 from parley.emulator.wire.codec import decode, encode, envelope, open_envelope
 from parley.emulator.wire.messages import Replies
 from parley.launch.cluster.cluster import Cluster

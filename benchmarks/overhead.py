@@ -28,15 +28,14 @@ import zmq
 
 from benchmarks.messages import make_load, measure_board
 from benchmarks.page import machine, table, write_block
-from parley.emulator.coins import coins, key_from_seed, nonce_from_key
+from parley.emulator.coins import coins, key_from_seed, nonce_from_key, question_of, terms_of
 from parley.emulator.protocol import Broadcast, Estimate, Protocol
-from parley.emulator.randomizer import Tally
 from parley.emulator.record.summary import summarize
 from parley.emulator.record.transcript import TranscriptReader
 from parley.emulator.roles.consent import domain_of
+from parley.emulator.round import Tally
 from parley.emulator.wire.codec import pack, unpack
 from parley.emulator.wire.messages import Announce, Result, Setup
-from parley.emulator.wire.question import question_of, terms_of
 from parley.launch.cluster.cluster import Cluster
 from parley.launch.cluster.layout import Layout
 from parley.launch.results.folder import RunFolder

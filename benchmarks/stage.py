@@ -16,7 +16,7 @@ from typing import Literal, Self, TypeVar
 import numpy as np
 
 from benchmarks.treacherous_board import HONEST, BoardOrders, tapped
-from parley.emulator.coins import recorded_coins
+from parley.emulator.coins import question_of, recorded_coins, terms_of
 from parley.emulator.errors import RemoteProtocolError
 from parley.emulator.record.transcript import TranscriptReader
 from parley.emulator.record.witness import Witness
@@ -24,7 +24,6 @@ from parley.emulator.roles.board import ANALYST_NAME, BOARD_NAME
 from parley.emulator.simulate import conversation
 from parley.emulator.wire.codec import decode, said_by
 from parley.emulator.wire.messages import Announce, Message, Replies, Result, Setup
-from parley.emulator.wire.question import question_of, terms_of
 from parley.emulator.wire.trust import read_trust
 from parley.launch.cluster.layout import Layout
 from parley.launch.cluster.signers import make_signers, write_states

@@ -1,10 +1,12 @@
 """Coins: user u's coins for a question are a fixed block of a ChaCha20 keystream (RFC 8439).
 
 The key of the stream is HMAC-SHA256(coin key, question), where the question is a digest of the protocol, its
-parameters and claim, the nonce of the run, the round and the broadcast (`emulator/wire/question.py`). Two questions
-never share a coin, so a mistake elsewhere costs one more epsilon and never the input. The place in the stream is the
-user's number: a cohort's coins come in one stroke, it does not matter which process hosts a user, and a node that was
-killed draws the same coins again instead of fresh noise.
+parameters, domain and claim, the nonce of the run, the round and the broadcast. Two questions never share a coin, so a
+mistake elsewhere costs one more epsilon and never the input. The question says nothing about the run's name, keys,
+processes or shards: however users are spread, they are asked the same, and flip the same coins.
+
+The place in the stream is the user's number: a cohort's coins come in one stroke, it does not matter which process
+hosts a user, and a node that was killed draws the same coins again instead of fresh noise.
 """
 
 import hashlib
@@ -18,8 +20,8 @@ from cryptography.hazmat.primitives.ciphers.algorithms import ChaCha20
 
 from parley.emulator.errors import BadInput, LocalProtocolError
 from parley.emulator.randomizer import Coins, Flip
+from parley.emulator.wire.codec import encode, pack
 from parley.emulator.wire.messages import DIGEST_BYTES, NONCE_BYTES, Announce, Setup
-from parley.emulator.wire.question import question_of, terms_of
 
 KEY_BYTES = 32
 BLOCK = 64
@@ -42,6 +44,31 @@ def key_from_seed(seed: int) -> bytes:
 def nonce_from_key(key: bytes) -> bytes:
     """The nonce of an experiment that is to be repeated; elsewhere the board draws it."""
     return hmac.new(key, b"parley nonce", hashlib.sha256).digest()[:NONCE_BYTES]
+
+
+def setup_digest(setup: Setup) -> bytes:
+    """Tells one setup from every other, down to the name of its run."""
+    return hashlib.sha256(encode(setup)).digest()
+
+
+def terms_of(setup: Setup) -> bytes:
+    """The digest of everything about a question that is the same in all rounds."""
+    terms = [
+        setup.protocol,
+        setup.version,
+        setup.parameters,
+        setup.domain,
+        setup.epsilon,
+        setup.delta,
+        setup.rounds,
+        setup.nonce,
+    ]
+    return hashlib.sha256(b"parley terms" + pack(terms)).digest()
+
+
+def question_of(terms: bytes, announce: Announce) -> bytes:
+    """The digest of the question that a broadcast asks under these terms."""
+    return hashlib.sha256(b"parley question" + terms + pack([announce.round, announce.broadcast])).digest()
 
 
 def coins(key: bytes, question: bytes, first: int, users: int, size: int) -> Coins:

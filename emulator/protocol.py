@@ -35,8 +35,8 @@ from numpy.typing import NDArray
 
 from parley.emulator.errors import BadInput, LocalProtocolError, RemoteProtocolError
 from parley.emulator.parameters import from_plain, to_plain
-from parley.emulator.randomizer import Array, Columns, Floats, Integers, Randomizer, Shape, Tally
-from parley.emulator.round import Round
+from parley.emulator.randomizer import Array, Columns, Floats, Integers, Randomizer, Shape
+from parley.emulator.round import Round, Tally
 from parley.emulator.wire.messages import Users
 
 Inputs = NDArray[np.int64]

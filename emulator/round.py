@@ -5,6 +5,8 @@ each of the k inputs, which is what makes exact audits possible. `tally` is the 
 so they add up to the same number in whatever order replies arrive and however they were cut into frames.
 """
 
+from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from parley.emulator.errors import ParleyError, RemoteProtocolError
-from parley.emulator.randomizer import MOST_OUTCOMES, Array, Coins, Columns, Flip, Floats, Shape, Tally
+from parley.emulator.randomizer import MOST_OUTCOMES, Array, Coins, Columns, Flip, Floats, Integers, Shape
 from parley.emulator.wire.messages import Users
 
 if TYPE_CHECKING:
@@ -24,6 +26,24 @@ BLOCK_NUMBERS = 1 << 19
 BLOCK_USERS = 1 << 20
 # Beyond this a product of two numbers of a broadcast may not be a number.
 LARGEST_VALUE = 1e100
+
+
+@dataclass(frozen=True)
+class Tally:
+    """Integer sums over replies. Addition is exact, so order and framing never matter."""
+
+    replies: int
+    sums: Mapping[str, Integers]
+
+    def empty(self) -> "Tally":
+        """The tally of nobody, with the same sums."""
+        return Tally(0, {name: total * 0 for name, total in self.sums.items()})
+
+    def __add__(self, other: "Tally") -> "Tally":
+        return Tally(
+            self.replies + other.replies,
+            {name: total + other.sums[name] for name, total in self.sums.items()},
+        )
 
 
 class Round:

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 
 from parley.emulator.audit.evidence.heads import Heads
 from parley.emulator.audit.verdict import Verdict, failed, passed, unknown
+from parley.emulator.coins import question_of, terms_of
 from parley.emulator.record.conversation import Conversation, Progress, quiet
 from parley.emulator.record.records import Closing, Record
 from parley.emulator.roles.board import ANALYST_NAME, BOARD_NAME
@@ -32,7 +33,6 @@ from parley.emulator.wire.messages import (
     Roster,
     Setup,
 )
-from parley.emulator.wire.question import question_of, terms_of
 
 NAMED = 20
 # Signatures that are handed to a thread at once, and how many bytes of frames at most.

@@ -12,6 +12,7 @@ from typing import Any
 
 from parley.emulator.audit.evidence.heads import Heads
 from parley.emulator.audit.verdict import Verdict, failed, passed
+from parley.emulator.coins import question_of, terms_of
 from parley.emulator.errors import RemoteProtocolError, TranscriptError
 from parley.emulator.record.conversation import Progress, quiet
 from parley.emulator.record.records import Record
@@ -34,7 +35,6 @@ from parley.emulator.wire.messages import (
     Roster,
     Setup,
 )
-from parley.emulator.wire.question import question_of, terms_of
 
 # No honest run comes near: a hostile frame must not make the board's role count chunks without end.
 MOST_USERS = 2**62

@@ -8,10 +8,10 @@ from numpy.typing import NDArray
 
 from parley.emulator.errors import RemoteProtocolError
 from parley.emulator.protocol import Broadcast, Protocol, check_arrays
-from parley.emulator.randomizer import Columns, Tally
+from parley.emulator.randomizer import Columns
 from parley.emulator.record.conversation import Conversation, Progress, quiet
 from parley.emulator.record.records import Record
-from parley.emulator.round import Round
+from parley.emulator.round import Round, Tally
 from parley.emulator.wire.messages import Replies, Users
 
 # Users that are worth a call of their own: frames with fewer wait for others of their round.

@@ -15,8 +15,8 @@ import numpy as np
 from parley.emulator.arithmetic import one_thread
 from parley.emulator.errors import RemoteProtocolError
 from parley.emulator.protocol import Analysis, Broadcast, Estimate, Protocol, check_arrays
-from parley.emulator.randomizer import Tally
 from parley.emulator.roles.consent import domain_of
+from parley.emulator.round import Tally
 from parley.emulator.wire.codec import FORMAT, encode
 from parley.emulator.wire.messages import (
     Abort,

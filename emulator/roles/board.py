@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import Enum, auto
 
+from parley.emulator.coins import question_of, terms_of
 from parley.emulator.errors import BadInput, RemoteProtocolError
 from parley.emulator.roles.seats import Seat
 from parley.emulator.wire.codec import encode
@@ -28,7 +29,6 @@ from parley.emulator.wire.messages import (
     Seating,
     Setup,
 )
-from parley.emulator.wire.question import question_of, terms_of
 
 ANALYST_NAME = "analyst"
 BOARD_NAME = "board"

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from parley.emulator.coins import coins
+from parley.emulator.coins import coins, question_of, setup_digest, terms_of
 from parley.emulator.errors import LocalProtocolError, ParleyError, RemoteProtocolError
 from parley.emulator.protocol import Inputs, Protocol, check_arrays
 from parley.emulator.roles.consent import Consent
@@ -50,7 +50,6 @@ from parley.emulator.wire.messages import (
     Setup,
     wallet_event,
 )
-from parley.emulator.wire.question import question_of, setup_digest, terms_of
 from parley.emulator.wire.signatures import Signer
 
 if TYPE_CHECKING:

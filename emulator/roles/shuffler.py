@@ -20,6 +20,7 @@ from typing import Any
 
 import numpy as np
 
+from parley.emulator.coins import question_of, setup_digest, terms_of
 from parley.emulator.errors import RemoteProtocolError
 from parley.emulator.randomizer import Columns
 from parley.emulator.roles.board import LONGEST_PATIENCE, SECONDS_A_NODE, Terms
@@ -42,7 +43,6 @@ from parley.emulator.wire.messages import (
     Seating,
     Setup,
 )
-from parley.emulator.wire.question import question_of, setup_digest, terms_of
 from parley.emulator.wire.signatures import Signer
 
 SHUFFLER_NAME = "shuffler"

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from parley.emulator.coins import question_of, setup_digest, terms_of
 from parley.emulator.errors import BadInput, LocalProtocolError
 from parley.emulator.record.transcript import TranscriptReader
 from parley.emulator.roles.node_memory import Answered, Commit, Seated
@@ -28,7 +29,6 @@ from parley.emulator.transport.memory import topic_for
 from parley.emulator.transport.sockets import connect_node
 from parley.emulator.wire.codec import encode
 from parley.emulator.wire.messages import Announce, Setup
-from parley.emulator.wire.question import question_of, setup_digest, terms_of
 from parley.emulator.wire.security import Security
 from parley.launch.cluster.keyring import Keyring
 from parley.launch.cluster.layout import Layout

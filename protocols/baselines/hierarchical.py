@@ -14,7 +14,8 @@ import numpy as np
 
 from parley.emulator.errors import BadInput
 from parley.emulator.protocol import Analyst, Ask, Heard, Send, Sends, sends
-from parley.emulator.randomizer import Floats, Integers, Tally
+from parley.emulator.randomizer import Floats, Integers
+from parley.emulator.round import Tally
 from parley.protocols.baselines.frequency import FrequencySubset
 from parley.protocols.pairwise import Pairwise
 from parley.protocols.randomizers.categories.levelled import LevelledSelection

@@ -20,7 +20,7 @@ from parley.emulator.coins import addressed
 from parley.emulator.errors import BadInput
 from parley.emulator.parameters import NAMED
 from parley.emulator.protocol import Analyst, Ask, Heard, Inputs, Sends, beside, sends
-from parley.emulator.randomizer import Tally
+from parley.emulator.round import Tally
 from parley.protocols.baselines.frequency import FrequencyGrr
 from parley.protocols.limits import check_users, mapping
 from parley.protocols.paper.one_round import OneRound

@@ -24,8 +24,8 @@ import numpy as np
 
 from parley.emulator.errors import LocalProtocolError
 from parley.emulator.protocol import Analysis, Broadcast, Estimate, Protocol, Send
-from parley.emulator.randomizer import Array, Floats, Integers, Randomizer, Tally
-from parley.emulator.round import Round, wire_name
+from parley.emulator.randomizer import Array, Floats, Integers, Randomizer
+from parley.emulator.round import Round, Tally, wire_name
 from parley.protocols.baselines.oracle_moments import OracleMoments
 from parley.protocols.planning.noise import noise_of
 from parley.protocols.randomizers.categories.levelled import LevelledSelection

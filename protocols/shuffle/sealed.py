@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from parley.emulator.errors import BadInput, LocalProtocolError
 from parley.emulator.protocol import Broadcast, Inputs, Method, Protocol
-from parley.emulator.randomizer import Array, Coins, Columns, Floats, Shape, Tally
-from parley.emulator.round import Round
+from parley.emulator.randomizer import Array, Coins, Columns, Floats, Shape
+from parley.emulator.round import Round, Tally
 from parley.emulator.wire.sealing import KEY_BYTES, OVERHEAD, open_boxes, public_of, seal
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from parley.emulator.coins import key_from_seed
+from parley.emulator.coins import key_from_seed, setup_digest
 from parley.emulator.protocol import Protocol
 from parley.emulator.record.merkle import Tree
 from parley.emulator.record.records import Record
@@ -27,7 +27,6 @@ from parley.emulator.wire.messages import (
     Seating,
     Setup,
 )
-from parley.emulator.wire.question import setup_digest
 from parley.emulator.wire.signatures import Signer
 from parley.nodes.state.receipts import Receipts
 from parley.nodes.state.user_state import Identity, State

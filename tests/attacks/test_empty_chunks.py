@@ -15,10 +15,10 @@ import numpy as np
 import pytest
 import zmq
 
+from parley.emulator.coins import question_of, terms_of
 from parley.emulator.record.transcript import TranscriptReader
 from parley.emulator.wire.codec import encode
 from parley.emulator.wire.messages import Abort, Announce, Close, Message, Ready, Replies
-from parley.emulator.wire.question import question_of, terms_of
 from tests.attacks.impostor import PATIENCE, ROOT
 from tests.attacks.parties import RUN, setup_of, spoken
 

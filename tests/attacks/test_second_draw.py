@@ -13,9 +13,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from parley.emulator.coins import setup_digest
 from parley.emulator.roles.node_memory import Seated
 from parley.emulator.wire.messages import Ready, Refusal, Replies
-from parley.emulator.wire.question import setup_digest
 from parley.nodes.common import BAD_INPUT, UNFINISHED
 from parley.nodes.state.user_state import State
 from tests.attacks.impostor import Impostor, Victim, victim

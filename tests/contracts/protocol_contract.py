@@ -17,15 +17,15 @@ import pytest
 from scipy.stats import norm
 
 from parley.emulator.arithmetic import one_thread
-from parley.emulator.coins import addressed, coins, key_from_seed, nonce_from_key
+from parley.emulator.coins import addressed, coins, key_from_seed, nonce_from_key, question_of, terms_of
 from parley.emulator.errors import BadInput
 from parley.emulator.protocol import Broadcast, Estimate, Inputs, Protocol, check_arrays
-from parley.emulator.randomizer import MOST_OUTCOMES, Columns, Floats, Tally, row_bytes
+from parley.emulator.randomizer import MOST_OUTCOMES, Columns, Floats, row_bytes
 from parley.emulator.roles.consent import domain_of
+from parley.emulator.round import Tally
 from parley.emulator.simulate import conversation, simulate
 from parley.emulator.wire.codec import decode, encode
 from parley.emulator.wire.messages import Announce, Replies, Setup
-from parley.emulator.wire.question import question_of, terms_of
 from parley.protocols import registry
 from parley.protocols.workloads.kendall import Kendall
 from parley.protocols.workloads.synthetic import draw

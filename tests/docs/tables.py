@@ -15,6 +15,7 @@ from typing import Any, get_type_hints
 import numpy as np
 from numpy.typing import NDArray
 
+from benchmarks.shape import graph
 from parley.emulator.errors import BadInput
 from parley.emulator.randomizer import Shape
 from parley.emulator.record.transcript import TranscriptWriter
@@ -157,6 +158,7 @@ def parameter_table() -> str:
 
 
 TABLES = {
+    "architecture.md": {"graph": graph},
     "protocols.md": {"overview": protocol_page.overview, "protocols": protocol_page.protocols},
     "transcript.md": {"messages": message_table, "example": example_dump},
     "wire.md": {"protocols": protocol_table, "parameters": parameter_table},

@@ -1,5 +1,6 @@
 """The documentation tells the truth: links lead somewhere, commands parse, Python runs, the tutorial works."""
 
+import importlib
 import re
 import shlex
 import subprocess
@@ -99,3 +100,17 @@ def test_documents_agree_on_how_long_the_board_may_be_silent() -> None:
         assert [float(each) for each in said] == [LONGEST_SILENCE], page
     nodes = [path for path in (ROOT / "nodes").glob("*.py") if "LONGEST_SILENCE =" in path.read_text()]
     assert [path.name for path in nodes] == ["common.py"]
+
+
+def test_the_way_of_one_reply_names_what_there_is() -> None:
+    text = (ROOT / "docs" / "architecture.md").read_text()
+    way = text[text.index("## The way of one reply") : text.index("## Decisions")]
+    assert len(re.findall(r"^[0-9]+\. ", way, re.MULTILINE)) <= 25
+    named = re.findall(r"`([\w/]+)\.py::([\w.]+)`", way)
+    assert len(named) >= 25
+    for path, name in named:
+        found: object = importlib.import_module(f"parley.{path.replace('/', '.')}")
+        for part in name.split("."):
+            assert hasattr(found, part), f"{path}.py has no {name}"
+            found = getattr(found, part)
+        assert callable(found), name

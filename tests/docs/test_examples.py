@@ -2,6 +2,7 @@
 
 import ast
 import json
+import re
 import tokenize
 from pathlib import Path
 from typing import Any
@@ -188,3 +189,15 @@ def test_fields_that_nobody_fills(tmp_path: Path, command: Parley) -> None:
     ran = command("run", "--protocol-file", tmp_path / "wide.py", *asked)
     assert ran.code == 2
     assert "nobody knows width of mean" in ran.err
+
+
+def test_the_code_on_the_page_is_code() -> None:
+    blocks = re.findall(
+        r"^```python\n(.*?)^```", (ROOT / "docs" / "own-protocol.md").read_text(), re.MULTILINE | re.DOTALL
+    )
+    assert len(blocks) == 2
+    made: dict[str, Any] = {"__name__": __name__}
+    for block in blocks:
+        exec(compile(block, "own-protocol.md", "exec"), made)
+    registry.register(made["Mean"])
+    assert registry.design("mean", Levels((4,)), epsilon=1.0, users=USERS).claim.epsilon == 1.0

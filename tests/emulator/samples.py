@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from parley.emulator.coins import key_from_seed, nonce_from_key
+from parley.emulator.coins import key_from_seed, nonce_from_key, setup_digest
 from parley.emulator.protocol import Protocol
 from parley.emulator.roles.cohort import CohortRole
 from parley.emulator.roles.consent import Consent, consent_to, domain_of
@@ -27,7 +27,6 @@ from parley.emulator.wire.messages import (
     Seating,
     Setup,
 )
-from parley.emulator.wire.question import setup_digest
 from parley.protocols.registry import build, design
 from parley.protocols.workloads.gini import GiniDiversity
 

@@ -26,8 +26,9 @@ from parley.emulator.protocol import (
     require,
     sends,
 )
-from parley.emulator.randomizer import Floats, Integers, Tally
+from parley.emulator.randomizer import Floats, Integers
 from parley.emulator.roles.analyst import AnalystRole
+from parley.emulator.round import Tally
 from parley.emulator.simulate import conversation
 from parley.emulator.wire.codec import encode
 from parley.emulator.wire.messages import Announce, Message, Result, Users

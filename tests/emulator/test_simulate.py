@@ -5,11 +5,11 @@ from typing import TypeVar
 import numpy as np
 import pytest
 
+from parley.emulator.coins import question_of, terms_of
 from parley.emulator.errors import LocalProtocolError
 from parley.emulator.roles.consent import Column, domain_of
 from parley.emulator.simulate import conversation, simulate
 from parley.emulator.wire.messages import Announce, Message, Replies, Result, Setup
-from parley.emulator.wire.question import question_of, terms_of
 from tests.emulator.samples import KEY, protocol
 
 M = TypeVar("M", bound=Message)

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from parley.emulator.coins import key_from_seed, nonce_from_key
+from parley.emulator.coins import key_from_seed, nonce_from_key, question_of, terms_of
 from parley.emulator.errors import RemoteProtocolError
 from parley.emulator.protocol import Protocol
 from parley.emulator.record.transcript import TranscriptReader, TranscriptWriter
@@ -15,7 +15,6 @@ from parley.emulator.roles.consent import Consent, domain_of
 from parley.emulator.simulate import conversation
 from parley.emulator.wire.codec import encode, is_signed, said_by
 from parley.emulator.wire.messages import Announce, Close, Event, Message, Ready, Replies, Setup
-from parley.emulator.wire.question import question_of, terms_of
 from parley.emulator.wire.sealing import KEY_BYTES, new_secret
 from parley.emulator.wire.trust import read_trust
 from parley.launch.problem import ProblemFlags, make_problem

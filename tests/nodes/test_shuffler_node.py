@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from parley.emulator.coins import question_of, terms_of
 from parley.emulator.errors import LocalProtocolError
 from parley.emulator.roles.board import Terms
 from parley.emulator.roles.shuffler import Shuffler, ShufflerRole
@@ -27,7 +28,6 @@ from parley.emulator.wire.messages import (
     Seating,
     Setup,
 )
-from parley.emulator.wire.question import question_of, terms_of
 from parley.emulator.wire.signatures import derived
 from parley.nodes.shuffler import ShufflerNode
 from parley.nodes.state.batches import Batches

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from parley.emulator.coins import key_from_seed
+from parley.emulator.coins import key_from_seed, setup_digest
 from parley.emulator.errors import BadInput
 from parley.emulator.protocol import Protocol
 from parley.emulator.roles.consent import Consent, domain_of
@@ -17,7 +17,6 @@ from parley.emulator.transport.memory import BROADCAST, NodePort
 from parley.emulator.transport.sockets import ZmqBoardPort, connect_node, make_keys, open_board
 from parley.emulator.wire.codec import decode, encode, envelope
 from parley.emulator.wire.messages import Abort, Announce, Message, Pledge, Replies, Seating, Setup
-from parley.emulator.wire.question import setup_digest
 from parley.emulator.wire.security import Security, write_allowed, write_keys
 from parley.emulator.wire.signatures import Signer, derived
 from parley.nodes.common import UNFINISHED, BoardLink

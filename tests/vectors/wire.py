@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from parley.emulator.coins import coins
+from parley.emulator.coins import coins, question_of, setup_digest, terms_of
 from parley.emulator.record.merkle import Tree, leaf_hash, leaf_of
 from parley.emulator.record.records import closing, closing_payload
 from parley.emulator.roles.board import BOARD_NAME
@@ -39,7 +39,6 @@ from parley.emulator.wire.messages import (
     Seating,
     Setup,
 )
-from parley.emulator.wire.question import question_of, setup_digest, terms_of
 from parley.emulator.wire.sealing import public_of, seal
 from parley.emulator.wire.signatures import Signer, covered
 from parley.nodes.state.receipts import Receipts

@@ -12,14 +12,13 @@ from numpy.typing import NDArray
 
 from benchmarks.reference.blasiok import Blasiok
 from benchmarks.reference.privunit import PrivUnit
-from parley.emulator.coins import coins
+from parley.emulator.coins import coins, question_of, terms_of
 from parley.emulator.errors import BadInput
 from parley.emulator.protocol import Protocol
 from parley.emulator.randomizer import Randomizer
 from parley.emulator.simulate import conversation
 from parley.emulator.wire.codec import encode
 from parley.emulator.wire.messages import Announce, Setup
-from parley.emulator.wire.question import question_of, terms_of
 from parley.protocols.randomizers.categories.levelled import LevelledSelection
 from parley.protocols.randomizers.categories.oue import OptimisedUnaryEncoding
 from parley.protocols.randomizers.categories.randomized_response import RandomizedResponse

@@ -12,7 +12,7 @@ from benchmarks.signed import RUN, Said, honest_words, public_keys, signers_for,
 from parley.emulator.audit.authorship import BATCH
 from parley.emulator.audit.report import Report, audit
 from parley.emulator.audit.verdict import Verdict
-from parley.emulator.coins import key_from_seed
+from parley.emulator.coins import key_from_seed, question_of, terms_of
 from parley.emulator.protocol import Inputs
 from parley.emulator.record.transcript import TranscriptReader, TranscriptWriter
 from parley.emulator.wire.codec import encode
@@ -29,7 +29,6 @@ from parley.emulator.wire.messages import (
     Roster,
     Setup,
 )
-from parley.emulator.wire.question import question_of, terms_of
 from parley.emulator.wire.signatures import Signer, derived
 from parley.protocols.registry import build, design
 from parley.protocols.workloads.gini import GiniDiversity

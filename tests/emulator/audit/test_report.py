@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from parley.emulator.coins import question_of, terms_of
 from parley.emulator.protocol import Inputs
 from parley.emulator.record.transcript import TranscriptWriter
 from parley.emulator.roles.analyst import AnalystRole
@@ -25,7 +26,6 @@ from parley.emulator.wire.messages import (
     Roster,
     Setup,
 )
-from parley.emulator.wire.question import question_of, terms_of
 from parley.protocols.registry import design
 from parley.protocols.workloads.kendall import Kendall
 from tests.emulator.audit.recordings import Said, audited, inputs_for, record, replace_first, rewrite, said_in, write

@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from parley.emulator.coins import question_of, terms_of
 from parley.emulator.errors import BadInput, RemoteProtocolError
 from parley.emulator.roles.board import BOARD, MOST_NAMED, Board, BoardRole, Terms
 from parley.emulator.wire.codec import encode
@@ -22,7 +23,6 @@ from parley.emulator.wire.messages import (
     Result,
     Roster,
 )
-from parley.emulator.wire.question import question_of, terms_of
 from tests.emulator.samples import RUN, every_message, setup
 
 TERMS = Terms(run=RUN, users=10, nodes=2, deadline=10.0, quorum=0.5, join_deadline=5.0, patience=1.0)

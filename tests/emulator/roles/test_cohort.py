@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 import numpy as np
 import pytest
 
+from parley.emulator.coins import question_of, setup_digest, terms_of
 from parley.emulator.errors import BadInput, LocalProtocolError, ParleyError, RemoteProtocolError
 from parley.emulator.roles.cohort import COHORT, Cohort, CohortRole, Said
 from parley.emulator.roles.consent import Column, domain_of
@@ -24,7 +25,6 @@ from parley.emulator.wire.messages import (
     Result,
     Setup,
 )
-from parley.emulator.wire.question import question_of, setup_digest, terms_of
 from parley.protocols.registry import design
 from parley.protocols.workloads.choice import make_workload
 from parley.protocols.workloads.gini import GiniDiversity

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from parley.emulator.coins import question_of, setup_digest, terms_of
 from parley.emulator.errors import RemoteProtocolError
 from parley.emulator.roles import mixing
 from parley.emulator.roles.board import Terms
@@ -45,7 +46,6 @@ from parley.emulator.wire.messages import (
     Seating,
     Setup,
 )
-from parley.emulator.wire.question import question_of, setup_digest, terms_of
 from parley.emulator.wire.signatures import derived
 
 RUN = "test"

@@ -16,11 +16,11 @@ import parley.emulator.roles.wallet
 from parley.emulator.coins import addressed, key_from_seed
 from parley.emulator.errors import BadInput, LocalProtocolError, RemoteProtocolError
 from parley.emulator.protocol import Analyst, Broadcast, Claim, Protocol
-from parley.emulator.randomizer import Columns, Floats, Shape, Tally
+from parley.emulator.randomizer import Columns, Floats, Shape
 from parley.emulator.roles.spread import ROUNDING
 from parley.emulator.roles.wallet import Wallet
 from parley.emulator.roles.wallet_entries import Entry, Mask, Terms, View
-from parley.emulator.round import Round
+from parley.emulator.round import Round, Tally
 from parley.protocols.baselines.frequency import FrequencyGrr
 from parley.protocols.baselines.quantise import Quantise
 from parley.protocols.randomizers.exact import WHOLE, within

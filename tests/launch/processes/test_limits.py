@@ -1,12 +1,11 @@
 """What does not fit is refused before anything starts, with the setting that lifts the limit."""
 
-import sys
 from pathlib import Path
 
 import pytest
 
 from parley.emulator.errors import BadInput
-from parley.launch.processes.limits import check_room, limits
+from parley.launch.processes.limits import MEBIBYTES_PER_NODE, check_room, limits
 from tests.launch.conftest import Parley
 
 ROOMY = {
@@ -54,7 +53,7 @@ def test_a_thousand_fit_on_a_roomy_machine(tmp_path: Path) -> None:
         (
             "proc/meminfo",
             "MemAvailable: 1048576 kB",
-            rf"1024 MiB of free memory leaves room for {445 if sys.version_info >= (3, 12) else 146}; free some memory",
+            rf"1024 MiB of free memory leaves room for {int(1024 / MEBIBYTES_PER_NODE)}; free some memory",
         ),
         ("proc/sys/net/ipv4/ip_local_port_range", "32768 33000", r"ip_local_port_range leaves room for 233; widen it"),
     ],

@@ -5,9 +5,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from parley.emulator.coins import question_of, setup_digest, terms_of
 from parley.emulator.roles.consent import Column, domain_of
 from parley.emulator.wire.messages import Announce, Setup
-from parley.emulator.wire.question import question_of, setup_digest, terms_of
 from tests.emulator.samples import NONCE, RUN, protocol, setup
 
 TERMS = terms_of(setup())
