@@ -192,4 +192,4 @@ def test_a_finished_run_is_not_begun_again(tmp_path: Path) -> None:
             board.listen(0.5)
             assert len(board.heard) == count
             assert second.wait() == 0
-        assert "is over; nothing is said" in second.log
+        assert "is over; there is nothing to say" in second.log

@@ -93,7 +93,7 @@ def rounds_out_of_order() -> Iterator[Message]:
 
 
 def a_round_left_out() -> Iterator[Message]:
-    yield from (honest(), announce(1), announce(3, mu=ZERO, mean=ZERO))
+    yield from (honest(), announce(1), announce(3, mu=ZERO, Y=ZERO))
 
 
 def another_run_than_agreed() -> Iterator[Message]:
@@ -125,7 +125,7 @@ def a_result_before_the_setup() -> Iterator[Message]:
 
 
 def the_whole_conversation() -> Iterator[Message]:
-    yield from (honest(), announce(1), announce(2, mu=ZERO), announce(3, mu=ZERO, mean=ZERO))
+    yield from (honest(), announce(1), announce(2, mu=ZERO), announce(3, mu=ZERO, Y=ZERO))
 
 
 def a_replayed_old_run() -> Iterator[Message]:

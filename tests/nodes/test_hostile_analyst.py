@@ -22,8 +22,8 @@ from tests.nodes.hostile import ANALYST, ATTACKS, BOARD, EPSILON, KEY, RUN, SIGN
 ROOT = Path(__file__).parents[2]
 # What was answered before the lie, and what the node says when it hears it ("" where it stays silent).
 EXPECTED = {
-    "oversized_mu": ({1}, "beyond"),
-    "mu_outside_the_declared_set": ({1}, "beyond"),
+    "oversized_mu": ({1}, "not in R^Delta"),
+    "mu_outside_the_declared_set": ({1}, "not in R^Delta"),
     "mu_of_another_shape": ({1}, "should be float64"),
     "another_matrix_than_in_setup": ({1}, "second, different setup"),
     "a_changed_broadcast_for_the_same_round": ({1, 2}, "second, different broadcast"),
@@ -32,7 +32,7 @@ EXPECTED = {
     "a_round_left_out": ({1}, "round 3 comes after round 1; none may be left out"),
     "another_run_than_agreed": (set(), "the run elsewhere is not one that these users agreed to"),
     "fewer_values_than_agreed": (set(), "the domain of 2 inputs is not the agreed of 3 inputs"),
-    "fewer_values_under_the_agreed_domain": (set(), "about 2 inputs, these users agreed to 3"),
+    "fewer_values_under_the_agreed_domain": (set(), "has 2 inputs, but these users agreed to 3"),
     "no_nonce": (set(), "no nonce"),
     "the_same_run_again_with_another_nonce": ({1}, "second, different setup"),
     "a_result_before_the_setup": ({1}, ""),

@@ -82,7 +82,7 @@ announces = st.builds(
     round=small,
     broadcast=st.just({})
     | st.fixed_dictionaries({"mu": floats})
-    | st.fixed_dictionaries({"mu": floats, "mean": floats}),
+    | st.fixed_dictionaries({"mu": floats, "Y": floats}),
     speakers=st.integers(0, 12),
 )
 plausible: st.SearchStrategy[Message] = st.one_of(
@@ -239,7 +239,7 @@ class LyingAnalyst(RuleBasedStateMachine):
 
     @rule(run=runs, number=st.integers(1, 3), mu=floats)
     def ask(self, run: str, number: int, mu: Any) -> None:
-        arrays = {1: {}, 2: {"mu": mu}, 3: {"mu": mu, "mean": mu}}[number]
+        arrays = {1: {}, 2: {"mu": mu}, 3: {"mu": mu, "Y": mu}}[number]
         self.hear(Announce(run=run, round=number, broadcast=arrays))
 
     @precondition(lambda self: self.memory.answered)
@@ -253,7 +253,7 @@ class LyingAnalyst(RuleBasedStateMachine):
 
     @rule(number=st.integers(1, 3), mu=floats)
     def die_before_sending(self, number: int, mu: Any) -> None:
-        arrays = {1: {}, 2: {"mu": mu}, 3: {"mu": mu, "mean": mu}}[number]
+        arrays = {1: {}, 2: {"mu": mu}, 3: {"mu": mu, "Y": mu}}[number]
         asked = Announce(run=self.role.run or RUN, round=number, broadcast=arrays)
         with suppress(RemoteProtocolError, BadInput):
             for said in self.role.hear(asked):

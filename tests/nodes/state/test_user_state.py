@@ -41,7 +41,7 @@ IDENTITY = Identity(
 
 
 def announces(mu: np.ndarray) -> list[Message]:
-    arrays = ({}, {"mu": mu}, {"mu": mu, "mean": mu})
+    arrays = ({}, {"mu": mu}, {"mu": mu, "Y": mu})
     return [Announce(run=RUN, round=number, broadcast=each) for number, each in enumerate(arrays, 1)]
 
 
