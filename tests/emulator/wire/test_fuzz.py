@@ -80,9 +80,7 @@ announces = st.builds(
     Announce,
     run=runs,
     round=small,
-    broadcast=st.just({})
-    | st.fixed_dictionaries({"mu": floats})
-    | st.fixed_dictionaries({"mu": floats, "Y": floats}),
+    broadcast=st.just({}) | st.fixed_dictionaries({"mu": floats}) | st.fixed_dictionaries({"mu": floats, "Y": floats}),
     speakers=st.integers(0, 12),
 )
 plausible: st.SearchStrategy[Message] = st.one_of(
