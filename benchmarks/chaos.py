@@ -27,6 +27,7 @@ from typing import Any
 import click
 
 from benchmarks.deeds import Deed
+from benchmarks.reference.simulate_shuffled import shuffled_conversation
 from benchmarks.scenes import Scene, as_toml, heckles, make_scene, speakable
 from benchmarks.treachery import draw_kind, make_act, perform_act
 from parley.emulator.audit.report import audit
@@ -36,7 +37,6 @@ from parley.emulator.record.replay import replay_users
 from parley.emulator.record.transcript import TranscriptReader
 from parley.emulator.record.witness import Witness
 from parley.emulator.simulate import conversation
-from parley.emulator.simulate_shuffled import shuffled_conversation
 from parley.emulator.transport.conditions import LINK_KINDS
 from parley.emulator.transport.memory import SendTimeout
 from parley.emulator.transport.sockets import connect_reporter

@@ -16,15 +16,16 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.reference.amplification import clones_closed_form, epsilon_bound, of_cap, of_clones
+from benchmarks.reference.codebooks import best_codebook
 from benchmarks.reference.privunit import PrivUnit
+from benchmarks.reference.simulate_shuffled import simulate_shuffled
 from parley.emulator.coins import key_from_seed
 from parley.emulator.errors import BadInput
-from parley.emulator.simulate_shuffled import simulate_shuffled
 from parley.protocols import registry
 from parley.protocols.planning import fast_simulation
 from parley.protocols.planning.plan import choose
-from parley.protocols.randomizers.vectors.codebook import best_codebook
-from parley.protocols.shuffle.amplification import clones_closed_form, epsilon_bound, of_cap, of_choice, of_clones
+from parley.protocols.shuffle.amplification import of_choice
 from parley.protocols.shuffle.split_and_mix import SplitAndMix
 from parley.protocols.workloads.auc import AreaUnderCurve
 from parley.protocols.workloads.gini import GiniMeanDifference

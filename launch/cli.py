@@ -8,13 +8,24 @@ import traceback
 from importlib import import_module
 
 import click
+from click.shell_completion import get_completion_class
 
 from parley.emulator.errors import BadInput, ParleyError
 from parley.launch.results.printable import printable
-from parley.launch.settings import BAD_INPUT, GOOD, INTERRUPTED, TERMINATED, UNFINISHED, Settings, Stopped, debug_option
-from parley.launch.version import release
+from parley.launch.settings import (
+    BAD_INPUT,
+    GOOD,
+    INTERRUPTED,
+    TERMINATED,
+    UNFINISHED,
+    Settings,
+    Stopped,
+    debug_option,
+    release,
+)
 
-# A command is loaded from launch/commands/<name>.py only when it is called, so that `parley --help` is quick.
+# A command is loaded only when it is called, so that `parley --help` is quick: from launch/commands/<name>.py, or from
+FILES = {"new-protocol": "commands.protocols", "node": "cli", "completion": "cli"}
 COMMANDS = {
     "run": "Run a protocol between processes on this machine.",
     "plan": "Predict every protocol's error, bytes and rounds for a problem.",
@@ -31,6 +42,14 @@ COMMANDS = {
     "keys": "Make the keys of encrypted links.",
     "node": "Start a board, an analyst or a user node by hand.",
     "completion": "Print the script that completes `parley` in your shell.",
+}
+NODES = {
+    "board": "Number every message, write it down, deliver it.",
+    "analyst": "Ask in rounds, fold the replies, say the estimate.",
+    "init": "Make the state of a user node: its keys, and what its users agree to.",
+    "user": "Host users, defend them, answer each round once.",
+    "relay": "Pass the frames of many user nodes on to the board, and broadcasts to them.",
+    "shuffler": "Gather replies, forget who sent them, post them mixed.",
 }
 EXAMPLES = {
     "run": "parley run --statistic kendall --levels 8x8 --epsilon 4 --users 2000",
@@ -63,26 +82,56 @@ WELCOME = f"""Parley runs private protocols as real conversations. Three command
 `parley --help` lists all commands; `parley COMMAND --help` explains one and shows an example."""
 
 
-class Commands(click.Group):
-    """The commands of the table above."""
+class Nodes(click.Group):
+    """`python -m nodes.<name>` under one roof."""
+
+    table = NODES
 
     def list_commands(self, context: click.Context) -> list[str]:
-        return list(COMMANDS)
+        return list(self.table)
+
+    def get_command(self, context: click.Context, name: str) -> click.Command | None:
+        if name not in NODES:
+            return None
+        command = import_module(f"parley.nodes.{name}").main
+        assert isinstance(command, click.Command)
+        return command
+
+    def format_commands(self, context: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl(list(self.table.items()))
+
+
+@click.command(cls=Nodes)
+def node() -> None:
+    """Start a board, an analyst, a user node, a relay or a shuffler by hand; make a user node's state."""
+
+
+@click.command()
+@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
+@debug_option
+@click.pass_context
+def completion(context: click.Context, shell: str) -> None:
+    """Print the completion script for SHELL; put `eval "$(parley completion bash)"` into its start-up file."""
+    kind = get_completion_class(shell)
+    assert kind is not None
+    click.echo(kind(context.find_root().command, {}, "parley", "_PARLEY_COMPLETE").source())
+
+
+class Commands(Nodes):
+    """The commands of the table above."""
+
+    table = COMMANDS
 
     def get_command(self, context: click.Context, name: str) -> click.Command | None:
         if name not in COMMANDS:
             near = difflib.get_close_matches(name, COMMANDS, n=1)
             hint = f"did you mean {near[0]}?" if near else "`parley --help` lists them all"
             raise BadInput(f"there is no command {name!r}; {hint}")
-        module = name.replace("-", "_")
-        command = getattr(import_module(f"parley.launch.commands.{module}"), module)
+        command = getattr(import_module(f"parley.launch.{FILES.get(name, f'commands.{name}')}"), name.replace("-", "_"))
         assert isinstance(command, click.Command)
         command.epilog = f"Example: {EXAMPLES[name]}"
         return command
-
-    def format_commands(self, context: click.Context, formatter: click.HelpFormatter) -> None:
-        with formatter.section("Commands"):
-            formatter.write_dl(list(COMMANDS.items()))
 
 
 @click.command(cls=Commands, invoke_without_command=True, context_settings={"help_option_names": ["-h", "--help"]})

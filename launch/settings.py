@@ -1,7 +1,8 @@
-"""What every command shares: exit codes, `--debug`, and the wish to stop."""
+"""What every command shares: exit codes, the version, `--debug`, and the wish to stop."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
@@ -49,3 +50,11 @@ protocol_file_option = click.option(
     callback=_add_file,
     help="A Python file with protocols of your own.",
 )
+
+
+def release() -> str:
+    """The version of the installed distribution."""
+    try:
+        return version("parley-ldp")
+    except PackageNotFoundError:
+        return "not installed"

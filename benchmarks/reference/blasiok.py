@@ -15,8 +15,7 @@ from numpy.typing import NDArray
 from parley.emulator.randomizer import Coins, Columns, Floats
 from parley.protocols.randomizers.exact import WHOLE, WORD_BYTES, TwoLevel, Words, check_count, check_epsilon, words
 from parley.protocols.randomizers.vectors.directional import GRID, Seeded, check_radius, grid_points, read
-from parley.protocols.randomizers.vectors.moments import SphereMoments
-from parley.protocols.randomizers.vectors.order_statistics import top_moment
+from parley.protocols.randomizers.vectors.moments import SphereMoments, top_moment
 
 # |x|/C in whole 2^-32, so (1 + |x|/C)/2 is a whole number of 2^-33.
 UNIT = 1 << 32

@@ -9,9 +9,10 @@ weighted sums of squares are bounded: gamma_2 = O(Gk).
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from parley.emulator.errors import BadInput
 from parley.emulator.randomizer import Floats
 from parley.protocols.factorization.model import Factorization, balanced
-from parley.protocols.factorization.operator import check_square
+from parley.protocols.factorization.operator import check_matrix
 
 WEIGHT = 5 / 6
 
@@ -22,8 +23,10 @@ def lipschitz_tree(matrix: ArrayLike) -> tuple[float, Factorization]:
     The shift to the middle of the range makes |W|_inf <= Gk, as the proof asks. Nodes beyond k, which exist when
     k + 1 is no power of two, continue the kernel by its last column: that keeps it Lipschitz.
     """
-    workload = check_square(matrix)
+    workload = check_matrix(matrix)
     size = len(workload)
+    if workload.shape != (size, size):
+        raise BadInput(f"W should be square, got {workload.shape[0]} x {workload.shape[1]}")
     shift = float(workload.max() + workload.min()) / 2
     nodes = 2 ** int(size).bit_length() - 1
     kernel = (workload - shift)[:, np.minimum(np.arange(nodes), size - 1)]

@@ -10,7 +10,7 @@ Two tests, both from the exact likelihood alone, never from the code that draws 
 """
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -24,7 +24,7 @@ from parley.emulator.protocol import Broadcast, Inputs, Protocol
 from parley.emulator.randomizer import Alphabet, Columns, Floats, Randomizer
 from parley.emulator.record.conversation import Conversation, Progress, quiet
 from parley.emulator.record.witness import Witness
-from parley.emulator.round import Round
+from parley.emulator.round import Round, wire_name
 
 SAMPLED = 2**13
 FEWEST = 50
@@ -41,21 +41,25 @@ class Choice:
     name: str
     randomizer: Randomizer
     values: Floats
-    alphabet: Alphabet | None
 
     def columns(self, replies: Columns) -> Columns:
         """The part's own columns."""
         return {column: replies[f"{self.name}.{column}"] for column in self.randomizer.reply}
 
 
-Choices = Callable[[Round, Broadcast], tuple[Choice, ...]]
-"""The independent parts of a round; none where a round is not made of parts."""
+def choices(step: Round, public: Broadcast) -> tuple[Choice, ...]:
+    """The independent parts of a round, with the values of all k inputs; none where replies are sealed."""
+    sent = step.sends(public)
+    columns = [wire_name(name, column) for name, send in sent.items() for column in send.randomizer.reply]
+    if not set(columns) <= set(step.reply):
+        return ()
+    everyone = np.arange(step.inputs)
+    return tuple(Choice(name=name, randomizer=send.randomizer, values=send.at(everyone)) for name, send in sent.items())
 
 
 def check_fidelity(
     conversation: Conversation,
     witness: Witness,
-    choices: Choices,
     *,
     generator: np.random.Generator | None = None,
     progress: Progress = quiet,
@@ -67,7 +71,7 @@ def check_fidelity(
     samples = gather(conversation, protocol, SAMPLED, generator)
     for number, sample in samples.items():
         for group, rows in _groups(sample):
-            _test(family, protocol, number, sample.take(rows), witness.inputs, choices, group, generator)
+            _test(family, protocol, number, sample.take(rows), witness.inputs, group, generator)
         progress("fidelity", number, len(protocol.rounds))
     if not family.tests:
         return unknown(f"fewer than {FEWEST} replies: too few to test their distribution")
@@ -89,7 +93,6 @@ def _test(
     number: int,
     sample: Sample,
     inputs: Inputs,
-    choices: Choices,
     group: str,
     generator: np.random.Generator,
 ) -> None:
@@ -104,8 +107,8 @@ def _test(
         with np.errstate(all="ignore"):
             likelihood = part.randomizer.log_likelihood(columns, part.values)
         _ratio(family, what, likelihood, own, part.randomizer.epsilon)
-        if part.alphabet is not None:
-            _places(family, what, part, part.alphabet, columns, own, generator)
+        if part.randomizer.alphabet is not None:
+            _places(family, what, part, part.randomizer.alphabet, columns, own, generator)
     if not parts:
         with np.errstate(all="ignore"):
             likelihood = step.log_likelihood(sample.public, sample.columns)

@@ -10,7 +10,7 @@ import numpy as np
 from parley.emulator.audit.authorship import Keys, check_authorship
 from parley.emulator.audit.empirical import check_empirical
 from parley.emulator.audit.evidence.preconditions import NotTested, given
-from parley.emulator.audit.fidelity import Choice, Choices, check_fidelity
+from parley.emulator.audit.fidelity import check_fidelity
 from parley.emulator.audit.integrity import check_integrity
 from parley.emulator.audit.privacy import MOST_BYTES, check_privacy
 from parley.emulator.audit.result import check_result
@@ -21,12 +21,10 @@ from parley.emulator.audit.side_channels import check_side_channels
 from parley.emulator.audit.verdict import Outcome, Verdict, unknown
 from parley.emulator.coins import fresh_key
 from parley.emulator.errors import ParleyError, TranscriptError
-from parley.emulator.protocol import Broadcast
 from parley.emulator.record.conversation import Progress, listen, quiet
 from parley.emulator.record.transcript import TranscriptReader
 from parley.emulator.record.witness import Witness
 from parley.emulator.roles.analyst import Builder
-from parley.emulator.round import Round
 
 # What must be shown, not merely not refuted, before a run is called good.
 NEEDED = ("integrity", "rounds", "privacy")
@@ -55,18 +53,12 @@ class Report:
         return {"ok": self.ok, **{name: verdict.record() for name, verdict in self.verdicts.items()}}
 
 
-def no_choices(step: Round, public: Broadcast) -> tuple[Choice, ...]:
-    """Nothing is known about how a round's replies are made."""
-    return ()
-
-
 def audit(
     source: Path | TranscriptReader,
     build: Builder,
     *,
     witness: Witness | None = None,
     keys: Keys | None = None,
-    choices: Choices = no_choices,
     sample: int | None = None,
     trials: int | None = None,
     generator: np.random.Generator | None = None,
@@ -92,9 +84,7 @@ def audit(
         "privacy": lambda: check_privacy(
             conversation, sample=sample, generator=generator, progress=progress, most_bytes=most_bytes
         ),
-        "fidelity": lambda: check_fidelity(
-            conversation, given(witness), choices, generator=generator, progress=progress
-        ),
+        "fidelity": lambda: check_fidelity(conversation, given(witness), generator=generator, progress=progress),
         "side_channels": lambda: check_side_channels(conversation, given(witness), progress),
         "result": lambda: check_result(conversation),
     }

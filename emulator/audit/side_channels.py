@@ -38,7 +38,6 @@ class Presence:
     off: Floats = field(default_factory=lambda: np.zeros(GROUPS))
     covariance: Floats = field(default_factory=lambda: np.zeros((GROUPS, GROUPS)))
     absent: int = 0
-    strata: int = 0
 
     def add(self, groups: NDArray[np.int64], absent: NDArray[np.bool_]) -> None:
         """One stratum: the group of each user, and whether it is absent."""
@@ -49,7 +48,6 @@ class Presence:
         self.off += np.bincount(groups[absent], minlength=GROUPS) - missing * share
         self.covariance += missing * (users - missing) / (users - 1) * (np.diag(share) - np.outer(share, share))
         self.absent += missing
-        self.strata += 1
 
     def test(self, family: Family, what: str) -> None:
         """Chi-square on as many groups as the absent allow."""

@@ -44,7 +44,6 @@ class Spent:
     loss: Floats
     delta: Floats
     left: Floats
-    delta_left: Floats
 
 
 @dataclass(eq=False)
@@ -188,7 +187,6 @@ class Wallet:
             loss=total / EPSILON_UNITS,
             delta=self._delta / DELTA_UNITS,
             left=np.maximum(self._cap - total, 0) / EPSILON_UNITS,
-            delta_left=(self._delta_cap - self._delta) / DELTA_UNITS,
         )
 
     def could_answer(self, epsilon: float) -> Mask:

@@ -28,10 +28,14 @@ _LENGTHS = {"nonce": NONCE_BYTES, "question": DIGEST_BYTES, "setup": DIGEST_BYTE
 class Message:
     """Common checks: names are names, counts are counts, text is short, numbers are finite."""
 
-    kind: ClassVar[str] = "message"
-    names: ClassVar[tuple[str, ...]] = ()
+    kind: ClassVar[str]
+    """How frames call it: the name of its class in small letters."""
+    names: ClassVar[tuple[str, ...]] = ("run",)
     since_format_2: ClassVar[tuple[str, ...]] = ()
     """Fields that frames of format 1 do not have."""
+
+    def __init_subclass__(cls) -> None:
+        cls.kind = cls.__name__.lower()
 
     def __post_init__(self) -> None:
         for name, value in vars(self).items():
@@ -58,7 +62,6 @@ class Ready(Message):
     `run` is empty where the node waits for any run of a pattern.
     """
 
-    kind: ClassVar[str] = "ready"
     names: ClassVar[tuple[str, ...]] = ("node",)
     since_format_2: ClassVar[tuple[str, ...]] = ("run", "key")
     node: str
@@ -78,8 +81,6 @@ class Ready(Message):
 class Roster(Message):
     """The barrier: the board has heard from every node it waits for. Only now the nonce of the run is drawn."""
 
-    kind: ClassVar[str] = "roster"
-    names: ClassVar[tuple[str, ...]] = ("run",)
     since_format_2: ClassVar[tuple[str, ...]] = ("nonce",)
     run: str
     nodes: int
@@ -91,7 +92,6 @@ class Roster(Message):
 class Setup(Message):
     """Which protocol is spoken, its version and parameters, the domain it is about, and what it claims."""
 
-    kind: ClassVar[str] = "setup"
     names: ClassVar[tuple[str, ...]] = ("run", "protocol")
     since_format_2: ClassVar[tuple[str, ...]] = ("version", "domain", "nonce")
     run: str
@@ -109,8 +109,6 @@ class Setup(Message):
 class Announce(Message):
     """The analyst's broadcast that opens a round, and how many users are to answer it. Rounds count from 1."""
 
-    kind: ClassVar[str] = "announce"
-    names: ClassVar[tuple[str, ...]] = ("run",)
     since_format_2: ClassVar[tuple[str, ...]] = ("speakers",)
     run: str
     round: int
@@ -122,7 +120,6 @@ class Announce(Message):
 class Replies(Message):
     """A chunk of a cohort's replies in columns: row i is the reply of users[i] to the question with this digest."""
 
-    kind: ClassVar[str] = "replies"
     names: ClassVar[tuple[str, ...]] = ("run", "node")
     since_format_2: ClassVar[tuple[str, ...]] = ("question",)
     run: str
@@ -154,7 +151,6 @@ class Replies(Message):
 class Refusal(Message):
     """A user node will not answer this broadcast, and why."""
 
-    kind: ClassVar[str] = "refusal"
     names: ClassVar[tuple[str, ...]] = ("run", "node")
     run: str
     round: int
@@ -169,8 +165,6 @@ class Close(Message):
     `root` is the head of the tree over all records before this one, of which there are `size`.
     """
 
-    kind: ClassVar[str] = "close"
-    names: ClassVar[tuple[str, ...]] = ("run",)
     since_format_2: ClassVar[tuple[str, ...]] = ("absent", "size", "root")
     run: str
     round: int
@@ -185,8 +179,6 @@ class Close(Message):
 class Result(Message):
     """The analyst's last word."""
 
-    kind: ClassVar[str] = "result"
-    names: ClassVar[tuple[str, ...]] = ("run",)
     run: str
     estimate: float
     predicted_rmse: float
@@ -200,8 +192,6 @@ class Result(Message):
 class Abort(Message):
     """The run ends without a result. The nonce is the run's, and empty where none has been drawn yet."""
 
-    kind: ClassVar[str] = "abort"
-    names: ClassVar[tuple[str, ...]] = ("run",)
     since_format_2: ClassVar[tuple[str, ...]] = ("nonce",)
     run: str
     outcome: Outcome
@@ -218,8 +208,6 @@ class Abort(Message):
 class Reminder(Message):
     """The board still misses these chunks of these nodes (an empty tuple: all of them). Transport, not protocol."""
 
-    kind: ClassVar[str] = "reminder"
-    names: ClassVar[tuple[str, ...]] = ("run",)
     run: str
     round: int
     missing: Mapping[str, tuple[int, ...]]
@@ -229,7 +217,6 @@ class Reminder(Message):
 class Resume(Message):
     """The analyst asks for `count` records from this number on (0: all there are). Transport, never on record."""
 
-    kind: ClassVar[str] = "resume"
     sequence: int
     count: int
 
@@ -238,7 +225,6 @@ class Resume(Message):
 class Event(Message):
     """Something that happened to a message or a process, with its cause: a drop, an injected fault, a restart."""
 
-    kind: ClassVar[str] = "event"
     event: str
     node: str
     round: int
@@ -254,7 +240,6 @@ class Receipt(Message):
     tree extends that one.
     """
 
-    kind: ClassVar[str] = "receipt"
     names: ClassVar[tuple[str, ...]] = ("run", "node")
     run: str
     round: int
@@ -280,7 +265,6 @@ class Receipt(Message):
 class Inquiry(Message):
     """A node asks for the receipt of a round again; in round 0 for its seating. Transport, never on record."""
 
-    kind: ClassVar[str] = "inquiry"
     names: ClassVar[tuple[str, ...]] = ("run", "node")
     run: str
     round: int
@@ -291,8 +275,6 @@ class Inquiry(Message):
 class Pledge(Message):
     """The shuffler says, under its own signature, that it serves this run and this setup. Never on record."""
 
-    kind: ClassVar[str] = "pledge"
-    names: ClassVar[tuple[str, ...]] = ("run",)
     run: str
     setup: bytes
 
@@ -304,7 +286,6 @@ class Seating(Message):
     A node with a fresh state learns from it that it has no seat. The nonce is the run's.
     """
 
-    kind: ClassVar[str] = "seating"
     names: ClassVar[tuple[str, ...]] = ("run", "node")
     run: str
     node: str

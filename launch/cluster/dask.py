@@ -35,7 +35,7 @@ from parley.launch.cluster.layout import Layout
 from parley.launch.cluster.signers import Signers, identities
 from parley.launch.results.folder import RunFolder
 from parley.launch.results.sweeps import Batch, Outcome, trial
-from parley.launch.version import release
+from parley.launch.settings import release
 from parley.nodes.common import read_addresses, run_blocking
 from parley.nodes.state.user_state import Identity, State
 from parley.nodes.user import serve_user

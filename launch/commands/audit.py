@@ -18,7 +18,6 @@ from parley.launch.results.against import Comparison, compare_evidence, compare_
 from parley.launch.results.printable import printable, printable_json
 from parley.launch.results.run_files import TRUST, RunFiles, find_run, json_option, run_argument, witness_option
 from parley.launch.settings import CHECK_FAILED, GOOD, debug_option
-from parley.protocols.randomizers.alphabets import choices
 
 
 @click.command()
@@ -71,7 +70,6 @@ def audit(
             files.build,
             witness=files.load_witness(),
             keys=files.load_keys(),
-            choices=choices,
             sample=sample,
             trials=trials if empirical else None,
             progress=progress,

@@ -18,7 +18,7 @@ from parley.emulator.wire.trust import read_trust
 from parley.launch.report.budget import error_budget
 from parley.launch.report.story import Story
 from parley.launch.report.words import cut
-from parley.launch.version import release
+from parley.launch.settings import release
 from parley.protocols.outline import outline
 from parley.protocols.planned import truth_of
 from parley.protocols.registry import build

@@ -12,7 +12,7 @@ from typing import Any, Self
 from parley.emulator.errors import BadInput, LocalProtocolError, TranscriptError
 from parley.emulator.record.summary import Summary
 from parley.emulator.wire.messages import Result, Setup
-from parley.launch.version import release
+from parley.launch.settings import release
 from parley.protocols.workloads.lipschitz import Lipschitz
 
 

@@ -16,6 +16,16 @@ RUNS = Path("runs")
 LONGEST_NAME = 40
 
 
+class _File:
+    """The path of a file of the run."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def __get__(self, folder: "RunFolder", kind: type["RunFolder"]) -> Path:
+        return folder.path / self.name
+
+
 @dataclass(frozen=True, kw_only=True)
 class RunFolder:
     """Where everything about one run is. Nothing is written before `create`."""
@@ -24,41 +34,17 @@ class RunFolder:
     path: Path
     default: bool
 
-    @property
-    def transcript(self) -> Path:
-        return self.path / "transcript.parley"
-
-    @property
-    def witness(self) -> Path:
-        return self.path / "witness.parley"
-
-    @property
-    def opening_key(self) -> Path:
-        return self.path / "opening.key"
-
-    @property
-    def result(self) -> Path:
-        return self.path / "result.json"
-
-    @property
-    def plan(self) -> Path:
-        return self.path / "state" / "plan.parley"
-
-    @property
-    def conditions(self) -> Path:
-        return self.path / "state" / "conditions.toml"
-
-    @property
-    def keys(self) -> Path:
-        return self.path / "state" / "keys"
-
-    @property
-    def relays(self) -> Path:
-        return self.path / "state" / "relays.toml"
-
-    @property
-    def addresses(self) -> Path:
-        return self.path / "state" / "addresses.json"
+    transcript = _File("transcript.parley")
+    witness = _File("witness.parley")
+    opening_key = _File("opening.key")
+    result = _File("result.json")
+    # Whose signatures count.
+    trust = _File("trust.toml")
+    plan = _File("state/plan.parley")
+    conditions = _File("state/conditions.toml")
+    keys = _File("state/keys")
+    relays = _File("state/relays.toml")
+    addresses = _File("state/addresses.json")
 
     def server_addresses(self, name: str) -> Path:
         """Where a shuffler or a relay says how it is reached."""
@@ -66,11 +52,6 @@ class RunFolder:
 
     def log(self, name: str) -> Path:
         return self.path / "logs" / f"{name}.log"
-
-    @property
-    def trust(self) -> Path:
-        """Whose signatures count."""
-        return self.path / "trust.toml"
 
     def signing(self, name: str) -> Path:
         """What the analyst, the board or the shuffler signs with."""

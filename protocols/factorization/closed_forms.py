@@ -8,13 +8,12 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-import scipy
 from numpy.typing import ArrayLike, NDArray
 
 from parley.emulator.errors import BadInput
 from parley.emulator.randomizer import Floats
 from parley.protocols.factorization.model import Factorization, symmetric
-from parley.protocols.factorization.operator import Dense, Factor, Identity, check_levels, check_symmetric
+from parley.protocols.factorization.operator import Factor, Identity, check_levels
 
 
 @dataclass(frozen=True, eq=False)
@@ -216,36 +215,11 @@ def sign_matrix(levels: int) -> Factorization:
     return skew_circulant(np.concatenate([[0.0], np.ones(check_levels(levels) - 1)]))
 
 
-def paper_sign_matrix(levels: int) -> Factorization:
-    """The paper's U_m, +1 on and above the diagonal: gamma_2 = (1/m) sum_j 1/sin((2j+1) pi / 2m)."""
-    return skew_circulant(np.ones(check_levels(levels)))
-
-
-def kronecker(first: Factorization, second: Factorization) -> Factorization:
-    """W1 (x) W2 from both factorizations: gamma_2 is multiplicative (paper, Fact "gamma2", item 2)."""
-    return Factorization(
-        left=Kronecker(first.left, second.left),
-        right=Kronecker(first.right, second.right),
-        lower=first.lower * second.lower,
-        upper=first.upper * second.upper,
-    )
-
-
 def kendall(first: int, second: int) -> Factorization:
     """S_A (x) S_B, the kernel of Kendall's tau on A x B levels; symmetric, with rank(W) rows."""
     one, two = sign_matrix(check_levels(first, "first levels")), sign_matrix(check_levels(second, "second levels"))
     factor = PairedKronecker(one.left, two.left)
     return symmetric(factor, factor.signs, one.lower * two.lower)
-
-
-def paper_kendall(first: int, second: int) -> Factorization:
-    """The paper's U_A (x) U_B, which counts ties as concordant; kept for comparison with the paper."""
-    return kronecker(paper_sign_matrix(first), paper_sign_matrix(second))
-
-
-def auc(levels: int) -> Factorization:
-    """S_k (x) S_2, the kernel of the AUC on (score level, label): gamma_2 = gamma_2(S_k)."""
-    return kendall(levels, 2)
 
 
 def gini_mean_difference(positions: int | ArrayLike) -> tuple[float, Factorization]:
@@ -279,15 +253,3 @@ def identity(size: int) -> Factorization:
     """I: gamma_2 = 1."""
     factor = Identity(check_levels(size, "size", least=1))
     return symmetric(factor, np.ones(size), 1.0)
-
-
-def positive_semidefinite(matrix: ArrayLike) -> Factorization:
-    """W = A'A from the eigenvectors, with rank(W) rows: gamma_2 is the largest diagonal entry."""
-    workload = check_symmetric(matrix)
-    values, vectors = scipy.linalg.eigh(workload)
-    limit = 1e-12 * max(float(np.max(np.abs(values))), 5e-324)
-    if values[0] < -limit:
-        raise BadInput(f"W has the eigenvalue {values[0]:.6g}, so it is not positive semidefinite")
-    kept = values > limit
-    factor = Dense(np.sqrt(values[kept])[:, None] * vectors[:, kept].T)
-    return symmetric(factor, np.ones(factor.rows), float(np.max(np.diag(workload))))

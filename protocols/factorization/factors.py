@@ -20,7 +20,7 @@ from parley.emulator.errors import BadInput
 from parley.emulator.randomizer import Floats, Integers
 from parley.protocols.factorization import closed_forms
 from parley.protocols.factorization.model import Factorization, signed, symmetric
-from parley.protocols.factorization.operator import Dense
+from parley.protocols.factorization.operator import Dense, Selected
 from parley.protocols.workloads.workload import LARGEST_ENTRY, Structure, Workload
 
 COMPUTED = ("kernel", "lipschitz", "margin")
@@ -175,8 +175,6 @@ def single(approximation: Approximation) -> Approximation:
 
 def one_factor_fields(approximation: Approximation) -> dict[str, Any]:
     """What must travel of A and D: nothing, or the rows kept, where everybody can derive them."""
-    from parley.protocols.factorization.selected import Selected
-
     if approximation.target is None:
         return {}
     whole = signed(approximation.factors)
@@ -187,8 +185,6 @@ def one_factor_fields(approximation: Approximation) -> dict[str, Any]:
 
 def one_factor(workload: Workload, factor: Floats | None, signs: Floats | None, rows: Integers | None) -> Approximation:
     """A and D as they were given, or W's own or some rows of it. Norms and the error are measured, never believed."""
-    from parley.protocols.factorization.selected import Selected
-
     if workload.kind in COMPUTED or factor is not None:
         if rows is not None:
             raise BadInput("a factor given entry by entry has no rows to choose from")

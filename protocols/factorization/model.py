@@ -67,11 +67,6 @@ class SignedFactorization:
             raise BadInput(f"signs should be {self.factor.rows} values +1 or -1, got shape {self.signs.shape}")
 
     @property
-    def gap(self) -> float:
-        """How far gamma_2 may lie below `upper`, relative to `lower`."""
-        return 0.0 if self.upper == self.lower else self.upper / max(self.lower, 5e-324) - 1
-
-    @property
     def radius(self) -> float:
         """C: the norm that bounds every column of A."""
         return self.factor.radius

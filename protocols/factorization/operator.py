@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from parley.emulator.errors import BadInput
-from parley.emulator.randomizer import Floats
+from parley.emulator.randomizer import Floats, Integers
 
 # Numbers in the table of all columns that a factor may keep: 16 MiB.
 LARGEST_TABLE = 1 << 21
@@ -151,10 +151,9 @@ class Dense(Factor):
 
 @dataclass(frozen=True, eq=False)
 class Identity(Factor):
-    """scale * I, the factor of Gini's diversity index."""
+    """I, the factor of Gini's diversity index."""
 
     size: int
-    scale: float = 1.0
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -162,17 +161,17 @@ class Identity(Factor):
 
     def _columns(self, indices: NDArray[np.int64]) -> Floats:
         result = np.zeros((len(indices), self.size))
-        result[np.arange(len(indices)), indices] = self.scale
+        result[np.arange(len(indices)), indices] = 1.0
         return result
 
     def _apply(self, matrix: Floats) -> Floats:
-        return self.scale * matrix
+        return matrix
 
     def _transpose_apply(self, matrix: Floats) -> Floats:
-        return self.scale * matrix
+        return matrix
 
     def norms(self) -> Floats:
-        return np.full(self.size, abs(self.scale))
+        return np.ones(self.size)
 
 
 @dataclass(frozen=True, eq=False)
@@ -260,22 +259,6 @@ def check_matrix(matrix: ArrayLike | Any, name: str = "W") -> Floats:
     return workload
 
 
-def check_square(matrix: ArrayLike | Any, name: str = "W") -> Floats:
-    """A finite k x k matrix: what a quadratic form needs."""
-    workload = check_matrix(matrix, name)
-    if workload.shape[0] != workload.shape[1]:
-        raise BadInput(f"{name} should be square, got {workload.shape[0]} x {workload.shape[1]}")
-    return workload
-
-
-def check_symmetric(matrix: ArrayLike | Any, name: str = "W") -> Floats:
-    """A finite symmetric matrix, up to rounding."""
-    workload = check_square(matrix, name)
-    if not is_symmetric(workload):
-        raise BadInput(f"{name} is not symmetric; a quadratic form is unchanged by (W + W')/2, so pass that")
-    return workload
-
-
 def is_symmetric(workload: Floats) -> bool:
     """Symmetric up to rounding."""
     if workload.shape[0] != workload.shape[1]:
@@ -290,3 +273,29 @@ def check_levels(levels: int, name: str = "levels", least: int = 2) -> int:
     if levels < least:
         raise BadInput(f"{name} should be at least {least}, got {levels}")
     return int(levels)
+
+
+@dataclass(frozen=True, eq=False)
+class Selected(Factor):
+    """Some rows of a factor."""
+
+    base: Factor
+    kept: Integers
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return (len(self.kept), self.base.inputs)
+
+    def _columns(self, indices: NDArray[np.int64]) -> Floats:
+        return np.ascontiguousarray(self.base.columns(indices)[:, self.kept])
+
+    def _apply(self, matrix: Floats) -> Floats:
+        return self.base.apply(matrix)[self.kept]
+
+    def _transpose_apply(self, matrix: Floats) -> Floats:
+        whole = np.zeros((self.base.rows, matrix.shape[1]))
+        whole[self.kept] = matrix
+        return self.base.transpose_apply(whole)
+
+    def norms(self) -> Floats:
+        return np.asarray(np.sqrt((self.dense() ** 2).sum(axis=0)))

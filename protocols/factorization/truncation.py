@@ -11,8 +11,7 @@ import numpy as np
 from parley.emulator.randomizer import Floats, Integers
 from parley.protocols.factorization.factors import Approximation, shifted
 from parley.protocols.factorization.model import SignedFactorization, signed, symmetric
-from parley.protocols.factorization.operator import Dense, Factor
-from parley.protocols.factorization.selected import Selected
+from parley.protocols.factorization.operator import Dense, Factor, Selected
 from parley.protocols.workloads.workload import Workload
 
 # Leaving out rows is tried up to this k: the bias is measured on a dense matrix after each row.

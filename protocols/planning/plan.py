@@ -18,8 +18,8 @@ from parley.protocols import registry
 from parley.protocols.factorization.factors import factorize, infinity_norm
 from parley.protocols.pairwise import Pairwise
 from parley.protocols.planned import Planned
-from parley.protocols.planning.guesses import public_guesses
 from parley.protocols.planning.lower_bounds import non_interactive_bound
+from parley.protocols.planning.planning import public_guesses
 from parley.protocols.planning.simulated import shares_of_replies
 from parley.protocols.planning.table import predicted_rmse
 from parley.protocols.tuned.split_users import SplitUsers
@@ -124,7 +124,7 @@ def bounds(workload: Workload | Levels, epsilon: float, users: int, histogram: F
         gamma_lower=factors.lower,
         gamma_upper=factors.upper,
         floor=max(floor(workload, guess, epsilon, users) for guess in guesses),
-        lower_bound=math.sqrt(lowest.mse),
+        lower_bound=math.sqrt(lowest),
     )
 
 

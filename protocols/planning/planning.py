@@ -154,3 +154,21 @@ def default_design(kind: type[Protocol], problem: Workload | Levels, *, epsilon:
         if name not in known and each.default is MISSING and each.default_factory is MISSING:
             raise BadInput(f"nobody knows {name} of {kind.name}; give it a default, or the class a method `design`")
     return kind(**{name: value for name, value in known.items() if name in names})
+
+
+def public_guesses(workload: Workload | Levels) -> list[Floats]:
+    """Gently rising shares, and a bump in the middle.
+
+    Equal shares would be a bad guess: there the diversity index has no slope, and one-round protocols shine.
+    """
+    places = (np.arange(workload.size) + 0.5) / workload.size
+    shapes = [1 + 2 * places, np.exp(-((places - 0.5) ** 2) * 18)]
+    return [shape / shape.sum() for shape in shapes]
+
+
+def rising_scores(levels: int) -> Floats:
+    """A guess of the AUC's scores and labels: one positive in four, likelier the higher the score."""
+    scores = np.arange(levels)
+    negative, positive = 0.75 * (levels - scores), 0.25 * (scores + 1.0)
+    joint: Floats = np.stack([negative, positive], axis=1).reshape(-1) * 2 / (levels * (levels + 1))
+    return joint

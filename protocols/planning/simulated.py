@@ -8,8 +8,7 @@ from parley.emulator.protocol import Protocol
 from parley.emulator.randomizer import Floats, Integers
 from parley.protocols.planned import truth_of
 from parley.protocols.planning.fast_simulation import play_all
-from parley.protocols.planning.guesses import public_guesses
-from parley.protocols.planning.planning import Planning
+from parley.protocols.planning.planning import Planning, public_guesses
 from parley.protocols.workloads.workload import Levels
 
 RUNS = 24

@@ -16,13 +16,18 @@ from parley.protocols.paper.three_round import ThreeRound
 from parley.protocols.paper.two_round import TwoRound
 from parley.protocols.paper.two_round_black_box import TwoRoundBlackBox
 from parley.protocols.planned import Planned
-from parley.protocols.planning.baselines import FrequencyPlanning, HierarchicalPlanning, QuantisePlanning
-from parley.protocols.planning.linear_queries import MatrixMechanismPlanning, ReductionPlanning
-from parley.protocols.planning.paper import BlackBoxPlanning, OneRoundPlanning, ThreeRoundPlanning, TwoRoundPlanning
+from parley.protocols.planning.families.baselines import FrequencyPlanning, HierarchicalPlanning, QuantisePlanning
+from parley.protocols.planning.families.linear_queries import MatrixMechanismPlanning, ReductionPlanning
+from parley.protocols.planning.families.paper import (
+    BlackBoxPlanning,
+    OneRoundPlanning,
+    ThreeRoundPlanning,
+    TwoRoundPlanning,
+)
+from parley.protocols.planning.families.shuffle import ShuffledPlanning, SplitAndMixPlanning
+from parley.protocols.planning.families.tuned import OneRoundTunedPlanning, SplitUsersPlanning
 from parley.protocols.planning.planning import default_design
-from parley.protocols.planning.shuffle import ShuffledPlanning, SplitAndMixPlanning
 from parley.protocols.planning.simulated import SimulatedPlanning, simulated_rmse
-from parley.protocols.planning.tuned import OneRoundTunedPlanning, SplitUsersPlanning
 from parley.protocols.shuffle.shuffled import Shuffled
 from parley.protocols.shuffle.split_and_mix import SplitAndMix
 from parley.protocols.tuned.one_round_tuned import OneRoundTuned

@@ -1,15 +1,13 @@
-"""Projection mechanism (Theorem "proj"): the point of {A x : x in a convex set} nearest to the noisy mean Y.
+"""Projection mechanism (Theorem "proj"): the point of A^Delta = {A x : |x|_1 <= 1} nearest to the noisy mean Y.
 
-The verbatim mechanism projects onto the image of the l1 ball, A^Delta; the tuned one onto the image of the
-probability simplex, where histograms live. Both are solved by accelerated projected gradient descent with
-restarts, which touches A only through A x and A'y, and both come with a Frank-Wolfe duality gap:
+It is found by accelerated projected gradient descent with restarts, which touches A only through A x and A'y, and
+comes with a Frank-Wolfe duality gap:
 
-Formal guarantee: the returned weights are in the set, point = A weights, and with mu* the exact projection
+Formal guarantee: the returned weights have |weights|_1 <= 1, point = A weights, and with mu* the exact projection
 |point - mu*|^2 / 2 <= |point - Y|^2 / 2 - |mu* - Y|^2 / 2 <= gap.
 """
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,6 +15,7 @@ import numpy as np
 from parley.emulator.errors import BadInput
 from parley.emulator.randomizer import Floats
 from parley.protocols.factorization.operator import Factor
+from parley.protocols.projection.simplex_projection import largest_eigenvalue
 
 TOLERANCE = 1e-8
 ITERATIONS = 50_000
@@ -32,21 +31,6 @@ class Projection:
     gap: float
     tolerance: float
     iterations: int
-
-    @property
-    def converged(self) -> bool:
-        """Whether the gap reached the tolerance that was asked for."""
-        return self.gap <= self.tolerance
-
-
-@dataclass(frozen=True, kw_only=True)
-class _Set:
-    """A convex set of weights: its Euclidean projection, least value of a linear function, and a first point."""
-
-    nearest: Callable[[Floats], Floats]
-    least: Callable[[Floats], float]
-    feasible: Callable[[Floats], Floats]
-    start: Callable[[int], Floats]
 
 
 def nearest_in_simplex(values: Floats) -> Floats:
@@ -67,40 +51,9 @@ def nearest_in_l1_ball(values: Floats) -> Floats:
     return np.asarray(np.sign(values) * nearest_in_simplex(sizes))
 
 
-def _probabilities(weights: Floats) -> Floats:
-    kept = np.maximum(weights, 0.0)
-    return np.asarray(kept / kept.sum())
-
-
 def _in_l1_ball(weights: Floats) -> Floats:
     # Rounding may leave a norm of one plus a few units in the last place; the set is closed at one.
     return np.asarray(weights / max(1.0, float(np.abs(weights).sum()) * (1 + 1e-15)))
-
-
-_SIMPLEX = _Set(
-    nearest=nearest_in_simplex,
-    least=lambda gradient: float(gradient.min()),
-    feasible=_probabilities,
-    start=lambda size: np.full(size, 1.0 / size),
-)
-_L1_BALL = _Set(
-    nearest=nearest_in_l1_ball,
-    least=lambda gradient: -float(np.abs(gradient).max()),
-    feasible=_in_l1_ball,
-    start=lambda size: np.zeros(size),
-)
-
-
-def project_simplex(
-    factor: Factor, point: Floats, tolerance: float = TOLERANCE, iterations: int = ITERATIONS
-) -> Projection:
-    """The nearest point of {A h : h >= 0, sum h = 1}; the gap aimed at is tolerance * |A|_{1->2}^2."""
-    return _project(factor, point, _SIMPLEX, tolerance, iterations)
-
-
-def project_l1(factor: Factor, point: Floats, tolerance: float = TOLERANCE, iterations: int = ITERATIONS) -> Projection:
-    """The nearest point of A^Delta = {A x : |x|_1 <= 1} (Theorem "proj"); the gap as for the simplex."""
-    return _project(factor, point, _L1_BALL, tolerance, iterations)
 
 
 def projection_error(factor: Factor, variance: float) -> float:
@@ -110,7 +63,8 @@ def projection_error(factor: Factor, variance: float) -> float:
     return min(unprojected, vertices, (2 * factor.radius) ** 2)
 
 
-def _project(factor: Factor, point: Floats, region: _Set, tolerance: float, iterations: int) -> Projection:
+def project_l1(factor: Factor, point: Floats, tolerance: float = TOLERANCE, iterations: int = ITERATIONS) -> Projection:
+    """The nearest point of A^Delta; the gap aimed at is tolerance * |A|_{1->2}^2."""
     target = np.asarray(point, dtype=np.float64)
     if target.shape != (factor.rows,):
         raise BadInput(f"the point to project should have {factor.rows} coordinates, got shape {target.shape}")
@@ -121,49 +75,38 @@ def _project(factor: Factor, point: Floats, region: _Set, tolerance: float, iter
     # Below this a difference of inner products is rounding error.
     reach = factor.radius + float(np.linalg.norm(target))
     goal = max(tolerance * factor.radius**2, _ROUNDING * factor.radius * reach)
-    weights, count = _descend(factor, target, region, goal, iterations)
+    weights, count = _descend(factor, target, goal, iterations)
     return Projection(
         point=factor.apply(weights),
         weights=weights,
-        gap=_gap(factor, target, region, weights),
+        gap=_gap(factor, target, weights),
         tolerance=goal,
         iterations=count,
     )
 
 
-def _gap(factor: Factor, target: Floats, region: _Set, weights: Floats) -> float:
-    """max over w in the set of <gradient, weights - w>, which bounds the excess of the objective."""
+def _gap(factor: Factor, target: Floats, weights: Floats) -> float:
+    """max over |w|_1 <= 1 of <gradient, weights - w>, which bounds the excess of the objective."""
     gradient = factor.transpose_apply(factor.apply(weights) - target)
-    return max(0.0, float(gradient @ weights) - region.least(gradient))
+    return max(0.0, float(gradient @ weights) + float(np.abs(gradient).max()))
 
 
-def _curvature(factor: Factor) -> float:
-    """An estimate of the largest eigenvalue of A'A; the descent raises it where it was too small."""
-    vector = 1.0 + np.cos(np.arange(factor.inputs))
-    value = 0.0
-    for _ in range(10):
-        vector = factor.transpose_apply(factor.apply(vector / np.linalg.norm(vector)))
-        value = float(np.linalg.norm(vector))
-        if value == 0:
-            break
-    return max(value, factor.radius**2)
-
-
-def _descend(factor: Factor, target: Floats, region: _Set, goal: float, iterations: int) -> tuple[Floats, int]:
+def _descend(factor: Factor, target: Floats, goal: float, iterations: int) -> tuple[Floats, int]:
     """Accelerated projected gradient on |A x - Y|^2 / 2; momentum restarts when it points uphill."""
-    weights = region.start(factor.inputs)
+    weights = np.zeros(factor.inputs)
     image = factor.apply(weights)
     ahead, image_ahead = weights, image
-    curvature, momentum = _curvature(factor), 1.0
+    # Raised below where it turns out too small.
+    curvature, momentum = max(largest_eigenvalue(factor, 10), factor.radius**2), 1.0
     noise = (_ROUNDING * factor.radius) ** 2
     for count in range(iterations):
         if count % 10 == 0:
-            candidate = region.feasible(weights)
-            if factor.radius == 0 or _gap(factor, target, region, candidate) <= goal:
+            candidate = _in_l1_ball(weights)
+            if factor.radius == 0 or _gap(factor, target, candidate) <= goal:
                 return candidate, count
         gradient = factor.transpose_apply(image_ahead - target)
         while True:
-            following = region.nearest(ahead - gradient / curvature)
+            following = nearest_in_l1_ball(ahead - gradient / curvature)
             image_following = factor.apply(following)
             step = following - ahead
             if _squared(image_following - image_ahead) <= curvature * _squared(step) * (1 + 1e-9) + noise:
@@ -176,7 +119,7 @@ def _descend(factor: Factor, target: Floats, region: _Set, goal: float, iteratio
         ahead = following + push * (following - weights)
         image_ahead = image_following + push * (image_following - image)
         weights, image, momentum = following, image_following, next_momentum
-    return region.feasible(weights), iterations
+    return _in_l1_ball(weights), iterations
 
 
 def _squared(vector: Floats) -> float:

@@ -37,14 +37,19 @@ def nearest_probabilities(values: Floats) -> Floats:
 @lru_cache(maxsize=8)
 def curvature(factor: Factor) -> float:
     """An upper estimate of the largest eigenvalue of A'A, by thirty powers and a margin."""
+    return max(1.05 * largest_eigenvalue(factor, 30), factor.radius**2, np.finfo(float).tiny)
+
+
+def largest_eigenvalue(factor: Factor, powers: int) -> float:
+    """Of A'A, estimated by so many of its powers: never too large."""
     vector = 1.0 + np.cos(np.arange(factor.inputs))
     value = 0.0
-    for _ in range(30):
+    for _ in range(powers):
         vector = factor.transpose_apply(factor.apply(vector / np.linalg.norm(vector)))
         value = float(np.linalg.norm(vector))
         if value == 0:
             break
-    return max(1.05 * value, factor.radius**2, np.finfo(float).tiny)
+    return value
 
 
 def simplex_weights(factor: Factor, points: Floats, tolerance: float = TOLERANCE, passes: int = PASSES) -> Floats:

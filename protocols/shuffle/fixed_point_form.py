@@ -1,6 +1,7 @@
-"""Vectors in fixed point: whole numbers for every input, and the room their sum takes."""
+"""Vectors in fixed point: whole numbers for every input, the room their sum takes, and how far apart two can be."""
 
 import math
+from typing import NamedTuple
 
 import numpy as np
 
@@ -37,3 +38,28 @@ def grid(factors: SignedFactorization, query: Query | None, weight: float, fract
 def extent(numbers: Integers, users: int, variance: float) -> float:
     """How far from 0 the sum of so many vectors can be, with noise of this variance from each."""
     return users * float(np.abs(numbers).max()) + REACH * math.sqrt(users * variance) + REACH**2
+
+
+# Pairs of more inputs than this are not listed; twice the largest norm bounds them.
+MOST_LISTED = 1024
+
+
+class Sensitivity(NamedTuple):
+    """Delta_2^2 and Delta_1."""
+
+    square: float
+    absolute: float
+
+
+def sensitivity(vectors: Integers | Floats) -> Sensitivity:
+    """The l2 and l1 diameters of the rows, in their units; never less than they are. Every user computes them."""
+    values = vectors.astype(np.float64)
+    if len(values) > MOST_LISTED:
+        square = 4 * float((values**2).sum(axis=1).max())
+        return Sensitivity(square * (1 + 1e-12), 2 * float(np.abs(values).sum(axis=1).max()))
+    square = absolute = 0.0
+    for row in range(len(values) - 1):
+        apart = np.abs(values[row + 1 :] - values[row])
+        square = max(square, float((apart**2).sum(axis=1).max()))
+        absolute = max(absolute, float(apart.sum(axis=1).max()))
+    return Sensitivity(square * (1 + 1e-12), absolute)

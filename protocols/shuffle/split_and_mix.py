@@ -28,8 +28,7 @@ from parley.protocols.randomizers.shuffled.shares import Shares, security_of, sh
 from parley.protocols.randomizers.shuffled.skellam import Skellam, delta_of_noise
 from parley.protocols.shuffle.amplification import check_delta
 from parley.protocols.shuffle.crowd import PROTECTS, check_mixing
-from parley.protocols.shuffle.fixed_point_form import REACH, Query, extent, grid, side_query
-from parley.protocols.shuffle.sensitivity import Sensitivity, sensitivity
+from parley.protocols.shuffle.fixed_point_form import REACH, Query, Sensitivity, extent, grid, sensitivity, side_query
 from parley.protocols.tuned.one_factor import OneFactor
 
 # The column whose entries the shuffler mixes, each coordinate apart.

@@ -8,7 +8,7 @@ h'Wh twice, once in each order. The paper spends part of the budget on n+; here 
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
@@ -16,11 +16,11 @@ from parley.emulator.errors import BadInput
 from parley.emulator.protocol import Inputs
 from parley.emulator.randomizer import Floats
 from parley.protocols.workloads.kendall import Untied, apply_sign_product, sign_product
-from parley.protocols.workloads.workload import Structure, Workload, at_least_two, check_level
+from parley.protocols.workloads.workload import OnLevels, Structure, at_least_two, check_level
 
 
 @dataclass(frozen=True, kw_only=True)
-class AreaUnderCurve(Workload):
+class AreaUnderCurve(OnLevels):
     """Area under the ROC curve of a score with m levels against a label 0 or 1."""
 
     name: ClassVar[str] = "auc"
@@ -29,10 +29,6 @@ class AreaUnderCurve(Workload):
     def __post_init__(self) -> None:
         object.__setattr__(self, "levels", check_level("the levels of auc", self.levels))
         check_level("the number of inputs of auc", 2 * self.levels)
-
-    @property
-    def size(self) -> int:
-        return 2 * self.levels
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -47,22 +43,11 @@ class AreaUnderCurve(Workload):
         """The form 2 p (1 - p): the share of ordered pairs with opposite labels."""
         return Untied(levels=(self.levels, 2), axis=1)
 
-    @property
-    def infinity_norm(self) -> float:
-        return 1.0
-
-    @property
-    def bounds(self) -> tuple[float, float]:
-        return 0.0, 1.0
-
     def matrix(self) -> Floats:
         return sign_product((self.levels, 2))
 
     def apply(self, histogram: Floats) -> Floats:
         return apply_sign_product(histogram, (self.levels, 2))
-
-    def diagonal(self) -> Floats:
-        return np.zeros(self.size)
 
     def linear_queries(self) -> dict[str, Floats]:
         """The label: its mean is p, the share of positives."""
@@ -91,9 +76,6 @@ class AreaUnderCurve(Workload):
             raise BadInput(f"AUC needs both labels, got {positives} positives and {negatives} negatives")
         numerator = int(counts @ apply_sign_product(counts, (self.levels, 2)))
         return 0.5 + numerator / (4 * positives * negatives)
-
-    def parameters(self) -> dict[str, Any]:
-        return {"statistic": self.name, "levels": self.levels}
 
     def _share(self, means: Mapping[str, float], users: int) -> float:
         at_least_two(users)

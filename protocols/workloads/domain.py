@@ -114,10 +114,6 @@ class Interval(Domain):
     def edges(self) -> Floats:
         return np.linspace(self.low, self.high, self.levels + 1)
 
-    def representatives(self) -> Floats:
-        """The midpoint of each bin, in the column's units."""
-        return (self.edges[:-1] + self.edges[1:]) / 2
-
     def encode(self, columns: Mapping[str, NDArray[Any]]) -> Encoded:
         values = numbers(self.name, pick(columns, self.name))
         clipped = int(np.count_nonzero((values < self.low) | (values > self.high)))

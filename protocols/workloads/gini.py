@@ -1,7 +1,7 @@
 """Gini mean difference and Gini diversity index (paper, "Upper Bounds for Specific Metrics"): |x - y| and [x != y]."""
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
@@ -9,11 +9,11 @@ from parley.emulator.errors import BadInput
 from parley.emulator.protocol import Inputs
 from parley.emulator.randomizer import Floats
 from parley.protocols.workloads.domain import Interval
-from parley.protocols.workloads.workload import Structure, Workload, check_dense, check_level, check_rows
+from parley.protocols.workloads.workload import OnLevels, Structure, check_dense, check_level, check_rows
 
 
 @dataclass(frozen=True, kw_only=True)
-class GiniMeanDifference(Workload):
+class GiniMeanDifference(OnLevels):
     """The mean of |x - y| over pairs, for inputs j standing for the points j/(k-1) of [0, 1].
 
     The midpoints of an Interval's bins are as evenly spaced, only closer together: the mean difference of binned
@@ -27,10 +27,6 @@ class GiniMeanDifference(Workload):
         object.__setattr__(self, "levels", check_level("the levels of gini-mean-difference", self.levels))
 
     @property
-    def size(self) -> int:
-        return self.levels
-
-    @property
     def structure(self) -> Structure:
         return Structure(kind="threshold", levels=(self.levels,))
 
@@ -38,14 +34,6 @@ class GiniMeanDifference(Workload):
     def shift(self) -> float:
         """|x - y| = 1/2 - 2 <c_x, c_y> with threshold vectors c: after the shift gamma_2 is 1/2 instead of 1."""
         return 0.5
-
-    @property
-    def infinity_norm(self) -> float:
-        return 1.0
-
-    @property
-    def bounds(self) -> tuple[float, float]:
-        return 0.0, 1.0
 
     def in_units(self, value: float, interval: Interval) -> float:
         """A value of this statistic in the units of the interval whose bins were the inputs."""
@@ -68,9 +56,6 @@ class GiniMeanDifference(Workload):
         first = (np.arange(self.levels) @ histogram)[None]
         return np.concatenate([first, first + np.cumsum(slopes, axis=0)]) / (self.levels - 1)
 
-    def diagonal(self) -> Floats:
-        return np.zeros(self.size)
-
     def exact(self, inputs: Inputs) -> float:
         """Each threshold separates (users below) * (users above) pairs; the sum may need more than 64 bits."""
         users = len(inputs)
@@ -79,12 +64,9 @@ class GiniMeanDifference(Workload):
         separated = (int((pairs >> 32).sum()) << 32) + int((pairs & (2**32 - 1)).sum())
         return 2 * separated / (users * (users - 1) * (self.levels - 1))
 
-    def parameters(self) -> dict[str, Any]:
-        return {"statistic": self.name, "levels": self.levels}
-
 
 @dataclass(frozen=True, kw_only=True)
-class GiniDiversity(Workload):
+class GiniDiversity(OnLevels):
     """The share of pairs that differ, on k unordered inputs. W = J - I, so that W - J is minus the identity."""
 
     name: ClassVar[str] = "gini-diversity"
@@ -94,24 +76,12 @@ class GiniDiversity(Workload):
         object.__setattr__(self, "levels", check_level("the levels of gini-diversity", self.levels))
 
     @property
-    def size(self) -> int:
-        return self.levels
-
-    @property
     def structure(self) -> Structure:
         return Structure(kind="identity", levels=(self.levels,))
 
     @property
     def shift(self) -> float:
         return 1.0
-
-    @property
-    def infinity_norm(self) -> float:
-        return 1.0
-
-    @property
-    def bounds(self) -> tuple[float, float]:
-        return 0.0, 1.0
 
     def matrix(self) -> Floats:
         check_dense(self.size)
@@ -121,13 +91,7 @@ class GiniDiversity(Workload):
         check_rows(histogram, self.size)
         return np.asarray(histogram.sum(axis=0) - histogram, dtype=np.float64)
 
-    def diagonal(self) -> Floats:
-        return np.zeros(self.size)
-
     def exact(self, inputs: Inputs) -> float:
         users = len(inputs)
         counts = self.counts(inputs)
         return (users * users - int(counts @ counts)) / (users * (users - 1))
-
-    def parameters(self) -> dict[str, Any]:
-        return {"statistic": self.name, "levels": self.levels}

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from parley.emulator.errors import BadInput
 from parley.emulator.protocol import Inputs
 from parley.emulator.randomizer import Floats
-from parley.protocols.workloads.workload import Structure, Workload, check_dense, check_levels, check_rows
+from parley.protocols.workloads.workload import OnLevels, Structure, check_dense, check_levels, check_rows
 
 
 def sign_matrix(levels: int) -> Floats:
@@ -43,7 +43,7 @@ def apply_sign_product(values: NDArray[Any], levels: tuple[int, int]) -> NDArray
 
 
 @dataclass(frozen=True, kw_only=True)
-class Kendall(Workload):
+class Kendall(OnLevels):
     """Kendall's tau-a of two ordered columns with a and b levels."""
 
     name: ClassVar[str] = "kendall"
@@ -53,20 +53,8 @@ class Kendall(Workload):
         object.__setattr__(self, "levels", check_levels("the levels of kendall", self.levels))
 
     @property
-    def size(self) -> int:
-        return self.levels[0] * self.levels[1]
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        return self.levels
-
-    @property
     def structure(self) -> Structure:
         return Structure(kind="kendall", levels=self.levels)
-
-    @property
-    def infinity_norm(self) -> float:
-        return 1.0
 
     @property
     def bounds(self) -> tuple[float, float]:
@@ -78,20 +66,14 @@ class Kendall(Workload):
     def apply(self, histogram: Floats) -> Floats:
         return apply_sign_product(histogram, self.levels)
 
-    def diagonal(self) -> Floats:
-        return np.zeros(self.size)
-
     def exact(self, inputs: Inputs) -> float:
         counts = self.counts(inputs)
         users = len(inputs)
         return int(counts @ apply_sign_product(counts, self.levels)) / (users * (users - 1))
 
-    def parameters(self) -> dict[str, Any]:
-        return {"statistic": self.name, "levels": list(self.levels)}
-
 
 @dataclass(frozen=True, kw_only=True)
-class Untied(Workload):
+class Untied(OnLevels):
     """The share of pairs that differ in one coordinate: f = [y_i != y_j] for axis 0, [z_i != z_j] for axis 1."""
 
     name: ClassVar[str] = "untied"
@@ -104,28 +86,12 @@ class Untied(Workload):
             raise BadInput(f"the axis of untied must be 0 or 1, got {self.axis!r}")
 
     @property
-    def size(self) -> int:
-        return self.levels[0] * self.levels[1]
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        return self.levels
-
-    @property
     def structure(self) -> Structure:
         return Structure(kind="margin", levels=self.levels, axis=self.axis)
 
     @property
     def shift(self) -> float:
         return 1.0
-
-    @property
-    def infinity_norm(self) -> float:
-        return 1.0
-
-    @property
-    def bounds(self) -> tuple[float, float]:
-        return 0.0, 1.0
 
     def matrix(self) -> Floats:
         check_dense(self.size)
@@ -139,16 +105,10 @@ class Untied(Workload):
         margin = np.broadcast_to(grid.sum(axis=1 - self.axis, keepdims=True), grid.shape)
         return np.asarray(histogram.sum(axis=0) - margin.reshape(histogram.shape), dtype=np.float64)
 
-    def diagonal(self) -> Floats:
-        return np.zeros(self.size)
-
     def exact(self, inputs: Inputs) -> float:
         users = len(inputs)
         margin = self.counts(inputs).reshape(self.levels).sum(axis=1 - self.axis)
         return (users * users - int(margin @ margin)) / (users * (users - 1))
-
-    def parameters(self) -> dict[str, Any]:
-        return {"statistic": self.name, "levels": list(self.levels), "axis": self.axis}
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -86,13 +86,8 @@ class Lipschitz(Workload):
 
     @property
     def step(self) -> float:
-        """The Lipschitz constant from one level to the next, G/k."""
+        """The Lipschitz constant from one level to the next, G/k; binning moves the statistic by no more."""
         return self.constant / self.levels
-
-    @property
-    def discretisation_error(self) -> float:
-        """Binning moves the statistic by at most this, G/k."""
-        return self.step
 
     @property
     def shift(self) -> float:
@@ -146,10 +141,6 @@ class Lipschitz(Workload):
         weights = counts.astype(np.float64)
         pairs = weights @ self.apply(weights) - users * self._values()[0]
         return float(pairs / (users * (users - 1.0)))
-
-    def parameters(self) -> dict[str, Any]:
-        shared = {"statistic": self.name, "function": self.function, "levels": self.levels}
-        return {**shared, "constant": self.constant, **({} if self.width is None else {"width": self.width})}
 
     def _values(self) -> Floats:
         """Every value W has: of a distance, its first row."""

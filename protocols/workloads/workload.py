@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from parley.emulator.errors import BadInput
+from parley.emulator.parameters import to_plain
 from parley.emulator.protocol import Inputs
 from parley.emulator.randomizer import Floats, Integers
 
@@ -129,9 +130,9 @@ class Workload(ABC):
     def diagonal(self) -> Floats:
         """f(x, x) for every x."""
 
-    @abstractmethod
     def parameters(self) -> dict[str, Any]:
         """Everything `workload_from` needs to build this workload again: what Setup carries."""
+        return {"statistic": self.name, **to_plain(self)}
 
     @classmethod
     def from_parameters(cls, parameters: Mapping[str, Any]) -> "Workload":
@@ -177,6 +178,32 @@ class Workload(ABC):
         """How many users have each input; every input must lie in [k] and there must be at least two users."""
         check_inputs(inputs, self.size)
         return np.bincount(inputs.astype(np.int64), minlength=self.size).astype(np.int64)
+
+
+@dataclass(frozen=True, kw_only=True)
+class OnLevels(Workload):
+    """A statistic that its levels describe: entries of W lie in [-1, 1] and are 0 on the diagonal."""
+
+    levels: int | tuple[int, int]
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self.levels if isinstance(self.levels, tuple) else (self.levels,)
+
+    @property
+    def size(self) -> int:
+        return math.prod(self.shape)
+
+    @property
+    def infinity_norm(self) -> float:
+        return 1.0
+
+    @property
+    def bounds(self) -> tuple[float, float]:
+        return 0.0, 1.0
+
+    def diagonal(self) -> Floats:
+        return np.zeros(self.size)
 
 
 def check_inputs(inputs: Inputs, size: int, least: int = 2) -> None:

@@ -12,7 +12,6 @@ from parley.emulator.wire.codec import encode, said_by
 from parley.emulator.wire.messages import Announce, Close, Event, Ready, Refusal, Replies, Seating, Setup
 from parley.emulator.wire.trust import read_trust
 from parley.nodes.state.user_state import State
-from parley.protocols.randomizers.alphabets import choices
 from parley.protocols.registry import build, design
 from parley.protocols.workloads.choice import make_workload
 from tests.docs.foreign import FOREIGN, RUN, SECONDS, Table, all_ended, play
@@ -37,7 +36,7 @@ def test_started_again_after_the_end_it_says_nothing(played: Table) -> None:
 
 def test_the_audit_passes(played: Table) -> None:
     keys = read_trust(played.folder / "trust.toml")
-    report = audit(played.transcript, build, witness=played.witness, keys=keys, choices=choices)
+    report = audit(played.transcript, build, witness=played.witness, keys=keys)
     verdicts = {name: each.verdict for name, each in report.verdicts.items()}
     # Nobody is missing and frames are few: nothing could depend on the inputs.
     assert verdicts.pop("side_channels") == "unknown"
@@ -75,7 +74,7 @@ def test_a_codebook_protocol_over_encrypted_links(tmp_path: Path) -> None:
     table = Table(folder=tmp_path, protocol=protocol, cohorts={FOREIGN: 4, "node-0": 5}, secure=True)
     play(table)
     check_bytes(table)
-    assert audit(table.transcript, build, witness=table.witness, choices=choices).ok
+    assert audit(table.transcript, build, witness=table.witness).ok
 
 
 def test_it_refuses_what_its_users_did_not_agree_to(tmp_path: Path) -> None:

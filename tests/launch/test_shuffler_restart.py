@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.reference.simulate_shuffled import simulate_shuffled
 from parley.emulator.coins import key_from_seed
 from parley.emulator.record.transcript import TranscriptReader
 from parley.emulator.record.witness import Witness
-from parley.emulator.simulate_shuffled import simulate_shuffled
 from parley.emulator.wire.messages import Message, Replies, Result
 from parley.launch.cluster.layout import Layout
 from parley.launch.cluster.signers import make_signers, write_states

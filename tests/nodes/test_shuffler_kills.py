@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from benchmarks.reference.simulate_shuffled import ShuffledRun, Words
 from parley.emulator.coins import key_from_seed
 from parley.emulator.protocol import Protocol
 from parley.emulator.roles import mixing
 from parley.emulator.roles.mixing import system_draw
 from parley.emulator.roles.shuffler import SHUFFLER_NAME, Down, Said, ShufflerRole, Up
-from parley.emulator.simulate_shuffled import ShuffledRun, Words
 from parley.emulator.wire.messages import BROADCASTS, Message, Replies, Result
 from parley.nodes.state.batches import Batches
 from parley.protocols.registry import design

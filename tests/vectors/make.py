@@ -15,6 +15,7 @@ from pathlib import Path
 
 import numpy as np
 
+from benchmarks.reference.simulate_shuffled import shuffled_conversation
 from parley.emulator.arithmetic import one_thread
 from parley.emulator.coins import nonce_from_key
 from parley.emulator.errors import BadInput
@@ -22,7 +23,6 @@ from parley.emulator.protocol import Inputs, Protocol
 from parley.emulator.record.transcript import TranscriptWriter
 from parley.emulator.roles.mixing import keyed_draw
 from parley.emulator.simulate import conversation
-from parley.emulator.simulate_shuffled import shuffled_conversation
 from parley.emulator.wire.codec import encode
 from parley.emulator.wire.messages import Announce, Close, Ready, Replies, Result, Setup
 from parley.emulator.wire.signatures import derived

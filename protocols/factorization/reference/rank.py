@@ -35,13 +35,6 @@ class Reduction:
         return self.factorization.rows
 
 
-def johnson_lindenstrauss_rows(upper: float, inputs: int, alpha: float) -> int:
-    """The l of Lemma "rank-striction" with the constant of Dasgupta and Gupta, for comparison with what is measured."""
-    distortion = min(0.5 * alpha / upper, 0.5)
-    points = 4 * inputs + 1
-    return int(np.ceil(4 * np.log(points) / (distortion**2 / 2 - distortion**3 / 3)))
-
-
 def reduce_rank(factorization: Factorization, alpha: float, seed: int, stretch: float = STRETCH) -> Reduction:
     """The fewest rows among the methods with measured |W~ - W|_inf <= alpha and gamma_2 at most `stretch` larger."""
     if not 0 <= alpha < np.inf or not 1 <= stretch < np.inf:

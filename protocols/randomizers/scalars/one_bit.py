@@ -20,7 +20,6 @@ from parley.protocols.randomizers.exact import (
 )
 
 HALF_WORD = np.uint64(32)
-LOW_HALF = np.uint64(0xFFFFFFFF)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -88,8 +88,7 @@ class Codebook(Seeded):
 
     def _moments(self, top: int) -> "SphereMoments":
         # What a reply is worth matters to whoever decodes it; a user's node does not.
-        from parley.protocols.randomizers.vectors.moments import lifted_moments
-        from parley.protocols.randomizers.vectors.order_statistics import top_moment
+        from parley.protocols.randomizers.vectors.moments import lifted_moments, top_moment
 
         choice = self._choice(top)
         everyone = (choice.low * self.candidates + choice.leftover) / WHOLE / self.ambient
@@ -143,16 +142,3 @@ class Codebook(Seeded):
         negative_ahead = (-scores > sent) | ((-scores == sent) & (numbers + self.half < number))
         best: NDArray[np.bool_] = ahead.sum(axis=1) + negative_ahead.sum(axis=1) < self.top
         return best
-
-
-def best_codebook(*, dimension: int, radius: float, epsilon: float, max_candidates: int = 16) -> Codebook:
-    """The codebook of at most so many candidates with the smallest variance; of equals, the smaller one."""
-    check_count("max_candidates", max_candidates, 2, MOST_CANDIDATES)
-    sizes = range(2, max_candidates + 1, 2) if max_candidates <= 64 else (max_candidates // 2 * 2,)
-    tuned = [Codebook(dimension=dimension, radius=radius, epsilon=epsilon, candidates=size) for size in sizes]
-    return min(tuned, key=lambda codebook: codebook.variance)
-
-
-def hemisphere(*, dimension: int, radius: float, epsilon: float) -> Codebook:
-    """The hemisphere randomizer (Duchi, Jordan, Wainwright 2018): one direction and its negative."""
-    return Codebook(dimension=dimension, radius=radius, epsilon=epsilon, candidates=2, top=1)

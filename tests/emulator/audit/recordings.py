@@ -6,6 +6,7 @@ from typing import TypeVar
 
 import numpy as np
 
+from benchmarks.reference.simulate_shuffled import shuffled_conversation
 from parley.emulator.audit.report import Report, audit
 from parley.emulator.coins import key_from_seed
 from parley.emulator.protocol import Inputs, Protocol
@@ -14,10 +15,8 @@ from parley.emulator.record.transcript import TranscriptReader, TranscriptWriter
 from parley.emulator.record.witness import Witness
 from parley.emulator.roles.analyst import Builder
 from parley.emulator.simulate import conversation
-from parley.emulator.simulate_shuffled import shuffled_conversation
 from parley.emulator.wire.codec import encode
 from parley.emulator.wire.messages import Abort, Message, Outcome
-from parley.protocols.randomizers.alphabets import choices
 from parley.protocols.registry import build
 
 RUN = "recorded"
@@ -68,7 +67,6 @@ def audited(path: Path, inputs: Inputs | None = None, builder: Builder = build, 
         path,
         builder,
         witness=None if inputs is None else witness_of(inputs),
-        choices=choices,
         generator=np.random.default_rng(17),
         **options,  # type: ignore[arg-type]
     )

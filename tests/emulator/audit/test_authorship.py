@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from benchmarks.reference.simulate_shuffled import shuffled_conversation
 from benchmarks.signed import RUN, Said, honest_words, public_keys, signers_for, words_of, write_signed
 from parley.emulator.audit.authorship import BATCH
 from parley.emulator.audit.report import Report, audit
@@ -14,7 +15,6 @@ from parley.emulator.audit.verdict import Verdict
 from parley.emulator.coins import key_from_seed, question_of, terms_of
 from parley.emulator.protocol import Inputs
 from parley.emulator.record.transcript import TranscriptReader, TranscriptWriter
-from parley.emulator.simulate_shuffled import shuffled_conversation
 from parley.emulator.wire.codec import encode
 from parley.emulator.wire.messages import (
     Abort,

@@ -11,13 +11,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from benchmarks.reference.simulate_shuffled import ShuffledRun
 from parley.emulator.protocol import Protocol
 from parley.emulator.roles import mixing
 from parley.emulator.roles.analyst import AnalystRole
 from parley.emulator.roles.board import BoardRole
 from parley.emulator.roles.mixing import system_draw
 from parley.emulator.roles.shuffler import SHUFFLER_NAME, Said, Up
-from parley.emulator.simulate_shuffled import ShuffledRun
 from parley.emulator.wire.messages import Abort, Close, Message, Refusal, Replies, Result
 from parley.protocols.registry import design
 from parley.protocols.workloads.kendall import Kendall

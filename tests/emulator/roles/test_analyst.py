@@ -5,10 +5,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from benchmarks.reference.simulate_shuffled import shuffled_conversation
 from parley.emulator.errors import RemoteProtocolError
 from parley.emulator.roles.analyst import ANALYST, Analyst, AnalystRole
 from parley.emulator.roles.consent import Column, domain_of
-from parley.emulator.simulate_shuffled import shuffled_conversation
 from parley.emulator.wire.codec import decode, encode
 from parley.emulator.wire.messages import Abort, Announce, Close, Message, Ready, Replies, Result, Roster, Setup
 from parley.protocols.registry import design

@@ -4,7 +4,7 @@ import pytest
 
 from parley.emulator.errors import BadInput
 from parley.protocols.baselines.quantise import Quantise
-from parley.protocols.planning.baselines import QuantisePlanning, coarsened
+from parley.protocols.planning.families.baselines import QuantisePlanning, coarsened
 from parley.protocols.tuned.one_round_tuned import OneRoundTuned
 from parley.protocols.workloads.gini import GiniMeanDifference
 from parley.protocols.workloads.kendall import Kendall

@@ -24,16 +24,14 @@ def positions() -> np.ndarray:
     return np.array([0.0, 0.1, 0.15, 0.6, 0.95])
 
 
-MATRIX = np.random.Generator(np.random.PCG64(3)).standard_normal((9, 4))
 CASES: dict[str, tuple[np.ndarray, Factorization]] = {
     **{f"S_{m}": (sign_matrix(m), closed_forms.sign_matrix(m)) for m in (2, 3, 8, 15, 64)},
-    **{f"U_{m}": (paper_sign_matrix(m), closed_forms.paper_sign_matrix(m)) for m in (2, 3, 16, 17)},
+    **{f"U_{m}": (paper_sign_matrix(m), closed_forms.skew_circulant(np.ones(m))) for m in (2, 3, 16, 17)},
     **{
         f"Kendall {a}x{b}": (np.kron(sign_matrix(a), sign_matrix(b)), closed_forms.kendall(a, b))
         for a, b in ((2, 2), (4, 8), (3, 6), (6, 3), (5, 7))
     },
-    "paper Kendall": (np.kron(paper_sign_matrix(3), paper_sign_matrix(4)), closed_forms.paper_kendall(3, 4)),
-    "AUC": (np.kron(sign_matrix(9), sign_matrix(2)), closed_forms.auc(9)),
+    "AUC": (np.kron(sign_matrix(9), sign_matrix(2)), closed_forms.kendall(9, 2)),
     "Gini mean difference": (
         np.abs(np.subtract.outer(np.arange(9), np.arange(9))) / 8 - 0.5,
         closed_forms.gini_mean_difference(9)[1],
@@ -44,7 +42,6 @@ CASES: dict[str, tuple[np.ndarray, Factorization]] = {
     ),
     "Gini diversity": (-np.eye(6), closed_forms.gini_diversity(6)[1]),
     "identity": (np.eye(4), closed_forms.identity(4)),
-    "positive semidefinite": (MATRIX @ MATRIX.T, closed_forms.positive_semidefinite(MATRIX @ MATRIX.T)),
 }
 
 
@@ -87,7 +84,7 @@ def test_sign_matrix_values(levels: int, value: float) -> None:
 @pytest.mark.parametrize(("levels", "value"), [(16, 2.7278), (64, 3.6102)])
 def test_paper_sign_matrix_values(levels: int, value: float) -> None:
     angles = (2 * np.arange(levels) + 1) * np.pi / (2 * levels)
-    upper = closed_forms.paper_sign_matrix(levels).upper
+    upper = closed_forms.skew_circulant(np.ones(levels)).upper
     assert upper == pytest.approx(np.mean(1 / np.sin(angles)), rel=1e-10)
     assert upper == pytest.approx(value, abs=6e-5)
 
@@ -95,7 +92,7 @@ def test_paper_sign_matrix_values(levels: int, value: float) -> None:
 def test_kendall_is_the_product_and_auc_its_first_factor() -> None:
     upper = closed_forms.sign_matrix(16).upper
     assert closed_forms.kendall(16, 16).upper == pytest.approx(upper**2, rel=1e-12)
-    assert closed_forms.auc(16).upper == pytest.approx(upper, rel=1e-12)
+    assert closed_forms.kendall(16, 2).upper == pytest.approx(upper, rel=1e-12)
 
 
 @pytest.mark.parametrize(("first", "second", "rank"), [(8, 8, 64), (7, 8, 48), (7, 5, 24)])
@@ -149,13 +146,6 @@ def test_positions_must_increase() -> None:
         closed_forms.gini_mean_difference([0.0, 0.5, 0.2])
     with pytest.raises(BadInput, match="finite"):
         closed_forms.gini_mean_difference([0.0, np.nan])
-
-
-def test_square_root_refuses_other_matrices() -> None:
-    with pytest.raises(BadInput, match="eigenvalue"):
-        closed_forms.positive_semidefinite(-np.eye(3))
-    with pytest.raises(BadInput, match="not symmetric"):
-        closed_forms.positive_semidefinite(np.triu(np.ones((3, 3))))
 
 
 def test_factorizations_are_checked_when_made() -> None:

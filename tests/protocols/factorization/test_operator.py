@@ -19,7 +19,7 @@ GENERATOR = np.random.Generator(np.random.PCG64(1))
 DENSE = Dense(GENERATOR.standard_normal((4, 6)))
 FACTORS: dict[str, Factor] = {
     "dense": DENSE,
-    "identity": Identity(5, -2.0),
+    "identity": Identity(5),
     "reflected": Reflected(DENSE, np.array([1.0, -1.0, 1.0, -1.0])),
     "half sums": HalfSums(DENSE, Dense(GENERATOR.standard_normal((4, 6)))),
     "kronecker": Kronecker(DENSE, Dense(GENERATOR.standard_normal((3, 2)))),

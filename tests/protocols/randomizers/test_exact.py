@@ -20,7 +20,7 @@ from parley.protocols.randomizers.exact import (
     within,
     words,
 )
-from parley.protocols.randomizers.vectors.order_statistics import top_moment
+from parley.protocols.randomizers.vectors.moments import top_moment
 
 
 @given(st.floats(-32.0, 64.0))

@@ -6,6 +6,7 @@ import math
 import numpy as np
 import pytest
 
+from benchmarks.reference.amplification import clones_closed_form, epsilon_bound, of_cap, of_clones, of_ratio
 from parley.emulator.errors import BadInput
 from parley.emulator.randomizer import Floats
 from parley.protocols.randomizers.exact import TwoLevel
@@ -14,14 +15,9 @@ from parley.protocols.shuffle.amplification import (
     Blanket,
     blanket_for,
     check_delta,
-    clones_closed_form,
     delta_bound,
-    epsilon_bound,
     largest_local_epsilon,
-    of_cap,
     of_choice,
-    of_clones,
-    of_ratio,
 )
 
 USERS, DELTA = 10**5, 1e-6

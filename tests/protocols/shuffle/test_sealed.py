@@ -5,13 +5,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from benchmarks.reference.simulate_shuffled import shuffled_conversation, simulate_shuffled
 from parley.emulator.arithmetic import one_thread
 from parley.emulator.coins import addressed, key_from_seed, recorded_coins
 from parley.emulator.errors import BadInput, LocalProtocolError
 from parley.emulator.protocol import Estimate
 from parley.emulator.roles.cohort import CohortRole
 from parley.emulator.roles.consent import consent_to
-from parley.emulator.simulate_shuffled import shuffled_conversation, simulate_shuffled
 from parley.emulator.wire.messages import Announce, Replies, Result, Setup
 from parley.emulator.wire.sealing import KEY_BYTES, new_secret
 from parley.protocols import registry

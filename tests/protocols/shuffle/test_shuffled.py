@@ -6,11 +6,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from benchmarks.reference.simulate_shuffled import shuffled_conversation, simulate_shuffled
 from parley.emulator.coins import key_from_seed
 from parley.emulator.errors import BadInput
 from parley.emulator.roles.mixing import Mixing, keyed_draw
 from parley.emulator.simulate import simulate
-from parley.emulator.simulate_shuffled import shuffled_conversation, simulate_shuffled
 from parley.emulator.wire.messages import Replies, Result
 from parley.protocols import registry
 from parley.protocols.shuffle.amplification import delta_bound, of_choice

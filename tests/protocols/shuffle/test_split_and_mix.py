@@ -7,15 +7,15 @@ from typing import ClassVar
 import numpy as np
 import pytest
 
+from benchmarks.reference.simulate_shuffled import shuffled_conversation, simulate_shuffled
 from parley.emulator.coins import addressed, key_from_seed
 from parley.emulator.errors import BadInput
 from parley.emulator.simulate import simulate
-from parley.emulator.simulate_shuffled import shuffled_conversation, simulate_shuffled
 from parley.emulator.wire.messages import Replies
 from parley.protocols import registry
 from parley.protocols.paper.one_round import OneRound
 from parley.protocols.planning import fast_simulation
-from parley.protocols.shuffle.sensitivity import sensitivity
+from parley.protocols.shuffle.fixed_point_form import sensitivity
 from parley.protocols.shuffle.split_and_mix import SplitAndMix
 from parley.protocols.workloads.auc import AreaUnderCurve
 from parley.protocols.workloads.gini import GiniDiversity, GiniMeanDifference

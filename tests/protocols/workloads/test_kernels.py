@@ -125,7 +125,7 @@ def test_a_function_a_table_and_a_name_are_the_same_kernel() -> None:
     assert np.allclose(named.matrix(), called.matrix(), rtol=0, atol=1e-15)
     assert called == table
     assert np.allclose(named.matrix(), GiniMeanDifference(levels=16).matrix() * 15 / 16, rtol=0, atol=1e-15)
-    assert named.discretisation_error == 1 / 16
+    assert named.step == 1 / 16
     assert np.allclose(called.grid(), [(j + 0.5) / 16 for j in range(16)])
 
 

@@ -9,11 +9,12 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from benchmarks.reference.codebooks import best_codebook
 from benchmarks.reference.privunit import PrivUnit
 from parley.emulator.errors import BadInput
 from parley.emulator.randomizer import Columns, Floats, Randomizer
 from parley.protocols.randomizers.exact import WHOLE
-from parley.protocols.randomizers.vectors.codebook import Codebook, best_codebook, hemisphere
+from parley.protocols.randomizers.vectors.codebook import Codebook
 from tests.contracts.randomizer_contract import RandomizerContract, random_coins
 
 VECTORS = Path(__file__).parents[3] / "vectors"
@@ -40,7 +41,7 @@ class TestCodebook(RandomizerContract):
             Codebook(dimension=1, radius=1.0, epsilon=8.0, candidates=4, top=1),
             Codebook(dimension=5, radius=0.1, epsilon=0.25, candidates=6, top=5),
             Codebook(dimension=2, radius=1.0, epsilon=32.0, candidates=300),
-            hemisphere(dimension=4, radius=1.0, epsilon=0.5),
+            Codebook(dimension=4, radius=1.0, epsilon=0.5, candidates=2, top=1),
         ]
 
     def inputs(self, randomizer: Any) -> NDArray[Any]:

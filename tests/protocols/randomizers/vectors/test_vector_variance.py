@@ -1,5 +1,6 @@
 """Sampled variance of every vector randomizer against its formula, over the whole range of eps and d."""
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -7,13 +8,15 @@ import pytest
 from scipy.stats import norm
 
 from benchmarks.reference.blasiok import Blasiok
+from benchmarks.reference.codebooks import best_codebook
 from benchmarks.reference.privunit import PrivUnit
-from parley.protocols.randomizers.vectors.codebook import best_codebook, hemisphere
+from parley.protocols.randomizers.vectors.codebook import Codebook
 from tests.contracts.randomizer_contract import ALPHA, random_coins
 
 # Two-sided, for a mean of many draws.
 DEVIATIONS = float(norm.isf(ALPHA / 2))
-MAKERS: tuple[Any, ...] = (best_codebook, hemisphere, Blasiok, PrivUnit)
+# With one direction and its negative the codebook is the hemisphere randomizer.
+MAKERS: tuple[Any, ...] = (best_codebook, partial(Codebook, candidates=2, top=1), Blasiok, PrivUnit)
 
 
 @pytest.mark.parametrize("make", MAKERS)

@@ -3,7 +3,7 @@
 import math
 from dataclasses import replace
 from functools import cached_property
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -24,16 +24,15 @@ from parley.protocols.paper.three_round import TOLERANCE, ThreeRound
 from parley.protocols.paper.two_factors import TwoFactors
 from parley.protocols.paper.two_round import TwoRound
 from parley.protocols.paper.two_round_black_box import TwoRoundBlackBox
-from parley.protocols.planning.guesses import public_guesses
+from parley.protocols.planning.families.non_interactive import NonInteractivePlanning
 from parley.protocols.planning.noise import FormNoise, VectorNoise, noise_of
-from parley.protocols.planning.non_interactive import NonInteractivePlanning
-from parley.protocols.planning.planning import Planning, Sources
+from parley.protocols.planning.planning import Planning, Sources, public_guesses
 from parley.protocols.projection.l1_projection import project_l1, projection_error
 from parley.protocols.projection.simplex_projection import densified, shrunk_to_norm, simplex_weights
 from parley.protocols.randomizers.scalars.grid_laplace import GridLaplace
 from parley.protocols.workloads.workload import Workload
 
-Factored = TypeVar("Factored", bound=TwoFactors)
+Factored = TypeVar("Factored", bound=TwoFactors | MatrixMechanism)
 # Shorter vectors are looked for when their length causes this share of the error.
 WORTHWHILE = 0.1
 RUNS = 6
@@ -43,7 +42,7 @@ SEED = 20
 
 
 def with_factors(
-    kind: type[Factored], workload: Workload, epsilon: float, users: int, approximation: Approximation
+    kind: type[Factored], workload: Any, epsilon: float, users: int, approximation: Approximation
 ) -> Factored:
     """The protocol for these factors, with the codebook's best t; factors that everybody can derive do not travel."""
     travels = approximation.target is not None

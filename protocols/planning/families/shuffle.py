@@ -18,15 +18,14 @@ from parley.protocols.factorization.factors import (
 )
 from parley.protocols.factorization.model import signed
 from parley.protocols.factorization.truncation import truncated
-from parley.protocols.planning.guesses import rising_scores
-from parley.protocols.planning.non_interactive import NonInteractivePlanning
-from parley.protocols.planning.tuned import OneRoundTunedPlanning, smallest_codebook
+from parley.protocols.planning.families.non_interactive import NonInteractivePlanning
+from parley.protocols.planning.families.tuned import OneRoundTunedPlanning, smallest_codebook
+from parley.protocols.planning.planning import rising_scores
 from parley.protocols.randomizers.shuffled.shares import shares_needed
 from parley.protocols.randomizers.shuffled.skellam import least_variance
 from parley.protocols.shuffle.amplification import check_delta, largest_local_epsilon
 from parley.protocols.shuffle.crowd import check_mixing
-from parley.protocols.shuffle.fixed_point_form import extent, grid, side_query
-from parley.protocols.shuffle.sensitivity import sensitivity
+from parley.protocols.shuffle.fixed_point_form import extent, grid, sensitivity, side_query
 from parley.protocols.shuffle.shuffled import Shuffled
 from parley.protocols.shuffle.split_and_mix import AXES, FRACTIONS, SHARES_PART, SplitAndMix
 from parley.protocols.tuned.one_round_tuned import OneRoundTuned

@@ -1,7 +1,6 @@
 """The error of protocols for linear queries: of every answer, and of the hardest one, which a Result carries."""
 
 import math
-from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
@@ -10,11 +9,12 @@ import numpy as np
 from parley.emulator.errors import BadInput
 from parley.emulator.protocol import Estimate, Heard
 from parley.emulator.randomizer import Floats
-from parley.protocols.factorization.factors import Approximation, double, exact
+from parley.protocols.factorization.factors import Approximation, exact
 from parley.protocols.factorization.fixed_point import fixed_point
 from parley.protocols.paper.linear_queries import MatrixMechanism
 from parley.protocols.paper.linear_queries_by_reduction import ORACLES, Reduction
 from parley.protocols.paper.one_round import OneRound
+from parley.protocols.planning.families.paper import with_factors
 from parley.protocols.planning.noise import VectorNoise, noise_of
 from parley.protocols.workloads.auc import AreaUnderCurve
 from parley.protocols.workloads.kendall import Kendall
@@ -36,16 +36,7 @@ class MatrixMechanismPlanning:
             found = exact(workload)
         else:
             found = Approximation(factors=fixed_point(workload.values), target=workload.values)
-        factors, travels = double(found).factors, found.target is not None
-        draft = kind(
-            workload=workload,
-            epsilon=epsilon,
-            users=users,
-            top=1,
-            left=factors.left.dense() if travels else None,
-            right=factors.right.dense() if travels else None,
-        )
-        return replace(draft, top=replace(draft.vrand, top=0).top)
+        return with_factors(kind, workload, epsilon, users, found)
 
     @property
     def planned_replies(self) -> tuple[int, ...]:

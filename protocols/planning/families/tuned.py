@@ -26,10 +26,9 @@ from parley.protocols.factorization.factors import (
 from parley.protocols.factorization.shift import best_shift
 from parley.protocols.factorization.truncation import truncated
 from parley.protocols.limits import affordable
-from parley.protocols.planning.guesses import public_guesses, rising_scores
+from parley.protocols.planning.families.non_interactive import NonInteractivePlanning
 from parley.protocols.planning.noise import FormNoise, encoding_noise, noise_of
-from parley.protocols.planning.non_interactive import NonInteractivePlanning
-from parley.protocols.planning.planning import BALANCED, Planning, Sources, differences
+from parley.protocols.planning.planning import BALANCED, Planning, Sources, differences, public_guesses, rising_scores
 from parley.protocols.projection.l1_projection import projection_error
 from parley.protocols.randomizers.exact import exact_range
 from parley.protocols.randomizers.vectors.codebook import Codebook

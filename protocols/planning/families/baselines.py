@@ -11,7 +11,7 @@ from parley.emulator.randomizer import Floats, Integers
 from parley.protocols.baselines.frequency import Frequency
 from parley.protocols.baselines.hierarchical import Hierarchical
 from parley.protocols.baselines.quantise import MOST_BINS, Quantise
-from parley.protocols.planning.non_interactive import NonInteractivePlanning
+from parley.protocols.planning.families.non_interactive import NonInteractivePlanning
 from parley.protocols.planning.planning import Kind
 from parley.protocols.workloads.workload import Workload
 

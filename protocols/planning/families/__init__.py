@@ -1,0 +1,1 @@
+"""One planning per family of protocols."""
