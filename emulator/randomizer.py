@@ -1,6 +1,6 @@
 """The contract of a local randomizer (the paper's VRand, Laplace noise, randomized response, ...).
 
-A randomizer works on columns: one row a user. Its coins are a matrix of bytes, one row a user, so that the
+A randomizer works on columns: one row per user. Its coins are a matrix of bytes, one row per user, so that the
 same user gets the same reply however users are spread over processes. It draws nothing by itself.
 """
 
@@ -50,7 +50,7 @@ def layout(columns: Columns) -> Layout:
 
 
 def row_bytes(columns: Columns, rows: int) -> NDArray[np.uint8]:
-    """Each user's reply as its bytes: one row a user, columns in the order of their names."""
+    """Each user's reply as its bytes: one row per user, columns in the order of their names."""
     parts = [
         np.ascontiguousarray(columns[name]).reshape(rows, -1).view(np.uint8).reshape(rows, -1)
         for name in sorted(columns)
@@ -76,7 +76,7 @@ class Randomizer(ABC):
 
     @abstractmethod
     def sample(self, inputs: Floats, coins: Coins) -> Columns:
-        """One reply a user: row i answers for input row i with coin row i and nothing else."""
+        """One reply per user: row i answers for input row i with coin row i and nothing else."""
 
     @abstractmethod
     def check(self, reply: Columns) -> NDArray[np.bool_]:

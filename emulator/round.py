@@ -78,7 +78,7 @@ class Round:
         return length if isinstance(length, int) else int(getattr(self.protocol, length))
 
     def sends(self, public: "Broadcast") -> "Sends":
-        """What users send after this broadcast. That of the last one is kept, for it is asked for chunk by chunk."""
+        """What users send after this broadcast. The last one is kept, because it is asked for chunk by chunk."""
         if self._last is None or self._last[0] is not public:
             given = {name: array[()] if array.ndim == 0 else array for name, array in public.items()}
             with np.errstate(all="ignore"):

@@ -23,7 +23,7 @@ OPTIONS = (
     click.option(
         "--levels",
         metavar="LEVELS",
-        help="Levels of the data: 16x16 for kendall, else one number.",
+        help="Levels of the data: 16x16 for kendall, otherwise one number.",
     ),
     click.option(
         "--kernel", type=click.Path(path_type=Path), help="A k x k matrix (.npy or .csv) instead of a statistic."
@@ -32,14 +32,18 @@ OPTIONS = (
     click.option("--columns", metavar="A,B", help="Which columns of the data, in the order of the statistic."),
     click.option("--label", metavar="B", help="For auc: the column of labels; --columns then names the score."),
     click.option(
-        "--range", "ranges", multiple=True, metavar="A=LO:HI", help="The public range of a column; outside is clipped."
+        "--range",
+        "ranges",
+        multiple=True,
+        metavar="A=LO:HI",
+        help="The public range of a column; values outside are clipped.",
     ),
     click.option(
         "--categories", multiple=True, metavar="A=X,Y", help="The public categories of a column, in their order."
     ),
-    click.option("--users", type=int, metavar="N", help="Synthetic data: how many users there are."),
-    click.option("--synthetic", metavar="NAME", help="Which synthetic data the users hold."),
-    click.option("--epsilon", type=float, required=True, help="The privacy every user is promised."),
+    click.option("--users", type=int, metavar="N", help="Number of users with synthetic data."),
+    click.option("--synthetic", metavar="NAME", help="Kind of synthetic data."),
+    click.option("--epsilon", type=float, required=True, help="The privacy loss that every user is promised at most."),
     click.option("--delta", type=float, help="The delta of protocols that trust a shuffler.  [default: 1e-6]"),
     click.option("--seed", type=int, help="Make data and noise repeatable; such a run is not private."),
     click.option(
@@ -47,7 +51,7 @@ OPTIONS = (
         metavar="NAME",
         default="auto",
         show_default=True,
-        help="See `parley protocols`; auto: the best.",
+        help="A name from `parley protocols`, or auto for the best.",
     ),
     protocol_file_option,
 )

@@ -391,7 +391,7 @@ def read_nonce(text: str) -> bytes:
     "--transcript", type=click.Path(path_type=Path), required=True, help="The record; continued if it exists."
 )
 @click.option("--addresses", type=click.Path(path_type=Path), help="Write the bound endpoints to this file.")
-@click.option("--deadline", default=600.0, show_default=True, help="Seconds a round may last.")
+@click.option("--deadline", default=600.0, show_default=True, help="Seconds that a round may last.")
 @click.option("--quorum", default=1.0, show_default=True, help="Share of users a round needs at its deadline.")
 @click.option("--join-deadline", default=60.0, show_default=True, help="Seconds to wait for all nodes.")
 @click.option(

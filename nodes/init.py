@@ -47,7 +47,9 @@ def read_column(text: str) -> Column:
 @click.option("--first", type=int, default=0, show_default=True, help="Number of this node's first user.")
 @click.option("--users", type=int, default=1, show_default=True, help="Number of users it hosts.")
 @click.option("--inputs", "count", type=int, metavar="K", help="Their values are the whole numbers 0 .. K-1.")
-@click.option("--column", "columns", multiple=True, help="Or a column, such as age=18:90/16 or answer=no,maybe,yes.")
+@click.option(
+    "--column", "columns", multiple=True, help="A column instead, such as age=18:90/16 or answer=no,maybe,yes."
+)
 @click.option("--cap", type=float, required=True, help="The most epsilon these users give away.")
 @click.option("--delta-cap", type=float, default=0.0, show_default=True, help="The most delta they accept.")
 @click.option(

@@ -1,4 +1,4 @@
-"""A relay as a process: one on a host with many user nodes, so that the board has a connection a host, not one a node.
+"""A relay as a process, on a host with many user nodes: the board has one connection per host, not one per node.
 
 It keeps nothing on disk. Whoever restarts it gives it its old ports; frames it had not passed on are asked for again
 by the board.

@@ -165,7 +165,7 @@ def _few_inputs(own: Inputs, most: int) -> NDArray[np.intp]:
 
 
 def _law(part: Choice, alphabet: Alphabet, columns: Columns, x: int, shared: bool) -> Floats:
-    """p(choice | x) for every choice: a row a reply, or one row for all where a reply is nothing but its choice."""
+    """p(choice | x) for every choice: one row per reply, or one row for all where a reply is nothing but its choice."""
     rows = 1 if shared else len(columns[alphabet.column])
     listed = {name: np.repeat(column[:rows], alphabet.size, axis=0) for name, column in columns.items()}
     numbers = np.tile(np.arange(alphabet.first, alphabet.last + 1), rows)

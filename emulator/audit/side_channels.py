@@ -115,8 +115,8 @@ def _judge(channels: dict[int, Channel], protocol: Protocol, inputs: Inputs, lon
         channel.presence.test(family, f"round {number}")
         _order(family, f"round {number}", np.array(channel.first), np.array(channel.mean))
     if not family.tests:
-        return unknown(NOTHING_TO_TEST, tests=0, sizes="one a round")
-    return family.judge("it depends on the input", sizes="one a round")
+        return unknown(NOTHING_TO_TEST, tests=0, sizes="one per round")
+    return family.judge("it depends on the input", sizes="one per round")
 
 
 def _order(family: Family, what: str, first: Users, mean: Floats) -> None:

@@ -156,7 +156,7 @@ def _inner(sealed: bytes) -> bytes:
 
 
 def _label(frame: bytes) -> tuple[str, int]:
-    """Kind and round of a frame; a frame that is no message has neither."""
+    """Kind and round of a frame; a frame that is not a message has neither."""
     try:
         message = decode(frame)
     except RemoteProtocolError:

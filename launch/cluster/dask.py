@@ -50,7 +50,7 @@ MOST_LIVES = 10
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class Task:
-    """One user node, to be carried to a worker. It has no representation as text, for it holds private inputs."""
+    """One user node, to be carried to a worker. It has no representation as text, because it holds private inputs."""
 
     run: str
     identity: Identity

@@ -19,7 +19,7 @@ PATIENCE_SECONDS = 1.0
 
 
 class EventReporter:
-    """Sends events to the board from a thread of its own, for the board may be down and the launcher must go on.
+    """Sends events to the board from its own thread, because the board may be down and the launcher must go on.
 
     What a board has not written down when it dies is lost: whoever needs an event on record looks there and reports it
     again.

@@ -38,11 +38,11 @@ from parley.launch.settings import CHECK_FAILED, GOOD, debug_option
 @click.option("--sample", type=click.IntRange(min=1), metavar="N", help="Look at N users chosen at random.")
 @click.option("--empirical", is_flag=True, help="Swap one user's input and bound epsilon from below.")
 @click.option(
-    "--trials", type=click.IntRange(min=100), default=20_000, show_default=True, help="Conversations an input."
+    "--trials", type=click.IntRange(min=100), default=20_000, show_default=True, help="Conversations per input."
 )
 @click.option("--strict", is_flag=True, help="A check that could not be made counts as failed.")
 @json_option
-@click.option("--quiet", "silent", is_flag=True, help="No progress.")
+@click.option("--quiet", "silent", is_flag=True, help="Hide progress.")
 @debug_option
 def audit(
     run: Path,

@@ -22,10 +22,10 @@ Format = Literal["jsonl", "parquet"]
 @run_argument
 @click.option("--format", "format_name", type=click.Choice(["jsonl", "parquet"]), help="[default: by the file's name]")
 @click.option("--out", type=click.Path(path_type=Path), help="File to write; - is standard output.  [default: -]")
-@click.option("--json", "as_json", is_flag=True, help="Print what was written as a record of JSON; needs --out.")
+@click.option("--json", "as_json", is_flag=True, help="Print what was written as JSON; needs --out.")
 @debug_option
 def export(run: Path, format_name: Format | None, out: Path | None, as_json: bool) -> int:
-    """Write the replies of RUN as a table, one row a reply.
+    """Write the replies of RUN as a table, one row per reply.
 
     RUN is the folder of a run, its name in runs/, or a transcript; without it, the latest run. Columns: record,
     time_ns, node, round, user and those of the replies. A column of the replies that has one of these names, or

@@ -24,7 +24,7 @@ from parley.nodes.replay import Timing, replay_live
     type=click.Choice(["fast", "recorded"]),
     default="fast",
     show_default=True,
-    help="With --live: as fast as it goes, or with the pauses of the record.",
+    help="With --live: as fast as possible, or with the pauses of the record.",
 )
 @witness_option
 @json_option

@@ -16,14 +16,18 @@ from parley.launch.settings import debug_option
 @run_argument
 @witness_option
 @click.option("--out", type=click.Path(path_type=Path), help="File to write.  [default: report.html beside the record]")
-@click.option("--public", is_flag=True, help="Leave out what only the emulation knows: safe to share as the record is.")
+@click.option(
+    "--public",
+    is_flag=True,
+    help="Leave out what only the emulation knows, so that the page is as safe to share as the record.",
+)
 @click.option(
     "--sample",
     type=click.IntRange(min=1),
     metavar="N",
     default=SAMPLE,
     show_default=True,
-    help="Users whose exact privacy loss is worked out, at random if there are more.",
+    help="Number of users whose exact privacy loss is computed; a random sample if there are more.",
 )
 @json_option
 @debug_option

@@ -30,32 +30,37 @@ from parley.protocols.shuffle.sealed import sealed
 @click.command()
 @problem_options
 @click.option(
-    "--processes", type=int, metavar="P", help="User nodes that share the users.  [default: at most 4, or one a worker]"
+    "--processes",
+    type=int,
+    metavar="P",
+    help="User nodes that share the users.  [default: at most 4, or one per worker]",
 )
-@click.option("--process-per-user", is_flag=True, help="Every user is a process.")
-@click.option("--relays", default=0, metavar="R", help="Let user nodes reach the board through so many relays.")
+@click.option("--process-per-user", is_flag=True, help="Give every user a process of its own.")
+@click.option("--relays", default=0, metavar="R", help="Number of relays between user nodes and the board.")
 @click.option("--on", metavar="dask://HOST:PORT", help="Place the user nodes on the workers of this Dask cluster.")
 @click.option("--out", type=click.Path(path_type=Path), help="Folder for the run instead of runs/<time>-<name>.")
 @click.option("--name", help="Name of the run.  [default: statistic and protocol]")
-@click.option("--deadline", default=600.0, show_default=True, help="Seconds a round may last.")
+@click.option("--deadline", default=600.0, show_default=True, help="Seconds that a round may last.")
 @click.option("--quorum", default=1.0, show_default=True, help="Share of users a round needs at its deadline.")
 @click.option("--port", type=int, help="First of three ports of the board on loopback.  [default: free ones]")
 @click.option(
-    "--conditions", metavar="FILE|NAME", help="Faults to put the run under: a TOML file, or a ready-made name."
+    "--conditions", metavar="FILE|NAME", help="Faults to inject: a TOML file, or the name of a ready-made one."
 )
-@click.option("--restarts", default=3, show_default=True, help="How often a node that was killed is started again.")
+@click.option("--restarts", default=3, show_default=True, help="How often to restart a node that was killed.")
 @click.option("--keys", type=click.Path(path_type=Path), help="Encrypt every link with the keys of this folder.")
 @click.option("--secure", is_flag=True, help="Encrypt every link with fresh keys.")
-@click.option("--wallet", type=click.Path(path_type=Path), help="Count what users give away over many runs here.")
+@click.option(
+    "--wallet", type=click.Path(path_type=Path), help="Folder that counts what users give away over many runs."
+)
 @click.option(
     "--signed/--unsigned",
     default=None,
     help=f"Sign what is said, so that the record proves it.  [default: signed, below {CROWD} plain processes]",
 )
-@click.option("--seal", is_flag=True, help="Seal replies for the analyst, so that the shuffler sees boxes only.")
+@click.option("--seal", is_flag=True, help="Seal replies for the analyst, so that the shuffler cannot read them.")
 @click.option("--watch", is_flag=True, help="Serve a live page on this machine while the run goes on.")
 @click.option("--json", "as_json", is_flag=True, help="Print the result record.")
-@click.option("--quiet", is_flag=True, help="No progress.")
+@click.option("--quiet", is_flag=True, help="Hide progress.")
 @debug_option
 def run(
     flags: ProblemFlags,

@@ -57,11 +57,11 @@ class Case:
 @problem_options
 @click.option("--trials", default=100, show_default=True, help="Runs behind each row.")
 @click.option("--exact", is_flag=True, help="Run the real roles user by user instead of drawing their sums.")
-@click.option("--processes", type=int, metavar="P", help="Worker processes.  [default: one a core]")
+@click.option("--processes", type=int, metavar="P", help="Worker processes.  [default: one per core]")
 @click.option("--on", metavar="dask://HOST:PORT", help="Spread the trials over the workers of this Dask cluster.")
 @click.option("--plot", type=click.Path(path_type=Path), help="Draw measured RMSE against users (.svg, .png, .pdf).")
 @click.option("--json", "as_json", is_flag=True, help="Print a list of records.")
-@click.option("--quiet", is_flag=True, help="No progress.")
+@click.option("--quiet", is_flag=True, help="Hide progress.")
 @debug_option
 def sweep(
     flags: ProblemFlags,

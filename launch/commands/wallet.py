@@ -29,14 +29,19 @@ def wallet() -> None:
 
 @wallet.command()
 @click.argument("folder", type=click.Path(path_type=Path))
-@click.option("--users", type=int, metavar="N", required=True, help="Users of the node that will use it.")
+@click.option("--users", type=int, metavar="N", required=True, help="Number of users of the node that will use it.")
 @click.option(
-    "--processes", type=int, metavar="P", default=1, show_default=True, help="User nodes that share them, as in a run."
+    "--processes",
+    type=int,
+    metavar="P",
+    default=1,
+    show_default=True,
+    help="Number of user nodes that share them, as in a run.",
 )
-@click.option("--cap", type=float, required=True, help="The most epsilon each of them gives away, ever.")
+@click.option("--cap", type=float, required=True, help="The most epsilon that each user may ever give away.")
 @click.option("--delta-cap", type=float, default=0.0, show_default=True, help="The most delta, behind a shuffler.")
 @click.option(
-    "--constant", is_flag=True, help="Their values never change: count what was really said, not what was promised."
+    "--constant", is_flag=True, help="Values never change: count what was really said, not what was promised."
 )
 @click.option(
     "--inputs", type=int, metavar="K", help="The values are 0 .. K-1. With --constant, give this or --column."
@@ -46,7 +51,7 @@ def wallet() -> None:
     "columns",
     multiple=True,
     metavar="NAME=LOW:HIGH/LEVELS",
-    help="A column as fine as any run will ask, or NAME=A,B for categories; may be repeated.",
+    help="A column at the finest resolution that any run will ask for, or NAME=A,B for categories; may be repeated.",
 )
 @json_option
 @debug_option
@@ -76,7 +81,9 @@ def create(
 
 @wallet.command()
 @click.argument("folder", type=click.Path(path_type=Path))
-@click.option("--epsilon", type=float, help="How many can still answer a round of this epsilon [default: the last].")
+@click.option(
+    "--epsilon", type=float, help="Show how many users can still answer a round of this epsilon.  [default: the last]"
+)
 @json_option
 @protocol_file_option
 @debug_option

@@ -1,4 +1,4 @@
-"""The replies of a run as a table: one row a reply, for people who live in notebooks."""
+"""The replies of a run as a table: one row per reply, for people who live in notebooks."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass

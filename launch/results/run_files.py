@@ -66,7 +66,7 @@ def find_run(named: Path, witness: Path | None = None, trust: Path | None = None
             return _with_files(candidate, witness, trust)
     if named.is_dir():
         raise BadInput(f"{named} holds no {TRANSCRIPT}; give the folder of a run or a transcript")
-    raise BadInput(f"there is no run {named}; give the folder of a run, its name in {RUNS}/ or a transcript")
+    raise BadInput(f"no run called {str(named)!r}; give the folder of a run, its name in {RUNS}/ or a transcript")
 
 
 def _with_files(transcript: Path, witness: Path | None, trust: Path | None) -> RunFiles:

@@ -55,7 +55,7 @@ class Factorization:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class SignedFactorization:
-    """W = A'DA with D = diag(signs): one vector a user instead of two; |A|_{1->2}^2 = radius^2 <= upper."""
+    """W = A'DA with D = diag(signs): one vector per user instead of two; |A|_{1->2}^2 = radius^2 <= upper."""
 
     factor: Factor
     signs: Floats

@@ -109,7 +109,7 @@ def scale_down(bound: Fraction, value: int) -> int:
 def words(coins: Coins, count: int) -> Words:
     """A row of coin bytes read as `count` little-endian 64-bit words."""
     if coins.dtype != np.uint8 or coins.ndim != 2 or coins.shape[1] != count * WORD_BYTES:
-        raise BadInput(f"coins are {coins.dtype} {coins.shape}; give uint8 with {count * WORD_BYTES} bytes a user")
+        raise BadInput(f"coins are {coins.dtype} {coins.shape}; give uint8 with {count * WORD_BYTES} bytes per user")
     return np.ascontiguousarray(coins).view("<u8").astype(np.uint64, copy=False)
 
 
@@ -174,7 +174,7 @@ class TwoLevel:
 def clip(inputs: Floats, low: float, high: float) -> Floats:
     """Values outside the range become its ends; NaN is refused."""
     if inputs.ndim != 1:
-        raise BadInput(f"inputs have shape {inputs.shape}; give one number a user")
+        raise BadInput(f"inputs have shape {inputs.shape}; give one number per user")
     if np.isnan(inputs).any():
         raise BadInput(f"input row {int(np.argmax(np.isnan(inputs)))} is not a number; leave it out or give a value")
     return np.clip(inputs, low, high)

@@ -66,7 +66,7 @@ class SealedRound(Round):
         return self.inner.tally(public, self._open(replies)[0])
 
     def _open(self, replies: Columns) -> tuple[Columns, NDArray[np.bool_]]:
-        """The replies in the open; those opened last are remembered, for an analyst first checks and then adds up."""
+        """The replies in the open. The last ones are kept, because an analyst first checks and then adds up."""
         if not self._secret and len(replies[COLUMN]):
             raise LocalProtocolError("these replies are sealed for the analyst; give its opening key")
         if self._opened is None or self._opened[0] is not replies[COLUMN]:

@@ -115,7 +115,7 @@ def test_audit_with_a_list_that_is_none(parley: Parley, transcript: Path, tmp_pa
 def test_a_run_that_is_not_there(parley: Parley, command: str) -> None:
     said = parley(command, "nowhere")
     assert said.code == 2
-    assert "there is no run nowhere" in said.err
+    assert "no run called 'nowhere'" in said.err
 
 
 def test_a_folder_without_a_transcript(parley: Parley, tmp_path: Path) -> None:

@@ -64,7 +64,7 @@ def test_the_examples_work_one_after_the_other(tmp_path: Path) -> None:
             ],
             "did you mean three-round",
         ),
-        (["audit", "nowhere"], "there is no run"),
+        (["audit", "nowhere"], "no run called"),
     ],
 )
 def test_errors_say_what_to_type_instead(typed: list[str], sentence: str, capsys: pytest.CaptureFixture[str]) -> None:

@@ -29,7 +29,7 @@ class Offence:
 
 
 class Ledger:
-    """The exact log-likelihoods of some users' messages, added up over rounds: a row a user, a column an input."""
+    """The exact log-likelihoods of some users' messages over all rounds: one row per user, one column per input."""
 
     def __init__(self, users: Users, inputs: int) -> None:
         self.users = users

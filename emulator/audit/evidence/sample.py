@@ -15,7 +15,7 @@ from parley.emulator.wire.messages import Users
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Sample:
-    """Replies to one broadcast: a row a user, with the node that sent it."""
+    """Replies to one broadcast: one row per user, with the node that sent it."""
 
     public: Broadcast
     users: Users

@@ -76,7 +76,7 @@ class OptimisedUnaryEncoding(FrequencyOracle):
         """Compare every category's coin with T, and the input's own with one half."""
         truth = check_categories(inputs, self.categories)
         if coins.dtype != np.uint8 or coins.shape != (len(truth), self.coins):
-            raise BadInput(f"coins are {coins.dtype} {coins.shape}; give uint8 with {self.coins} bytes a user")
+            raise BadInput(f"coins are {coins.dtype} {coins.shape}; give uint8 with {self.coins} bytes per user")
         coin = np.ascontiguousarray(coins).view("<u4").astype(np.uint32, copy=False)
         bits = np.less(coin, np.uint32(self.threshold))
         rows = np.arange(len(truth))

@@ -55,11 +55,11 @@ class Codebook(Seeded):
         check_count("dimension", self.dimension, 1, 1 << 20)
         check_count("candidates", self.candidates, 2, MOST_CANDIDATES)
         if self.candidates % 2:
-            raise BadInput(f"candidates is {self.candidates}; give an even number, for they come in +- pairs")
+            raise BadInput(f"candidates is {self.candidates}; give an even number, because they come in +- pairs")
         if self.half * self.ambient > MOST_NUMBERS:
             raise BadInput(
                 f"{self.candidates} candidates in dimension {self.dimension} would expand to more than "
-                f"{MOST_NUMBERS} numbers a user; ask for fewer candidates"
+                f"{MOST_NUMBERS} numbers per user; ask for fewer candidates"
             )
         if self.top == 0:
             object.__setattr__(self, "top", self._least_variance())

@@ -40,7 +40,7 @@ def check_radius(radius: float) -> None:
 def grid_points(inputs: Floats, dimension: int, radius: float, first_row: int = 0) -> Floats:
     """inputs * 2^24 / C rounded to whole numbers; refused if not finite or longer than C."""
     if inputs.ndim != 2 or inputs.shape[1] != dimension:
-        raise BadInput(f"inputs have shape {inputs.shape}; give one row of {dimension} numbers a user")
+        raise BadInput(f"inputs have shape {inputs.shape}; give one row of {dimension} numbers per user")
     points: Floats = np.rint(inputs * (GRID / radius))
     squares = np.einsum("nd,nd->n", points, points)
     # Every comparison with a NaN is false, so this refuses what is not finite, too.
