@@ -11,8 +11,9 @@ from parley.emulator.errors import LocalProtocolError
 from parley.emulator.protocol import Inputs, Protocol
 from parley.emulator.roles.analyst import AnalystRole
 from parley.emulator.roles.board import ANALYST_NAME, BoardRole, Terms
-from parley.emulator.roles.cohort import CHUNK, CohortRole
+from parley.emulator.roles.cohort import CohortRole
 from parley.emulator.roles.consent import consent_to
+from parley.emulator.roles.replies import CHUNK
 from parley.emulator.wire.messages import BROADCASTS, Message, Result
 
 

@@ -10,9 +10,10 @@ from parley.emulator.errors import LocalProtocolError
 from parley.emulator.protocol import Inputs, Protocol
 from parley.emulator.roles.analyst import AnalystRole
 from parley.emulator.roles.board import ANALYST_NAME, BoardRole, Terms
-from parley.emulator.roles.cohort import CHUNK, CohortRole
+from parley.emulator.roles.cohort import CohortRole
 from parley.emulator.roles.consent import consent_to
 from parley.emulator.roles.mixing import Draw, system_draw
+from parley.emulator.roles.replies import CHUNK
 from parley.emulator.roles.shuffler import SHUFFLER_NAME, Down, Said, ShufflerRole, Up
 from parley.emulator.wire.messages import BROADCASTS, Message, Result
 

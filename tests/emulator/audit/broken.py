@@ -172,7 +172,7 @@ class Forgetful(CohortRole):
     """Draws fresh noise when it is asked to send again."""
 
     def _again(self, reminder: Reminder) -> Iterator[Message | Commit]:
-        self._key = key_from_seed(99)
+        self._speakers._key = key_from_seed(99)
         return super()._again(reminder)
 
 
