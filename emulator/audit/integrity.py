@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from parley.emulator.audit.evidence.heads import Heads
+from parley.emulator.audit.evidence.senders import senders_of
 from parley.emulator.audit.verdict import Verdict, failed, passed
 from parley.emulator.coins import question_of, terms_of
 from parley.emulator.errors import RemoteProtocolError, TranscriptError
@@ -27,13 +28,11 @@ from parley.emulator.wire.messages import (
     Event,
     Message,
     Ready,
-    Refusal,
     Reminder,
     Replies,
     Result,
     Resume,
     Roster,
-    Setup,
 )
 
 # No honest run comes near: a hostile frame must not make the board's role count chunks without end.
@@ -178,17 +177,7 @@ def _listed(names: tuple[str, ...]) -> str:
 
 def check_sender(sender: str, message: Message) -> None:
     """Each kind of message from who may send it."""
-    if isinstance(message, Ready | Replies | Refusal):
-        allowed: tuple[str, ...] = (message.node,)
-    elif isinstance(message, Setup | Announce | Result):
-        allowed = (ANALYST_NAME,)
-    elif isinstance(message, Abort):
-        allowed = (ANALYST_NAME, BOARD_NAME)
-    elif isinstance(message, Event):
-        allowed = (BOARD_NAME, message.node)
-    else:
-        allowed = (BOARD_NAME,)
-    if sender not in allowed or isinstance(message, Resume):
+    if sender not in senders_of(message) or isinstance(message, Resume):
         raise RemoteProtocolError(f"a {message.kind} from {sender}, who may not send one")
     if isinstance(message, Ready) and sender in (ANALYST_NAME, BOARD_NAME):
         raise RemoteProtocolError(f"a user node that calls itself {sender}")

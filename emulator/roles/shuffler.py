@@ -23,8 +23,9 @@ import numpy as np
 from parley.emulator.coins import question_of, setup_digest, terms_of
 from parley.emulator.errors import RemoteProtocolError
 from parley.emulator.randomizer import Columns
-from parley.emulator.roles.board import LONGEST_PATIENCE, SECONDS_A_NODE, Terms
+from parley.emulator.roles.board import Terms
 from parley.emulator.roles.mixing import Draws, Mixing, gather, mix, read_mixing, rows_a_frame, system_draws
+from parley.emulator.roles.seats import owed
 from parley.emulator.roles.shuffler_memory import Batch, Keep, Memory, Pledged, Seat
 from parley.emulator.wire.codec import decode, encode
 from parley.emulator.wire.messages import (
@@ -136,7 +137,7 @@ class ShufflerRole:
         self._opened = 0.0
         self._began: float | None = None
         self._reminded = 0.0
-        self._patience = self.patience
+        self._wait = terms.first_wait
         self._answers: Mapping[type[Message], Callable[[Any, bytes, float], Said]] = {
             Ready: self._seat,
             Roster: self._pass_on,
@@ -150,11 +151,6 @@ class ShufflerRole:
             Result: self._end,
             Abort: self._end,
         }
-
-    @property
-    def patience(self) -> float:
-        """Seconds before the first reminder, as at the board."""
-        return max(self.terms.patience, SECONDS_A_NODE * self.terms.nodes)
 
     @property
     def over(self) -> bool:
@@ -208,18 +204,14 @@ class ShufflerRole:
         if now - self._opened > self.terms.deadline:
             said = self._post()
             return said + self._settle(said, now)
-        if now - self._reminded > self._patience:
-            self._reminded, self._patience = now, min(2 * self._patience, max(LONGEST_PATIENCE, self.patience))
+        if now - self._reminded > self._wait:
+            self._reminded, self._wait = now, self.terms.next_wait(self._wait)
             return [Down(Reminder(run=self.terms.run, round=self.round, missing=self.missing()))]
         return []
 
     def missing(self) -> dict[str, tuple[int, ...]]:
         """Who still owes which chunks; an empty tuple stands for all of them."""
-        return {
-            name: tuple(sorted(seat.owes)) if seat.owes is not None else ()
-            for name, seat in self.seats.items()
-            if not seat.finished
-        }
+        return owed(self.seats)
 
     def _opens(self, announce: Announce) -> bool:
         """Whether a round begins: neither before the setup nor a second time."""
@@ -295,7 +287,7 @@ class ShufflerRole:
         self.round, self._speakers = announce.round, announce.speakers or self.terms.users
         self._question = question_of(self._terms, announce)
         self._opened = self._reminded = now
-        self._patience = self.patience
+        self._wait = self.terms.first_wait
         for seat in self.seats.values():
             seat.open()
         return [self._early[Announce], *self._batch(announce.round)]
@@ -314,7 +306,7 @@ class ShufflerRole:
         if replies.question != self._question:
             raise RemoteProtocolError("shuffler: replies to another question than the one that was passed on")
         seat.take(replies)
-        self._reminded, self._patience = now, self.patience
+        self._reminded, self._wait = now, self.terms.first_wait
         return self._post_when_complete()
 
     def _refuse(self, refusal: Refusal, frame: bytes, now: float) -> Said:
