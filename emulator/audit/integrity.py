@@ -13,13 +13,11 @@ from typing import Any
 from parley.emulator.audit.evidence.heads import Heads
 from parley.emulator.audit.evidence.senders import senders_of
 from parley.emulator.audit.verdict import Verdict, failed, passed
-from parley.emulator.coins import question_of, terms_of
 from parley.emulator.errors import RemoteProtocolError, TranscriptError
 from parley.emulator.record.conversation import Progress, quiet
 from parley.emulator.record.records import Record
 from parley.emulator.record.transcript import AlteredTranscript, TranscriptReader
 from parley.emulator.roles.board import ANALYST_NAME, BOARD_NAME, LAUNCHER_NAME, Board, BoardRole, Terms
-from parley.emulator.roles.shuffler import SHUFFLER_NAME
 from parley.emulator.wire.codec import FORMAT
 from parley.emulator.wire.messages import (
     Abort,
@@ -64,7 +62,6 @@ class Rewriter:
         self.format = format
         self._due: Close | None = None
         self._chunks: Counter[str] = Counter()
-        self._question = b""
         self._pids: dict[str, set[int]] = {}
 
     def take(self, sender: str, message: Message) -> None:
@@ -75,7 +72,6 @@ class Rewriter:
             raise RemoteProtocolError(f"a {message.kind} of another run stands in the record of {self.run}")
         if isinstance(message, Replies):
             self._count(message)
-            self._check_question(message)
         if isinstance(message, Announce):
             self._chunks.clear()
         if sender == BOARD_NAME:
@@ -92,16 +88,6 @@ class Rewriter:
         for _, following in said[1:]:
             if isinstance(following, Close):
                 self._due = following
-        if isinstance(message, Announce) and self.role.setup is not None:
-            self._question = question_of(terms_of(self.role.setup), message)
-
-    def _check_question(self, replies: Replies) -> None:
-        """A reply says what it answers; only a shuffler that nobody asked to sign may leave that out."""
-        silent = self.format == 1 or (replies.node == SHUFFLER_NAME and not replies.question)
-        if not silent and replies.round == self.role.round and replies.question != self._question:
-            raise RemoteProtocolError(
-                f"{replies.node} answered a different question in round {replies.round} than the one on record"
-            )
 
     def _own(self, message: Message) -> None:
         if isinstance(message, Close):

@@ -5,6 +5,7 @@ who may answer; it decides from public things alone.
 """
 
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -24,45 +25,37 @@ if TYPE_CHECKING:
 CHUNK = 4096
 
 
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class Speakers:
-    """The users of one node, their coins and their wallet."""
+    """The users of one node, their coins and their wallet; no text shows them.
 
-    def __init__(
-        self,
-        *,
-        node: str,
-        first: int,
-        inputs: Inputs,
-        key: bytes,
-        chunk: int = CHUNK,
-        wallet: "Wallet | None" = None,
-        view: "Callable[[Setup], View] | None" = None,
-    ) -> None:
-        """`wallet`: what these users may give away over many runs; `view` says what a run's inputs are to it."""
-        self._node = node
-        self._first = first
-        self._inputs = inputs
-        self._key = key
-        self._chunk = chunk
-        self._wallet = wallet
-        self._view = view
+    `wallet`: what these users may give away over many runs; `view` says what a run's inputs are to it.
+    """
+
+    node: str
+    first: int
+    inputs: Inputs
+    key: bytes
+    chunk: int = CHUNK
+    wallet: "Wallet | None" = None
+    view: "Callable[[Setup], View] | None" = None
 
     @property
     def chunks(self) -> int:
         """Frames in which they answer."""
-        return max(1, -(-len(self._inputs) // self._chunk))
+        return max(1, -(-len(self.inputs) // self.chunk))
 
     @property
     def users(self) -> Users:
         """Their numbers."""
-        return np.arange(self._first, self._first + len(self._inputs), dtype=np.int64)
+        return np.arange(self.first, self.first + len(self.inputs), dtype=np.int64)
 
     def can_afford(self, setup: Setup, protocol: Protocol, trusts: Trust) -> bool:
         """Whether any of them can take part in a run at all."""
-        if self._wallet is None:
+        if self.wallet is None:
             return True
-        view = None if self._view is None else self._view(setup)
-        return bool(self._wallet.accept(setup.run, protocol, trusts=trusts, view=view).any())
+        view = None if self.view is None else self.view(setup)
+        return bool(self.wallet.accept(setup.run, protocol, trusts=trusts, view=view).any())
 
     def silent(self, announce: Announce, step: Round) -> int:
         """How many are asked in a round and stay silent because their wallets refuse."""
@@ -74,23 +67,23 @@ class Speakers:
     ) -> Iterator[Replies]:
         """The wanted chunks of their answer to a broadcast."""
         step = protocol.rounds[announce.round - 1]
-        may, flip = self._may(announce, step), partial(coins, self._key, question)
+        may, flip = self._may(announce, step), partial(coins, self.key, question)
         for chunk in wanted:
-            part = slice(chunk * self._chunk, (chunk + 1) * self._chunk)
-            first = self._first + part.start
+            part = slice(chunk * self.chunk, (chunk + 1) * self.chunk)
+            first = self.first + part.start
             allowed = None if may is None else may[part]
             try:
-                users, columns = step.draw(announce.broadcast, self._inputs[part], first, flip, allowed)
+                users, columns = step.draw(announce.broadcast, self.inputs[part], first, flip, allowed)
             except (ParleyError, ArithmeticError, LookupError, ValueError) as error:
                 # What went wrong may tell an input, so it is neither a refusal nor part of what is said.
                 what = f"{protocol.name} gave no reply in round {announce.round}"
-                raise LocalProtocolError(f"node {self._node}: {what}; this node says nothing more") from error
-            if self._wallet is not None:
-                self._wallet.said(announce.run, announce.round, users - self._first, columns)
+                raise LocalProtocolError(f"node {self.node}: {what}; this node says nothing more") from error
+            if self.wallet is not None:
+                self.wallet.said(announce.run, announce.round, users - self.first, columns)
             yield Replies(
                 run=announce.run,
                 round=announce.round,
-                node=self._node,
+                node=self.node,
                 chunk=chunk,
                 chunks=self.chunks,
                 users=users,
@@ -100,6 +93,6 @@ class Speakers:
 
     def _may(self, announce: Announce, step: Round) -> NDArray[np.bool_] | None:
         """Whom the wallet lets answer this question; None where there is no wallet."""
-        if self._wallet is None:
+        if self.wallet is None:
             return None
-        return self._wallet.grant(announce.run, announce.round, announce.broadcast, step.participates(self.users))
+        return self.wallet.grant(announce.run, announce.round, announce.broadcast, step.participates(self.users))
