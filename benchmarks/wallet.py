@@ -18,8 +18,8 @@ import numpy as np
 from benchmarks.page import table, write_block
 from parley.emulator.coins import addressed, key_from_seed
 from parley.emulator.protocol import Protocol
-from parley.emulator.roles.wallet import Wallet
-from parley.emulator.roles.wallet_entries import Terms, View
+from parley.emulator.roles.wallet.entries import Terms, View
+from parley.emulator.roles.wallet.wallet import Wallet
 from parley.protocols.registry import build, design
 from parley.protocols.workloads.kendall import Kendall
 

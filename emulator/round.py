@@ -169,14 +169,14 @@ class Round:
 
     def check(self, public: "Broadcast", replies: Columns) -> NDArray[np.bool_]:
         """Which replies lie in the output space of an honest user."""
-        checks = [send.randomizer.check(own(name, send, replies)) for name, send in self.sends(public).items()]
+        checks = [send.randomizer.check(columns_of(name, send, replies)) for name, send in self.sends(public).items()]
         return np.asarray(np.logical_and.reduce(checks), dtype=np.bool_)
 
     def log_likelihood(self, public: "Broadcast", replies: Columns) -> Floats:
         """Exact log p(reply i | input x) for all k inputs x: an n x k matrix."""
         every = np.arange(self.inputs)
         terms = [
-            send.randomizer.log_likelihood(own(name, send, replies), send.at(every))
+            send.randomizer.log_likelihood(columns_of(name, send, replies), send.at(every))
             for name, send in self.sends(public).items()
         ]
         total: Floats = np.sum(terms, axis=0)
@@ -209,7 +209,7 @@ def wire_name(send: str, column: str) -> str:
     return f"{send}.{column}" if column else send
 
 
-def own(name: str, send: "Send", replies: Columns) -> Columns:
+def columns_of(name: str, send: "Send", replies: Columns) -> Columns:
     """The columns of one send, as its randomizer calls them."""
     return {column: replies[wire_name(name, column)] for column in send.randomizer.reply}
 
@@ -218,7 +218,7 @@ def tally_of(sent: "Sends", replies: Columns) -> Tally:
     """The tallies of replies to these sends."""
     sums = {}
     for name, send in sent.items():
-        mine = own(name, send, replies)
+        mine = columns_of(name, send, replies)
         counts = {"": send.randomizer.total, **send.tallies}
         sums.update({wire_name(name, each): np.asarray(count(mine)) for each, count in counts.items()})
     return Tally(len(next(iter(replies.values()))), sums)

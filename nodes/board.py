@@ -227,7 +227,7 @@ class BoardNode:
     def _remind_of_setup(self) -> None:
         """A node that says ready may be new in an old seat, or have missed the setup: publish it once more."""
         now = time.monotonic()
-        if now - self._repeated > self.role.patience / 2:
+        if now - self._repeated > self.role.terms.first_wait / 2:
             self._repeated = now
             for kind in ("setup", "announce", "result", "abort"):
                 if kind in self._recent:
@@ -281,7 +281,7 @@ class BoardNode:
                 # A crowd that is leaving is not to be held up by hearing so again and again.
                 if kind in self._recent and time.monotonic() >= due:
                     self.port.publish(BROADCAST, self._recent[kind])
-                    due = time.monotonic() + self.role.patience / 4
+                    due = time.monotonic() + self.role.terms.first_wait / 4
             for received in await self.port.receive(timeout=0.05):
                 for each in apart(received):
                     await self._answer_late(each)

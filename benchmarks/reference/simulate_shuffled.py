@@ -1,22 +1,17 @@
 """A whole run through a shuffler in memory: the same roles as between processes, without clock or loss."""
 
 from collections import deque
-from collections.abc import Iterator
-
-import numpy as np
 
 from parley.emulator.coins import nonce_from_key
-from parley.emulator.errors import LocalProtocolError
 from parley.emulator.protocol import Inputs, Protocol
 from parley.emulator.roles.analyst import AnalystRole
 from parley.emulator.roles.board import ANALYST_NAME, BoardRole, Terms
-from parley.emulator.roles.cohort import CHUNK, CohortRole
-from parley.emulator.roles.consent import consent_to
 from parley.emulator.roles.mixing import Draw, system_draw
+from parley.emulator.roles.replies import CHUNK
 from parley.emulator.roles.shuffler import SHUFFLER_NAME, Down, Said, ShufflerRole, Up
+from parley.emulator.simulate import Words, make_cohorts, result_of, voice
 from parley.emulator.wire.messages import BROADCASTS, Message, Result
 
-Words = Iterator[tuple[str, Message]]
 MOST_SILENCES = 100
 
 
@@ -27,18 +22,7 @@ class ShuffledRun:
         self.board = BoardRole(Terms(run=run, users=len(inputs), nodes=1), lambda: nonce_from_key(key))
         self.shuffler = ShufflerRole(Terms(run=run, users=len(inputs), nodes=nodes), draws=lambda number: draw)
         self.analyst = AnalystRole(protocol, run)
-        self.cohorts = [
-            CohortRole(
-                node=f"node-{number}",
-                first=int(part[0]),
-                inputs=inputs[part[0] : part[-1] + 1],
-                key=key,
-                consent=consent_to(protocol, run),
-                build=lambda name, parameters: protocol,
-                chunk=chunk,
-            )
-            for number, part in enumerate(np.array_split(np.arange(len(inputs)), nodes))
-        ]
+        self.cohorts = make_cohorts(protocol, inputs, key, run, nodes, chunk)
         self.to_shuffler: deque[Words] = deque()
         self.to_board: deque[tuple[str, Message]] = deque()
 
@@ -76,7 +60,7 @@ class ShuffledRun:
             if isinstance(each, Up):
                 self.to_board.append((SHUFFLER_NAME, each.message))
             elif isinstance(each, Down):
-                self.to_shuffler.extend(_voice(cohort, each.message) for cohort in self.cohorts)
+                self.to_shuffler.extend(voice(cohort, each.message) for cohort in self.cohorts)
 
 
 def shuffled_conversation(
@@ -97,13 +81,4 @@ def simulate_shuffled(
     protocol: Protocol, inputs: Inputs, key: bytes, *, nodes: int = 1, chunk: int = CHUNK, draw: Draw = system_draw
 ) -> Result:
     """The result of such a run; the conversation itself is forgotten as it goes."""
-    last: Message | None = None
-    for _, message in shuffled_conversation(protocol, inputs, key, nodes=nodes, chunk=chunk, draw=draw):
-        last = message
-    if not isinstance(last, Result):
-        raise LocalProtocolError(f"the run ended without a result: {last}")
-    return last
-
-
-def _voice(cohort: CohortRole, message: Message) -> Words:
-    return ((cohort.node, said) for said in cohort.hear(message) if isinstance(said, Message))
+    return result_of(shuffled_conversation(protocol, inputs, key, nodes=nodes, chunk=chunk, draw=draw))

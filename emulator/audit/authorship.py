@@ -13,23 +13,22 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 
 from parley.emulator.audit.evidence.heads import Heads
+from parley.emulator.audit.evidence.senders import author_of
 from parley.emulator.audit.verdict import Verdict, failed, passed, unknown
 from parley.emulator.coins import question_of, terms_of
 from parley.emulator.record.conversation import Conversation, Progress, quiet
 from parley.emulator.record.records import Closing, Record
-from parley.emulator.roles.board import ANALYST_NAME, BOARD_NAME
+from parley.emulator.roles.board import BOARD_NAME
 from parley.emulator.roles.shuffler import SHUFFLER_NAME
 from parley.emulator.wire.codec import is_signed, said_by
 from parley.emulator.wire.messages import (
     Abort,
     Announce,
     Close,
-    Event,
     Message,
     Ready,
     Refusal,
     Replies,
-    Result,
     Roster,
     Setup,
 )
@@ -250,19 +249,6 @@ def _batches(claims: Iterator[Claim]) -> Iterator[list[Claim]]:
             batch, size = [], 0
     if batch:
         yield batch
-
-
-def author_of(sender: str, message: Message) -> str | None:
-    """Who must have signed a message; nobody signs the events of nodes and of the launcher."""
-    if isinstance(message, Ready | Replies | Refusal):
-        return message.node
-    if isinstance(message, Setup | Announce | Result):
-        return ANALYST_NAME
-    if isinstance(message, Abort):
-        return sender
-    if isinstance(message, Event) and sender != BOARD_NAME:
-        return None
-    return BOARD_NAME
 
 
 def _named(message: Message) -> str:

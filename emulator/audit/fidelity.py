@@ -11,7 +11,6 @@ Two tests, both from the exact likelihood alone, never from the code that draws 
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,11 +19,11 @@ from parley.emulator.audit.evidence.preconditions import knows_everybody
 from parley.emulator.audit.evidence.sample import Sample, gather
 from parley.emulator.audit.evidence.statistics import Family, mean_p_value, uniform_p_value
 from parley.emulator.audit.verdict import Verdict, unknown
-from parley.emulator.protocol import Broadcast, Inputs, Protocol
+from parley.emulator.protocol import Inputs, Protocol
 from parley.emulator.randomizer import Alphabet, Columns, Floats, Randomizer
 from parley.emulator.record.conversation import Conversation, Progress, quiet
 from parley.emulator.record.witness import Witness
-from parley.emulator.round import Round, wire_name
+from parley.emulator.round import columns_of
 
 SAMPLED = 2**13
 FEWEST = 50
@@ -32,29 +31,6 @@ MOST_NODES = 16
 # Replies that are listed in full: so many likelihoods where each reply has a list of its own, and where it has not.
 LISTED_EACH = 2**17
 LISTED_SHARED = 2**24
-
-
-@dataclass(frozen=True, kw_only=True)
-class Choice:
-    """One randomised part of a round's reply: its columns are `name.column`, `values` its function at all k inputs."""
-
-    name: str
-    randomizer: Randomizer
-    values: Floats
-
-    def columns(self, replies: Columns) -> Columns:
-        """The part's own columns."""
-        return {column: replies[f"{self.name}.{column}"] for column in self.randomizer.reply}
-
-
-def choices(step: Round, public: Broadcast) -> tuple[Choice, ...]:
-    """The independent parts of a round, with the values of all k inputs; none where replies are sealed."""
-    sent = step.sends(public)
-    columns = [wire_name(name, column) for name, send in sent.items() for column in send.randomizer.reply]
-    if not set(columns) <= set(step.reply):
-        return ()
-    everyone = np.arange(step.inputs)
-    return tuple(Choice(name=name, randomizer=send.randomizer, values=send.at(everyone)) for name, send in sent.items())
 
 
 def check_fidelity(
@@ -100,19 +76,13 @@ def _test(
     if len(sample.users) < FEWEST:
         return
     step, own = protocol.rounds[number - 1], inputs[sample.users]
-    parts = choices(step, sample.public)
-    for part in parts:
-        what = f"round {number}, {part.name}{group}"
-        columns = part.columns(sample.columns)
+    for name, send in step.sends(sample.public).items():
+        what = f"round {number}, {name}{group}"
+        columns, values = columns_of(name, send, sample.columns), send.at(np.arange(step.inputs))
         with np.errstate(all="ignore"):
-            likelihood = part.randomizer.log_likelihood(columns, part.values)
-        _ratio(family, what, likelihood, own, part.randomizer.epsilon)
-        if part.randomizer.alphabet is not None:
-            _places(family, what, part, part.randomizer.alphabet, columns, own, generator)
-    if not parts:
-        with np.errstate(all="ignore"):
-            likelihood = step.log_likelihood(sample.public, sample.columns)
-        _ratio(family, f"round {number}{group}", likelihood, own, protocol.claim.epsilon)
+            likelihood = send.randomizer.log_likelihood(columns, values)
+        _ratio(family, what, likelihood, own, send.randomizer.epsilon)
+        _places(family, what, send.randomizer, values, columns, own, generator)
 
 
 def _ratio(family: Family, what: str, likelihood: Floats, own: Inputs, epsilon: float) -> None:
@@ -129,13 +99,16 @@ def _ratio(family: Family, what: str, likelihood: Floats, own: Inputs, epsilon: 
 def _places(
     family: Family,
     what: str,
-    part: Choice,
-    alphabet: Alphabet,
+    randomizer: Randomizer,
+    values: Floats,
     columns: Columns,
     own: Inputs,
     generator: np.random.Generator,
 ) -> None:
-    """Kolmogorov-Smirnov of the replies' places in their law."""
+    """Kolmogorov-Smirnov of the replies' places in their law, where a reply is a choice from a list."""
+    alphabet = randomizer.alphabet
+    if alphabet is None:
+        return
     shared = len(columns) == 1
     rows = _few_inputs(own, LISTED_SHARED // alphabet.size) if shared else np.arange(len(own))
     if not shared:
@@ -145,7 +118,8 @@ def _places(
     by_likelihood, by_value = np.empty(len(rows)), np.empty(len(rows))
     for x in np.unique(own[rows]):
         mine = np.flatnonzero(own[rows] == x)
-        law = _law(part, alphabet, {name: each[rows[mine]] for name, each in columns.items()}, int(x), shared)
+        said = {name: each[rows[mine]] for name, each in columns.items()}
+        law = _law(randomizer, alphabet, said, values[x : x + 1], shared)
         sent = columns[alphabet.column][rows[mine]].astype(np.int64) - alphabet.first
         coins = generator.random(len(mine))
         by_value[mine] = _place(law, sent, coins)
@@ -164,14 +138,14 @@ def _few_inputs(own: Inputs, most: int) -> NDArray[np.intp]:
     return np.flatnonzero(np.isin(which, kept))
 
 
-def _law(part: Choice, alphabet: Alphabet, columns: Columns, x: int, shared: bool) -> Floats:
+def _law(randomizer: Randomizer, alphabet: Alphabet, columns: Columns, value: Floats, shared: bool) -> Floats:
     """p(choice | x) for every choice: one row per reply, or one row for all where a reply is nothing but its choice."""
     rows = 1 if shared else len(columns[alphabet.column])
     listed = {name: np.repeat(column[:rows], alphabet.size, axis=0) for name, column in columns.items()}
     numbers = np.tile(np.arange(alphabet.first, alphabet.last + 1), rows)
     listed[alphabet.column] = numbers.astype(columns[alphabet.column].dtype)
     with np.errstate(all="ignore"):
-        logs = part.randomizer.log_likelihood(listed, part.values[x : x + 1]).reshape(rows, alphabet.size)
+        logs = randomizer.log_likelihood(listed, value).reshape(rows, alphabet.size)
     law = np.exp(logs - logs.max(axis=1, keepdims=True))
     normal: Floats = law / law.sum(axis=1, keepdims=True)
     return normal

@@ -11,14 +11,13 @@ from pathlib import Path
 from typing import Any
 
 from parley.emulator.audit.evidence.heads import Heads
+from parley.emulator.audit.evidence.senders import senders_of
 from parley.emulator.audit.verdict import Verdict, failed, passed
-from parley.emulator.coins import question_of, terms_of
 from parley.emulator.errors import RemoteProtocolError, TranscriptError
 from parley.emulator.record.conversation import Progress, quiet
 from parley.emulator.record.records import Record
 from parley.emulator.record.transcript import AlteredTranscript, TranscriptReader
 from parley.emulator.roles.board import ANALYST_NAME, BOARD_NAME, LAUNCHER_NAME, Board, BoardRole, Terms
-from parley.emulator.roles.shuffler import SHUFFLER_NAME
 from parley.emulator.wire.codec import FORMAT
 from parley.emulator.wire.messages import (
     Abort,
@@ -27,13 +26,11 @@ from parley.emulator.wire.messages import (
     Event,
     Message,
     Ready,
-    Refusal,
     Reminder,
     Replies,
     Result,
     Resume,
     Roster,
-    Setup,
 )
 
 # No honest run comes near: a hostile frame must not make the board's role count chunks without end.
@@ -65,7 +62,6 @@ class Rewriter:
         self.format = format
         self._due: Close | None = None
         self._chunks: Counter[str] = Counter()
-        self._question = b""
         self._pids: dict[str, set[int]] = {}
 
     def take(self, sender: str, message: Message) -> None:
@@ -76,7 +72,6 @@ class Rewriter:
             raise RemoteProtocolError(f"a {message.kind} of another run stands in the record of {self.run}")
         if isinstance(message, Replies):
             self._count(message)
-            self._check_question(message)
         if isinstance(message, Announce):
             self._chunks.clear()
         if sender == BOARD_NAME:
@@ -93,16 +88,6 @@ class Rewriter:
         for _, following in said[1:]:
             if isinstance(following, Close):
                 self._due = following
-        if isinstance(message, Announce) and self.role.setup is not None:
-            self._question = question_of(terms_of(self.role.setup), message)
-
-    def _check_question(self, replies: Replies) -> None:
-        """A reply says what it answers; only a shuffler that nobody asked to sign may leave that out."""
-        silent = self.format == 1 or (replies.node == SHUFFLER_NAME and not replies.question)
-        if not silent and replies.round == self.role.round and replies.question != self._question:
-            raise RemoteProtocolError(
-                f"{replies.node} answered a different question in round {replies.round} than the one on record"
-            )
 
     def _own(self, message: Message) -> None:
         if isinstance(message, Close):
@@ -178,17 +163,7 @@ def _listed(names: tuple[str, ...]) -> str:
 
 def check_sender(sender: str, message: Message) -> None:
     """Each kind of message from who may send it."""
-    if isinstance(message, Ready | Replies | Refusal):
-        allowed: tuple[str, ...] = (message.node,)
-    elif isinstance(message, Setup | Announce | Result):
-        allowed = (ANALYST_NAME,)
-    elif isinstance(message, Abort):
-        allowed = (ANALYST_NAME, BOARD_NAME)
-    elif isinstance(message, Event):
-        allowed = (BOARD_NAME, message.node)
-    else:
-        allowed = (BOARD_NAME,)
-    if sender not in allowed or isinstance(message, Resume):
+    if sender not in senders_of(message) or isinstance(message, Resume):
         raise RemoteProtocolError(f"a {message.kind} from {sender}, who may not send one")
     if isinstance(message, Ready) and sender in (ANALYST_NAME, BOARD_NAME):
         raise RemoteProtocolError(f"a user node that calls itself {sender}")

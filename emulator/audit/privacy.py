@@ -105,13 +105,14 @@ def check_privacy(
 
 def _answering(conversation: Conversation, protocol: Protocol, losses: Losses) -> UserSet:
     """Who answered; replies without a likelihood and broadcasts that should have been refused are noted."""
-    users, public = UserSet(), conversation.broadcasts()
-    refusable = {each.round: fits(protocol, each) for each in conversation.announces}
+    users, refused = UserSet(), conversation.refused(protocol)
+    # A round may have been announced again, with another broadcast.
+    again = {each.round: wrong for each in conversation.announces if (wrong := fits(protocol, each))}
     for record, replies in conversation.replies():
         if not len(replies.users):
             continue
-        unlike = malformed(protocol, replies, public)
-        wrong = unlike or refusable.get(replies.round, "")
+        unlike = malformed(protocol, replies, refused)
+        wrong = unlike or again.get(replies.round, "")
         if wrong:
             first = Offence(user=int(replies.users[0]), round=replies.round, record=record.sequence, what=wrong)
             losses.note([first], len(replies.users))

@@ -1,6 +1,6 @@
 """The replies of a record with the round and broadcast they answer, frame by frame or joined into larger parts."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -30,15 +30,13 @@ class Answers:
     public: Broadcast
 
 
-def malformed(protocol: Protocol, replies: Replies, public: dict[int, Broadcast]) -> str:
-    """Why a frame has no likelihood: its arrays are not as declared, or nobody would answer its broadcast."""
-    if replies.round not in public or not 1 <= replies.round <= len(protocol.rounds):
-        return "a reply to a round that was not announced"
-    step = protocol.rounds[replies.round - 1]
+def malformed(protocol: Protocol, replies: Replies, refused: Mapping[int, str]) -> str:
+    """Why a frame has no likelihood: nobody would answer its broadcast, or its arrays are not as declared."""
+    wrong = refused.get(replies.round, "a reply to a round that was not announced")
+    if wrong:
+        return wrong
     try:
-        check_arrays("its broadcast", public[replies.round], step.broadcast)
-        step.check_broadcast(public[replies.round])
-        check_arrays("the reply", replies.columns, step.reply, len(replies.users))
+        check_arrays("the reply", replies.columns, protocol.rounds[replies.round - 1].reply, len(replies.users))
     except RemoteProtocolError as error:
         return str(error)
     return ""
@@ -47,10 +45,10 @@ def malformed(protocol: Protocol, replies: Replies, public: dict[int, Broadcast]
 def answers(
     conversation: Conversation, protocol: Protocol, what: str = "", progress: Progress = quiet
 ) -> Iterator[tuple[Record, Replies, Round, Broadcast]]:
-    """Every frame of replies with its round and the broadcast it answers, if its arrays are as declared."""
-    public = conversation.broadcasts()
+    """Every frame of replies with its round and the broadcast it answers, if it has a likelihood."""
+    public, refused = conversation.broadcasts(), conversation.refused(protocol)
     for record, replies in conversation.replies(what, progress):
-        if malformed(protocol, replies, public) == "":
+        if malformed(protocol, replies, refused) == "":
             yield record, replies, protocol.rounds[replies.round - 1], public[replies.round]
 
 

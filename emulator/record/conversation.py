@@ -55,6 +55,10 @@ class Conversation(Summary):
         """The broadcast of each round, as the record first has it."""
         return {each.round: each.broadcast for each in reversed(self.announces)}
 
+    def refused(self, protocol: Protocol) -> dict[int, str]:
+        """Why an honest user would refuse the broadcast of each round, as the record first has it; "" where not."""
+        return {each.round: fits(protocol, each) for each in reversed(self.announces)}
+
     def heard_all(self) -> None:
         """Let go of the protocol if an old record names its broadcasts and replies otherwise than it does now."""
         if self.format == 1 and self.protocol is not None and not all(map(self._speaks_today, self.rounds)):

@@ -72,12 +72,8 @@ class Page:
 
 def compare_runs(one: Conversation, other: Conversation, progress: Progress = quiet) -> Diff:
     """The first difference in the order of the conversation: setup, then each round's broadcast and replies, result."""
-    counts = [sum(len(replies.users) for _, replies in each.replies()) for each in (one, other)]
     everybody = UserSet()
-    for each in (one, other):
-        for block in _users(each).blocks(2**20):
-            everybody.add(block)
-    width = max((_width(each) for each in (one, other)), default=1)
+    width = max(_survey(each, everybody) for each in (one, other))
     first: dict[int, int] = {}
     different, only = 0, [0, 0]
     done = 0
@@ -93,22 +89,17 @@ def compare_runs(one: Conversation, other: Conversation, progress: Progress = qu
         progress("diff", done, len(everybody))
     return Diff(
         difference=_first(one, other, first),
-        replies=(counts[0], counts[1]),
+        replies=(one.sent.total(), other.sent.total()),
         different=different,
         only=(only[0], only[1]),
     )
 
 
-def _users(conversation: Conversation) -> UserSet:
-    users = UserSet()
-    for _, replies in conversation.replies():
-        users.add(replies.users)
-    return users
-
-
-def _width(conversation: Conversation) -> int:
+def _survey(conversation: Conversation, everybody: UserSet) -> int:
+    """Add who replied; the bytes that the replies of one user take."""
     widths: dict[int, int] = {}
     for _, replies in conversation.replies():
+        everybody.add(replies.users)
         each = sum(column.dtype.itemsize * int(np.prod(column.shape[1:])) for column in replies.columns.values())
         widths[replies.round] = max(widths.get(replies.round, 0), each + 1)
     return 2 * sum(widths.values())

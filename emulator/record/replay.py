@@ -1,15 +1,15 @@
 """The conversation again: the analyst's words from the record alone, the users' replies from witness and broadcasts."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
 
 from parley.emulator.arithmetic import one_thread
 from parley.emulator.coins import recorded_coins
-from parley.emulator.errors import BadInput, ParleyError, RemoteProtocolError
-from parley.emulator.protocol import Protocol, check_arrays
+from parley.emulator.errors import BadInput, ParleyError
+from parley.emulator.protocol import Protocol
 from parley.emulator.record.bags import bags, unmatched
 from parley.emulator.record.conversation import Conversation, Progress, quiet
 from parley.emulator.record.differences import Difference, compare_messages, compare_replies, reply_of
@@ -92,10 +92,12 @@ def replay_users(conversation: Conversation, witness: Witness, progress: Progres
     if protocol.claim.trusts == "shuffler":
         return _replay_bags(conversation, protocol, witness)
     announces = {announce.round: announce for announce in reversed(conversation.announces)}
+    refused = conversation.refused(protocol)
     compared = 0
     for _, replies in conversation.replies("users", progress):
         with one_thread():
-            difference = _replay_frame(setup, protocol, announces, witness, replies)
+            wrong = refused.get(replies.round, f"round {replies.round} was not announced")
+            difference = _replay_frame(setup, protocol, announces, wrong, witness, replies)
         compared += len(replies.users)
         if difference is not None:
             return Replay(role="users", compared=compared, difference=difference)
@@ -124,29 +126,22 @@ def speaking(conversation: Conversation) -> tuple[Setup, Protocol]:
 
 
 def _replay_frame(
-    setup: Setup, protocol: Protocol, announces: Mapping[int, Announce], witness: Witness, replies: Replies
+    setup: Setup,
+    protocol: Protocol,
+    announces: Mapping[int, Announce],
+    wrong: str,
+    witness: Witness,
+    replies: Replies,
 ) -> Difference | None:
+    """The same users again: coins are addressed, so it does not matter how a cohort was cut into frames."""
     if not len(replies.users):
         return None
-    first, last = int(replies.users[0]), int(replies.users[-1])
-    try:
-        if last >= len(witness.inputs):
-            raise RemoteProtocolError(f"the witness knows {len(witness.inputs)} users")
-        if replies.round not in announces or not 1 <= replies.round <= len(protocol.rounds):
-            raise RemoteProtocolError(f"round {replies.round} was not announced")
-        again = _answer(setup, protocol, announces[replies.round], witness, first, last)
-    except RemoteProtocolError as error:
-        return Difference(
-            round=replies.round, user=first, recorded=reply_of(replies, 0), replayed={"refusal": str(error)}
-        )
-    return compare_replies(replies, again)
-
-
-def _answer(setup: Setup, protocol: Protocol, announce: Announce, witness: Witness, first: int, last: int) -> Replies:
-    """What a cohort of the users first .. last says to a broadcast: coins are addressed, so any cut is the same."""
-    step = protocol.rounds[announce.round - 1]
-    check_arrays(f"broadcast of round {announce.round}", announce.broadcast, step.broadcast)
-    step.check_broadcast(announce.broadcast)
+    number, first, last = replies.round, int(replies.users[0]), int(replies.users[-1])
+    if last >= len(witness.inputs):
+        wrong = f"the witness knows {len(witness.inputs)} users"
+    if wrong:
+        return Difference(round=number, user=first, recorded=reply_of(replies, 0), replayed={"refusal": wrong})
+    announce, step = announces[number], protocol.rounds[number - 1]
     flip = recorded_coins(setup, announce, witness.key)
     users, columns = step.draw(announce.broadcast, witness.inputs[first : last + 1], first, flip)
-    return Replies(run=setup.run, round=announce.round, node="replay", chunk=0, chunks=1, users=users, columns=columns)
+    return compare_replies(replies, replace(replies, users=users, columns=columns))

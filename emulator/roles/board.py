@@ -11,7 +11,7 @@ from enum import Enum, auto
 
 from parley.emulator.coins import question_of, terms_of
 from parley.emulator.errors import BadInput, RemoteProtocolError
-from parley.emulator.roles.seats import Seat
+from parley.emulator.roles.seats import Seat, owed
 from parley.emulator.wire.codec import encode
 from parley.emulator.wire.messages import (
     Abort,
@@ -83,6 +83,15 @@ class Terms:
         if not min(self.deadline, self.join_deadline, self.patience, self.analyst_deadline) > 0:
             raise BadInput("deadlines and patience must be positive numbers of seconds")
 
+    @property
+    def first_wait(self) -> float:
+        """Seconds before the first reminder: a reminder costs every node a look, so a crowd gets more time."""
+        return max(self.patience, SECONDS_A_NODE * self.nodes)
+
+    def next_wait(self, wait: float) -> float:
+        """Slow is not lost: while nothing comes, each reminder waits twice as long as the one before."""
+        return min(2 * wait, max(LONGEST_PATIENCE, self.first_wait))
+
 
 def _slot(message: Message) -> tuple[type[Message], int]:
     """What may be said only once: each round's broadcast, and everything else a broadcaster says."""
@@ -115,14 +124,9 @@ class BoardRole:
         self._reminded = 0.0
         self._asked = 0.0
         self._named = 0
-        self._patience = self.patience
+        self._wait = terms.first_wait
         self._began: float | None = None
         self._moved = 0.0
-
-    @property
-    def patience(self) -> float:
-        """Seconds before the first reminder: a reminder costs every node a look, so a crowd gets more time."""
-        return max(self.terms.patience, SECONDS_A_NODE * self.terms.nodes)
 
     @property
     def over(self) -> bool:
@@ -178,9 +182,9 @@ class BoardRole:
             self.seats[message.node].hold(message)
             self._note_finished(message.node)
             self.replies += len(message.users)
-            self._patience = min(self._patience, 4 * self.patience)
+            self._wait = min(self._wait, 4 * self.terms.first_wait)
             # While replies come, who is missing is slow rather than lost: a crowd is not to be woken for that.
-            if now - self._asked < FLOWING * self.patience:
+            if now - self._asked < FLOWING * self.terms.first_wait:
                 self._reminded = now
         elif isinstance(message, Refusal) and message.node in self.seats:
             seat = self.seats[message.node]
@@ -201,9 +205,8 @@ class BoardRole:
         if self.state in (Board.SEATED, Board.CLOSED) and now - self._moved > self.terms.analyst_deadline:
             reason = f"the analyst said nothing for {self.terms.analyst_deadline:g} s"
             return self.settle([(BOARD_NAME, self.abort("failed", reason))], now)
-        if self.state is Board.OPEN and now - self._reminded > self._patience:
-            # Slow is not lost: while nothing comes, each reminder waits twice as long as the one before.
-            self._reminded, self._patience = now, min(2 * self._patience, max(LONGEST_PATIENCE, self.patience))
+        if self.state is Board.OPEN and now - self._reminded > self._wait:
+            self._reminded, self._wait = now, self.terms.next_wait(self._wait)
             self._asked = now
             missing = self.missing()
             # Every node reads every reminder, so it names a few at a time; the next one names the others.
@@ -226,11 +229,7 @@ class BoardRole:
 
     def missing(self) -> dict[str, tuple[int, ...]]:
         """Who still owes which chunks; an empty tuple stands for all of them."""
-        return {
-            name: tuple(sorted(seat.owes)) if seat.owes is not None else ()
-            for name, seat in self.seats.items()
-            if not seat.finished
-        }
+        return owed(self.seats)
 
     def _seat(self, sender: str, ready: Ready) -> list[tuple[str, Message]]:
         if ready.node in (ANALYST_NAME, BOARD_NAME, LAUNCHER_NAME):
@@ -313,7 +312,7 @@ class BoardRole:
         known = self.setup is not None and self.setup.nonce
         self._question = question_of(self._terms, announce) if known else b""
         self._opened = self._reminded = self._asked = now
-        self._patience = self.patience
+        self._wait = self.terms.first_wait
         for seat in self.seats.values():
             seat.open()
         self._unfinished = {name for name, seat in self.seats.items() if not seat.finished}

@@ -12,24 +12,22 @@ A fresh state does not know what an older one under its name has answered. So be
 node wants to be told under a signature which key holds the seat under its name (`Seating`): if it is another than its
 own, it stops. A state that has answered knows already that the seat is its own.
 
-Inputs are read in one place, `_replies`, after everything has been decided: what is visible of a node besides the
-content of its replies is the same for every input.
+Inputs are read in one place, `roles/replies.py`, after everything has been decided: what is visible of a node besides
+the content of its replies is the same for every input.
 """
 
 from collections.abc import Callable, Iterator, Mapping
 from enum import Enum, auto
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from parley.emulator.coins import coins, question_of, setup_digest, terms_of
-from parley.emulator.errors import LocalProtocolError, ParleyError, RemoteProtocolError
+from parley.emulator.coins import question_of, setup_digest, terms_of
+from parley.emulator.errors import LocalProtocolError, RemoteProtocolError
 from parley.emulator.protocol import Inputs, Protocol, check_arrays
 from parley.emulator.roles.consent import Consent
-from parley.emulator.roles.node_memory import Answered, Commit, Evidence, Finished, Memory, Receipts, Seated
-from parley.emulator.round import Round
+from parley.emulator.roles.node_memory import Answered, Commit, Evidence, Finished, Memory, OwnSeat, Receipts, Seated
+from parley.emulator.roles.replies import CHUNK, Speakers
 from parley.emulator.wire.codec import decode, encode
 from parley.emulator.wire.messages import (
     Abort,
@@ -54,10 +52,9 @@ from parley.emulator.wire.signatures import Signer
 
 if TYPE_CHECKING:
     from parley.emulator.roles.analyst import Builder
-    from parley.emulator.roles.wallet import Wallet
-    from parley.emulator.roles.wallet_entries import View
+    from parley.emulator.roles.wallet.entries import View
+    from parley.emulator.roles.wallet.wallet import Wallet
 
-CHUNK = 4096
 Measure = Callable[[str, Mapping[str, Any]], int]
 
 
@@ -115,24 +112,18 @@ class CohortRole:
         """
         self.node = node
         self.first = first
-        self.inputs = inputs
         self.consent = consent
         self.memory = memory or Memory()
         self.state = Cohort.WAITING
         self.protocol: Protocol | None = None
         self.ending: Result | Abort | None = None
         self.signer = signer
-        self._key = key
         self._build = build
-        self._wallet = wallet
-        self._view = view
         self._measure = measure
-        self._chunk = chunk
+        self._speakers = Speakers(node=node, first=first, inputs=inputs, key=key, chunk=chunk, wallet=wallet, view=view)
         self._terms = b""
         self._pledged = b""
-        self._seating: Seating | None = None
-        # Whether it was ever told that its key holds a seat, and whether so for the run that it takes part in.
-        self.is_known = self._has_seat = not consent.wants_seating or bool(self.memory.answered)
+        self._seat = OwnSeat(node, self.public, given=not consent.wants_seating or bool(self.memory.answered))
         self._open: Announce | None = None
         self._held: Announce | None = None
         self._receipts = Receipts(
@@ -142,7 +133,7 @@ class CohortRole:
     @property
     def chunks(self) -> int:
         """Frames in which the cohort answers."""
-        return max(1, -(-len(self.inputs) // self._chunk))
+        return self._speakers.chunks
 
     @property
     def run(self) -> str:
@@ -161,9 +152,14 @@ class CohortRole:
         """The key that others know it by; empty where nobody signs."""
         return b"" if self.signer is None else self.signer.public
 
+    @property
+    def is_known(self) -> bool:
+        """Whether it was ever told that its key holds a seat."""
+        return self._seat.is_known
+
     def ready(self, pid: int) -> Ready:
         """How it says that it is there."""
-        users = len(self.inputs)
+        users = len(self._speakers.users)
         return Ready(node=self.node, first=self.first, users=users, pid=pid, run=self.run, key=self.public)
 
     @property
@@ -197,7 +193,7 @@ class CohortRole:
 
     def inquiry(self) -> Inquiry | None:
         """What to ask the board for: whose the seat is, or the receipt of the first round it has not shown yet."""
-        if self._held is not None and not self._has_seat:
+        if self._held is not None and not self._seat.taken:
             return Inquiry(run=self.run, round=0, node=self.node)
         waiting = self._held is not None or self.state is Cohort.LEAVING
         if not waiting or not self.consent.wants_receipts:
@@ -234,8 +230,9 @@ class CohortRole:
         behind = protocol.claim.trusts == "shuffler" and self.consent.trusts == "shuffler"
         if behind and self.consent.shuffler and self._pledged != digest:
             raise Unpledged(f"node {self.node}: the shuffler these users trust has not pledged itself to this setup")
-        self._find_seat(setup.run, setup.nonce)
-        self._open_account(setup, protocol)
+        self._seat.take(setup.run, setup.nonce)
+        if not self._speakers.can_afford(setup, protocol, self.consent.trusts):
+            raise self._refuse("none of its users can afford this run")
         self.protocol, self._terms = protocol, terms_of(setup)
         fresh = Seated(run=setup.run, digest=digest, nonce=setup.nonce)
         return iter(()) if seated is not None else self._write(fresh)
@@ -244,32 +241,11 @@ class CohortRole:
         """Who holds the seat under its name. It may come before the setup, which says what the run's nonce is."""
         if not self.consent.wants_seating or seating.node != self.node or not self.consent.covers(seating.run):
             return
-        self._seating = seating
-        self.is_known |= seating.key == self.public
+        self._seat.note(seating)
         if self.memory.seated is not None:
-            self._find_seat(self.run, self.nonce)
-        if self._has_seat and self._held is not None:
-            announce, self._held = self._held, None
-            yield from self._asked(announce)
-
-    def _find_seat(self, run: str, nonce: bytes) -> None:
-        """Take the seat if it is its own. What was signed for another nonce may be old, and proves nothing."""
-        told = self._seating
-        if told is None or (told.run, told.nonce) != (run, nonce):
-            return
-        if told.key != self.public:
-            raise LocalProtocolError(
-                f"node {self.node}: its seat in run {run} is held by another signing key than that of this state, so "
-                "nothing is answered; start it with the state that took the seat, or wait for another run"
-            )
-        self._has_seat = True
-
-    def _open_account(self, setup: Setup, protocol: Protocol) -> None:
-        """Let the wallet decide who can take part at all; from public things alone."""
-        if self._wallet is not None:
-            view = None if self._view is None else self._view(setup)
-            if not self._wallet.accept(setup.run, protocol, trusts=self.consent.trusts, view=view).any():
-                raise self._refuse("none of its users can afford this run")
+            self._seat.take(self.run, self.nonce)
+        if self._seat.taken:
+            yield from self._go_on()
 
     def _check(self, check: Callable[..., None], *given: Any) -> None:
         try:
@@ -301,7 +277,7 @@ class CohortRole:
         # A broadcast made to overflow is a matter for `check_broadcast` to judge, not for a warning.
         with np.errstate(all="ignore"):
             step.check_broadcast(announce.broadcast)
-        if known is None and not (self._may_answer(announce) and self._has_seat):
+        if known is None and not (self._may_answer(announce) and self._seat.taken):
             return self._hold(announce)
         return self._answer(announce, question, fresh=known is None)
 
@@ -319,6 +295,12 @@ class CohortRole:
         inquiry = self.inquiry()
         return iter([inquiry] if fresh and inquiry is not None else [])
 
+    def _go_on(self) -> Iterator[Said]:
+        """Look again at the broadcast that is held, if there is one."""
+        if self._held is not None:
+            announce, self._held = self._held, None
+            yield from self._asked(announce)
+
     def _answer(self, announce: Announce, question: bytes, *, fresh: bool) -> Iterator[Said]:
         self._open, self._held = announce, None
         if fresh:
@@ -327,17 +309,11 @@ class CohortRole:
             yield from self._write(
                 Answered(round=announce.round, question=question, announce=frame, size=size, root=root)
             )
-        yield from self._silence(announce)
-        yield from self._replies(announce, question, range(self.chunks))
-
-    def _silence(self, announce: Announce) -> Iterator[Said]:
-        """Say how many are silent for good reason: an answer that is not whole looks like a lie."""
-        step = self._seated().rounds[announce.round - 1]
-        may = self._grant(announce, step)
-        if may is not None:
-            asked = step.participates(np.arange(self.first, self.first + len(self.inputs), dtype=np.int64))
-            if silent := int((asked & ~may).sum()):
-                yield wallet_event(self.node, announce.round, silent)
+        protocol = self._seated()
+        # An answer that is not whole looks like a lie, so say how many are silent for good reason.
+        if silent := self._speakers.silent(announce, protocol.rounds[announce.round - 1]):
+            yield wallet_event(self.node, announce.round, silent)
+        yield from self._speakers.answer(protocol, announce, question, range(self.chunks))
 
     def _again(self, reminder: Reminder) -> Iterator[Said]:
         """The same bytes once more: coins are addressed, so the reply is drawn again, not anew."""
@@ -346,44 +322,7 @@ class CohortRole:
         if reminder.round != self._open.round:
             return iter(())
         wanted = [each for each in reminder.missing[self.node] if each < self.chunks] or range(self.chunks)
-        return self._replies(self._open, question_of(self._terms, self._open), wanted)
-
-    def _replies(self, announce: Announce, question: bytes, wanted: "range | list[int]") -> Iterator[Message]:
-        step = self._seated().rounds[announce.round - 1]
-        may = self._grant(announce, step)
-        for chunk in wanted:
-            start, stop = chunk * self._chunk, min((chunk + 1) * self._chunk, len(self.inputs))
-            try:
-                users, columns = step.draw(
-                    announce.broadcast,
-                    self.inputs[start:stop],
-                    self.first + start,
-                    partial(coins, self._key, question),
-                    None if may is None else may[start:stop],
-                )
-            except (ParleyError, ArithmeticError, LookupError, ValueError) as error:
-                # What went wrong may tell an input, so it is neither a refusal nor part of what is said.
-                what = f"{self._seated().name} gave no reply in round {announce.round}"
-                raise LocalProtocolError(f"node {self.node}: {what}; this node says nothing more") from error
-            if self._wallet is not None:
-                self._wallet.said(announce.run, announce.round, users - self.first, columns)
-            yield Replies(
-                run=announce.run,
-                round=announce.round,
-                node=self.node,
-                chunk=chunk,
-                chunks=self.chunks,
-                users=users,
-                columns=columns,
-                question=question,
-            )
-
-    def _grant(self, announce: Announce, step: Round) -> NDArray[np.bool_] | None:
-        """Whom the wallet lets answer this question; None where there is no wallet."""
-        if self._wallet is None:
-            return None
-        users = np.arange(self.first, self.first + len(self.inputs), dtype=np.int64)
-        return self._wallet.grant(announce.run, announce.round, announce.broadcast, step.participates(users))
+        return self._speakers.answer(self._seated(), self._open, question_of(self._terms, self._open), wanted)
 
     def _believe(self, receipt: Receipt) -> Iterator[Said]:
         """The board shows our frames of a closed round on record, or that it declared them missing."""
@@ -394,8 +333,7 @@ class CohortRole:
         if evidence is not None:
             yield evidence
         if self._held is not None:
-            announce, self._held = self._held, None
-            yield from self._asked(announce)
+            yield from self._go_on()
         elif self.state is Cohort.LEAVING and self._receipts.proven >= self.round:
             yield from self._leave()
 
@@ -404,7 +342,7 @@ class CohortRole:
         answered = self.memory.answered.get(number)
         announce = None if answered is None else decode(answered.announce)
         if answered is not None and isinstance(announce, Announce):
-            for replies in self._replies(announce, answered.question, range(self.chunks)):
+            for replies in self._speakers.answer(self._seated(), announce, answered.question, range(self.chunks)):
                 yield self.frame(replies)
 
     def _end(self, ending: Result | Abort) -> Iterator[Said]:
@@ -423,7 +361,7 @@ class CohortRole:
                 yield inquiry
             return
         yield from self._leave()
-        if isinstance(ending, Result) and not self._has_seat:
+        if isinstance(ending, Result) and not self._seat.taken:
             what = f"run {ending.run} is over, and nobody said that this node holds the seat; nothing was answered"
             raise LocalProtocolError(f"node {self.node}: {what}")
 

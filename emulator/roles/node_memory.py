@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from parley.emulator.errors import LocalProtocolError, RemoteProtocolError
 from parley.emulator.record.merkle import HASH_BYTES, is_consistent, is_included, leaf_of
 from parley.emulator.wire.codec import decode, said_by
-from parley.emulator.wire.messages import Close, Receipt, Replies
+from parley.emulator.wire.messages import Close, Receipt, Replies, Seating
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -94,6 +94,35 @@ class Distrust(LocalProtocolError):
     def __init__(self, evidence: Evidence) -> None:
         super().__init__(f"node {evidence.node}: round {evidence.round}: {evidence.reason}")
         self.evidence = evidence
+
+
+class OwnSeat:
+    """Whether the seat under a node's name is its own: whose it is, the node is told under a signature.
+
+    `is_known`: it was ever told so. `taken`: it was told so for the run that it takes part in.
+    """
+
+    def __init__(self, node: str, key: bytes, *, given: bool) -> None:
+        self._node = node
+        self._key = key
+        self._told: Seating | None = None
+        self.is_known = self.taken = given
+
+    def note(self, seating: Seating) -> None:
+        """Hear who holds the seat."""
+        self._told = seating
+        self.is_known |= seating.key == self._key
+
+    def take(self, run: str, nonce: bytes) -> None:
+        """Take the seat if it is its own. What was signed for another nonce may be old, and proves nothing."""
+        if self._told is None or (self._told.run, self._told.nonce) != (run, nonce):
+            return
+        if self._told.key != self._key:
+            raise LocalProtocolError(
+                f"node {self._node}: its seat in run {run} is held by another signing key than that of this state, so "
+                "nothing is answered; start it with the state that took the seat, or wait for another run"
+            )
+        self.taken = True
 
 
 class Receipts:

@@ -2,10 +2,22 @@
 
 import zlib
 from bisect import bisect
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Protocol
 
 from parley.emulator.errors import RemoteProtocolError
 from parley.emulator.wire.messages import Replies
+
+
+class Owing(Protocol):
+    """A node that owes chunks of its answer to the open round: None stands for all of them."""
+
+    @property
+    def owes(self) -> set[int] | None: ...
+
+    @property
+    def finished(self) -> bool: ...
 
 
 @dataclass
@@ -68,6 +80,11 @@ class Seat:
         before, after = self.spans[max(0, place - 1) : place], self.spans[place : place + 1]
         if any(end >= lowest for _, end in before) or any(start <= highest for start, _ in after):
             raise RemoteProtocolError(f"board: node {self.node} answers for users of another chunk again")
+
+
+def owed(seats: Mapping[str, Owing]) -> dict[str, tuple[int, ...]]:
+    """Who still owes which chunks; an empty tuple stands for all of them."""
+    return {name: tuple(sorted(seat.owes or ())) for name, seat in seats.items() if not seat.finished}
 
 
 def fingerprint(replies: Replies) -> int:

@@ -14,7 +14,7 @@ No error here names a node or a user, nor a number by which one could be told: e
 import math
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import Enum, auto
 from typing import Any
 
@@ -23,8 +23,10 @@ import numpy as np
 from parley.emulator.coins import question_of, setup_digest, terms_of
 from parley.emulator.errors import RemoteProtocolError
 from parley.emulator.randomizer import Columns
-from parley.emulator.roles.board import LONGEST_PATIENCE, SECONDS_A_NODE, Terms
+from parley.emulator.roles.board import Terms
 from parley.emulator.roles.mixing import Draws, Mixing, gather, mix, read_mixing, rows_a_frame, system_draws
+from parley.emulator.roles.seats import owed
+from parley.emulator.roles.shuffler_memory import Batch, Keep, Memory, Pledged, Seat
 from parley.emulator.wire.codec import decode, encode
 from parley.emulator.wire.messages import (
     Abort,
@@ -99,57 +101,7 @@ class Down:
     frame: bytes = b""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Pledged:
-    """On disk before the pledge leaves: the one setup of the run that this shuffler serves."""
-
-    run: str
-    setup: bytes
-
-
-@dataclass(frozen=True, kw_only=True)
-class Batch:
-    """On disk before its first frame leaves: the one batch of a round. It is mixed, and public from then on."""
-
-    run: str
-    setup: bytes
-    round: int
-    frames: tuple[bytes, ...] = field(repr=False)
-
-
-Keep = Pledged | Batch
 Said = list[Up | Down | Keep]
-
-
-@dataclass
-class Memory:
-    """What a shuffler knows from an earlier life."""
-
-    setup: bytes = b""
-    batches: dict[int, Batch] = field(default_factory=dict)
-
-    def note(self, keep: Keep) -> None:
-        """Take in what was put on disk."""
-        if isinstance(keep, Pledged):
-            self.setup = keep.setup
-        else:
-            self.batches[keep.round] = keep
-
-
-@dataclass
-class Seat:
-    """One user node: its users and, for the open round, what it sent and what it still owes."""
-
-    first: int
-    users: int
-    key: bytes = b""
-    owes: set[int] | None = None
-    held: dict[int, Replies] = field(default_factory=dict)
-    refused: bool = False
-
-    @property
-    def finished(self) -> bool:
-        return self.refused or (self.owes is not None and not self.owes)
 
 
 class ShufflerRole:
@@ -185,7 +137,7 @@ class ShufflerRole:
         self._opened = 0.0
         self._began: float | None = None
         self._reminded = 0.0
-        self._patience = self.patience
+        self._wait = terms.first_wait
         self._answers: Mapping[type[Message], Callable[[Any, bytes, float], Said]] = {
             Ready: self._seat,
             Roster: self._pass_on,
@@ -199,11 +151,6 @@ class ShufflerRole:
             Result: self._end,
             Abort: self._end,
         }
-
-    @property
-    def patience(self) -> float:
-        """Seconds before the first reminder, as at the board."""
-        return max(self.terms.patience, SECONDS_A_NODE * self.terms.nodes)
 
     @property
     def over(self) -> bool:
@@ -257,18 +204,14 @@ class ShufflerRole:
         if now - self._opened > self.terms.deadline:
             said = self._post()
             return said + self._settle(said, now)
-        if now - self._reminded > self._patience:
-            self._reminded, self._patience = now, min(2 * self._patience, max(LONGEST_PATIENCE, self.patience))
+        if now - self._reminded > self._wait:
+            self._reminded, self._wait = now, self.terms.next_wait(self._wait)
             return [Down(Reminder(run=self.terms.run, round=self.round, missing=self.missing()))]
         return []
 
     def missing(self) -> dict[str, tuple[int, ...]]:
         """Who still owes which chunks; an empty tuple stands for all of them."""
-        return {
-            name: tuple(sorted(seat.owes)) if seat.owes is not None else ()
-            for name, seat in self.seats.items()
-            if not seat.finished
-        }
+        return owed(self.seats)
 
     def _opens(self, announce: Announce) -> bool:
         """Whether a round begins: neither before the setup nor a second time."""
@@ -344,9 +287,9 @@ class ShufflerRole:
         self.round, self._speakers = announce.round, announce.speakers or self.terms.users
         self._question = question_of(self._terms, announce)
         self._opened = self._reminded = now
-        self._patience = self.patience
+        self._wait = self.terms.first_wait
         for seat in self.seats.values():
-            seat.owes, seat.held, seat.refused = None, {}, False
+            seat.open()
         return [self._early[Announce], *self._batch(announce.round)]
 
     def _batch(self, number: int) -> Said:
@@ -362,18 +305,8 @@ class ShufflerRole:
             return []
         if replies.question != self._question:
             raise RemoteProtocolError("shuffler: replies to another question than the one that was passed on")
-        if replies.chunks > seat.users or (seat.held and replies.chunks != len(seat.held) + len(seat.owes or ())):
-            raise RemoteProtocolError("shuffler: a node sends more or fewer chunks than it may")
-        if len(replies.users):
-            lowest, highest = int(replies.users[0]), int(replies.users[-1])
-            if lowest < seat.first or highest >= seat.first + seat.users:
-                raise RemoteProtocolError("shuffler: a node answers for users that are not its own")
-        _check_new(seat, replies)
-        if seat.owes is None:
-            seat.owes = set(range(replies.chunks))
-        seat.owes.discard(replies.chunk)
-        seat.held[replies.chunk] = replies
-        self._reminded, self._patience = now, self.patience
+        seat.take(replies)
+        self._reminded, self._wait = now, self.terms.first_wait
         return self._post_when_complete()
 
     def _refuse(self, refusal: Refusal, frame: bytes, now: float) -> Said:
@@ -448,10 +381,3 @@ class ShufflerRole:
         self.ending = ending
         self.farewell = Down(ending, frame)
         return [self.farewell]
-
-
-def _check_new(seat: Seat, replies: Replies) -> None:
-    """One user, one reply: a user in two chunks would count twice in the crowd."""
-    for other in seat.held.values():
-        if len(np.intersect1d(other.users, replies.users, assume_unique=True)):
-            raise RemoteProtocolError("shuffler: a node answers twice for the same user")

@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from parley.emulator.errors import BadInput
-from parley.emulator.roles.wallet_entries import Terms
+from parley.emulator.roles.wallet.entries import Terms
 from parley.launch.cluster.layout import shares
 from parley.nodes.state.wallet import StoredWallet
 

@@ -14,7 +14,7 @@ from rich.table import Table
 from parley.emulator.errors import BadInput
 from parley.emulator.randomizer import Floats
 from parley.emulator.roles.consent import domain_of
-from parley.emulator.roles.wallet_entries import MOST_INPUTS, Mode, Terms
+from parley.emulator.roles.wallet.entries import MOST_INPUTS, Mode, Terms
 from parley.launch.cluster.wallets import create_wallets, wallets_in
 from parley.launch.results.run_files import json_option
 from parley.launch.settings import debug_option, protocol_file_option

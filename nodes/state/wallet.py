@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 
 from parley.emulator.errors import BadInput, LocalProtocolError, RemoteProtocolError
 from parley.emulator.randomizer import Integers
-from parley.emulator.roles.wallet import Builder, Wallet
-from parley.emulator.roles.wallet_entries import Accepted, Entry, Granted, Mask, Said, Terms, View
+from parley.emulator.roles.wallet.entries import Accepted, Entry, Granted, Mask, Said, Terms, View
+from parley.emulator.roles.wallet.wallet import Builder, Wallet
 from parley.emulator.wire.codec import pack, unpack
 from parley.emulator.wire.messages import Setup
 from parley.nodes.state.disk import Disk

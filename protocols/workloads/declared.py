@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from parley.emulator.randomizer import Integers
-from parley.emulator.roles.wallet_entries import View
+from parley.emulator.roles.wallet.entries import View
 from parley.emulator.wire.codec import pack
 from parley.protocols.workloads.domain import Interval
 

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import parley.nodes.user
-from parley.emulator.roles.wallet_entries import Terms
+from parley.emulator.roles.wallet.entries import Terms
 from parley.nodes.state.wallet import StoredWallet
 from parley.protocols.registry import names
 from tests.attacks.parties import BOARD, HOSTED, INPUTS, NONCE, RUN, abort, consent_for, result, seating, spoken

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from parley.emulator.roles.consent import domain_of
-from parley.emulator.roles.wallet_entries import View
+from parley.emulator.roles.wallet.entries import View
 from parley.nodes.state.wallet import StoredWallet
 from parley.protocols.baselines.frequency import FrequencyGrr
 from parley.protocols.workloads.declared import coarsening

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Mapping
-from dataclasses import fields
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,10 +12,12 @@ from parley.emulator.errors import ParleyError
 from parley.emulator.protocol import Protocol
 from parley.emulator.record.conversation import Conversation
 from parley.emulator.roles.analyst import AnalystRole
+from parley.emulator.wire.codec import encode
 from parley.emulator.wire.messages import Announce, Message, Result, Setup
 
 # Far above what the order of additions does to a sum, far below the noise of any protocol.
 ROUNDING = 1e-9
+ROUNDED = {Announce: ("broadcast",), Result: ("estimate", "predicted_rmse", "low", "high", "details")}
 
 
 class TolerantAnalyst(AnalystRole):
@@ -41,29 +43,10 @@ def near(one: Message, other: Message) -> bool:
     """Messages of one kind whose broadcasts, estimates and details differ by rounding, and in nothing else."""
     if type(one) is not type(other):
         return False
-    rounded = ("broadcast", "estimate", "predicted_rmse", "low", "high", "details")
-    loose = isinstance(one, Announce | Result)
-    for each in fields(one):
-        ours, theirs = getattr(one, each.name), getattr(other, each.name)
-        if not (_near(ours, theirs) if loose and each.name in rounded else _same(ours, theirs)):
-            return False
-    return True
-
-
-def _same(one: Any, other: Any) -> bool:
-    """Equal, down to arrays and their types."""
-    if isinstance(one, Mapping) and isinstance(other, Mapping):
-        return set(one) == set(other) and all(_same(one[name], other[name]) for name in one)
-    if isinstance(one, list | tuple) and isinstance(other, list | tuple):
-        return len(one) == len(other) and all(map(_same, one, other))
-    if isinstance(one, np.ndarray) or isinstance(other, np.ndarray):
-        return (
-            isinstance(one, np.ndarray)
-            and isinstance(other, np.ndarray)
-            and one.dtype == other.dtype
-            and np.array_equal(one, other)
-        )
-    return bool(one == other)
+    loose = {name: getattr(one, name) for name in ROUNDED.get(type(one), ())}
+    if not all(_near(value, getattr(other, name)) for name, value in loose.items()):
+        return False
+    return encode(one) == encode(replace(other, **loose))
 
 
 def _near(one: Any, other: Any) -> bool:
@@ -76,7 +59,7 @@ def _near(one: Any, other: Any) -> bool:
         return one.shape == other.shape and one.dtype == other.dtype and _near_arrays(one, other)
     if isinstance(one, float | np.floating) and isinstance(other, float | np.floating):
         return math.isclose(float(one), float(other), rel_tol=ROUNDING, abs_tol=ROUNDING)
-    return _same(one, other)
+    return not isinstance(one, np.ndarray) and not isinstance(other, np.ndarray) and bool(one == other)
 
 
 def _near_arrays(one: np.ndarray[Any, Any], other: np.ndarray[Any, Any]) -> bool:

@@ -1,7 +1,7 @@
 """A small real protocol, and what goes wrong with it on purpose: no noise, half the noise, float noise, fresh noise."""
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -172,7 +172,7 @@ class Forgetful(CohortRole):
     """Draws fresh noise when it is asked to send again."""
 
     def _again(self, reminder: Reminder) -> Iterator[Message | Commit]:
-        self._key = key_from_seed(99)
+        self._speakers = replace(self._speakers, key=key_from_seed(99))
         return super()._again(reminder)
 
 

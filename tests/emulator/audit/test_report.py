@@ -310,7 +310,7 @@ RECOUNTED = {
     "another question": (
         replace_first(Replies, lambda each: replace(each, question=bytes(32)), 6),
         "integrity",
-        "answered a different question in round 2",
+        "answers another question than that of round 2",
     ),
     "a chunk that is not there": (
         replace_first(Replies, lambda each: replace(each, chunks=each.chunks + 1)),

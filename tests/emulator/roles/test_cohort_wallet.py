@@ -12,8 +12,8 @@ from parley.emulator.roles.analyst import AnalystRole
 from parley.emulator.roles.cohort import CohortRole
 from parley.emulator.roles.consent import consent_to, domain_of
 from parley.emulator.roles.node_memory import Memory
-from parley.emulator.roles.wallet import Wallet
-from parley.emulator.roles.wallet_entries import Terms, View
+from parley.emulator.roles.wallet.entries import Terms, View
+from parley.emulator.roles.wallet.wallet import Wallet
 from parley.emulator.wire.messages import Announce, Event, Message, Replies, Setup, silent_users
 from parley.protocols.registry import build, design
 from parley.protocols.workloads.gini import GiniDiversity

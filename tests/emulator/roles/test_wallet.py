@@ -12,14 +12,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import parley.emulator.roles.wallet
+import parley.emulator.roles.wallet.wallet
 from parley.emulator.coins import addressed, key_from_seed
 from parley.emulator.errors import BadInput, LocalProtocolError, RemoteProtocolError
 from parley.emulator.protocol import Analyst, Broadcast, Claim, Protocol
 from parley.emulator.randomizer import Columns, Floats, Shape
-from parley.emulator.roles.spread import ROUNDING
-from parley.emulator.roles.wallet import Wallet
-from parley.emulator.roles.wallet_entries import Entry, Mask, Terms, View
+from parley.emulator.roles.wallet.entries import Entry, Mask, Terms, View
+from parley.emulator.roles.wallet.spread import ROUNDING
+from parley.emulator.roles.wallet.wallet import Wallet
 from parley.emulator.round import Round, Tally
 from parley.protocols.baselines.frequency import FrequencyGrr
 from parley.protocols.baselines.quantise import Quantise
@@ -396,9 +396,9 @@ def test_blocks_and_memory_change_nothing(monkeypatch: pytest.MonkeyPatch) -> No
     wallet = Wallet(terms(50, 4, 1.0), build, kept.append)
     for number, sent in enumerate(replies):
         masks.append(ask(wallet, f"run-{number}", grr(4, 0.3), sent))
-    monkeypatch.setattr(parley.emulator.roles.wallet, "MOST_CACHED", 0)
-    monkeypatch.setattr(parley.emulator.roles.wallet, "BLOCK_NUMBERS", 28)
-    monkeypatch.setattr("parley.emulator.roles.spread.BLOCK_NUMBERS", 20)
+    monkeypatch.setattr(parley.emulator.roles.wallet.wallet, "MOST_CACHED", 0)
+    monkeypatch.setattr(parley.emulator.roles.wallet.wallet, "BLOCK_NUMBERS", 28)
+    monkeypatch.setattr("parley.emulator.roles.wallet.spread.BLOCK_NUMBERS", 20)
     slow = Wallet(terms(50, 4, 1.0), build)
     for number, sent in enumerate(replies):
         assert np.array_equal(ask(slow, f"run-{number}", grr(4, 0.3), sent), masks[number])

@@ -15,8 +15,8 @@ import pytest
 
 from parley.emulator.coins import key_from_seed
 from parley.emulator.errors import BadInput, LocalProtocolError
-from parley.emulator.roles.wallet import Wallet
-from parley.emulator.roles.wallet_entries import Mask, Terms, View
+from parley.emulator.roles.wallet.entries import Mask, Terms, View
+from parley.emulator.roles.wallet.wallet import Wallet
 from parley.emulator.simulate import conversation
 from parley.emulator.wire.messages import Announce, Replies
 from parley.nodes.state.disk import Disk
@@ -374,7 +374,7 @@ PROGRAM = """
 import sys
 import numpy as np
 from pathlib import Path
-from parley.emulator.roles.wallet_entries import View
+from parley.emulator.roles.wallet.entries import View
 from parley.nodes.state.wallet import StoredWallet
 from tests.nodes.state.test_wallet import grr, category
 wallet = StoredWallet.open(Path(sys.argv[1]), users=5)

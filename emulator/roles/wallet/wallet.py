@@ -23,8 +23,8 @@ import numpy as np
 from parley.emulator.errors import BadInput, LocalProtocolError, RemoteProtocolError
 from parley.emulator.protocol import Broadcast, Protocol, Trust, check_arrays
 from parley.emulator.randomizer import Array, Columns, Floats, Integers
-from parley.emulator.roles.spread import EPSILON_UNITS, NEVER, Channel, Losses, units
-from parley.emulator.roles.wallet_entries import Accepted, Entry, Granted, Mask, Said, Terms, View
+from parley.emulator.roles.wallet.entries import Accepted, Entry, Granted, Mask, Said, Terms, View
+from parley.emulator.roles.wallet.spread import EPSILON_UNITS, NEVER, Channel, Losses, units
 from parley.emulator.round import Round
 from parley.emulator.wire.codec import pack
 

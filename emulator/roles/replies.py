@@ -1,0 +1,98 @@
+"""What the users of a cohort say: the one place where inputs are read, after everything has been decided.
+
+Coins are bound to the question, so that drawing a reply again gives the same bytes. A wallet, where there is one, says
+who may answer; it decides from public things alone.
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from parley.emulator.coins import coins
+from parley.emulator.errors import LocalProtocolError, ParleyError
+from parley.emulator.protocol import Inputs, Protocol, Trust
+from parley.emulator.round import Round
+from parley.emulator.wire.messages import Announce, Replies, Setup, Users
+
+if TYPE_CHECKING:
+    from parley.emulator.roles.wallet.entries import View
+    from parley.emulator.roles.wallet.wallet import Wallet
+
+CHUNK = 4096
+
+
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class Speakers:
+    """The users of one node, their coins and their wallet; no text shows them.
+
+    `wallet`: what these users may give away over many runs; `view` says what a run's inputs are to it.
+    """
+
+    node: str
+    first: int
+    inputs: Inputs
+    key: bytes
+    chunk: int = CHUNK
+    wallet: "Wallet | None" = None
+    view: "Callable[[Setup], View] | None" = None
+
+    @property
+    def chunks(self) -> int:
+        """Frames in which they answer."""
+        return max(1, -(-len(self.inputs) // self.chunk))
+
+    @property
+    def users(self) -> Users:
+        """Their numbers."""
+        return np.arange(self.first, self.first + len(self.inputs), dtype=np.int64)
+
+    def can_afford(self, setup: Setup, protocol: Protocol, trusts: Trust) -> bool:
+        """Whether any of them can take part in a run at all."""
+        if self.wallet is None:
+            return True
+        view = None if self.view is None else self.view(setup)
+        return bool(self.wallet.accept(setup.run, protocol, trusts=trusts, view=view).any())
+
+    def silent(self, announce: Announce, step: Round) -> int:
+        """How many are asked in a round and stay silent because their wallets refuse."""
+        may = self._may(announce, step)
+        return 0 if may is None else int((step.participates(self.users) & ~may).sum())
+
+    def answer(
+        self, protocol: Protocol, announce: Announce, question: bytes, wanted: Iterable[int]
+    ) -> Iterator[Replies]:
+        """The wanted chunks of their answer to a broadcast."""
+        step = protocol.rounds[announce.round - 1]
+        may, flip = self._may(announce, step), partial(coins, self.key, question)
+        for chunk in wanted:
+            part = slice(chunk * self.chunk, (chunk + 1) * self.chunk)
+            first = self.first + part.start
+            allowed = None if may is None else may[part]
+            try:
+                users, columns = step.draw(announce.broadcast, self.inputs[part], first, flip, allowed)
+            except (ParleyError, ArithmeticError, LookupError, ValueError) as error:
+                # What went wrong may tell an input, so it is neither a refusal nor part of what is said.
+                what = f"{protocol.name} gave no reply in round {announce.round}"
+                raise LocalProtocolError(f"node {self.node}: {what}; this node says nothing more") from error
+            if self.wallet is not None:
+                self.wallet.said(announce.run, announce.round, users - self.first, columns)
+            yield Replies(
+                run=announce.run,
+                round=announce.round,
+                node=self.node,
+                chunk=chunk,
+                chunks=self.chunks,
+                users=users,
+                columns=columns,
+                question=question,
+            )
+
+    def _may(self, announce: Announce, step: Round) -> NDArray[np.bool_] | None:
+        """Whom the wallet lets answer this question; None where there is no wallet."""
+        if self.wallet is None:
+            return None
+        return self.wallet.grant(announce.run, announce.round, announce.broadcast, step.participates(self.users))

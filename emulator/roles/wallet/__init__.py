@@ -1,0 +1,1 @@
+"""What users may give away over many runs, and what they have given away."""
