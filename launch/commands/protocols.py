@@ -2,6 +2,8 @@
 
 import json
 import re
+import shutil
+import textwrap
 from pathlib import Path
 from typing import Any
 
@@ -85,10 +87,18 @@ def drawn(shown: dict[str, Any]) -> str:
         ]
         for send in each["sends"]:
             columns = ", ".join(f"{name} {kind}".strip() for name, kind in send["columns"].items())
-            lines.append(f"      {send['name']:<10} {send['randomizer']:<22} {_epsilon(send['epsilon']):<18} {columns}")
+            lines.append(f"      {send['name']}: {send['randomizer']}, {_epsilon(send['epsilon'])}, sent as {columns}")
         lines.append("   |")
     steps = [f"  {line}" for line in shown["analyst"]["steps"].splitlines()]
-    return "\n".join([*lines, "   v  state ended: the estimate", "", f"analyst: {shown['analyst']['says']}", *steps])
+    lines += ["   v  state ended: the estimate", "", f"analyst: {shown['analyst']['says']}"]
+    return "\n".join([*(_wrapped(line) for line in lines), *steps])
+
+
+def _wrapped(line: str) -> str:
+    """The line for a terminal of this width; what does not fit goes on below, further to the right."""
+    indent = " " * (len(line) - len(line.lstrip(" |v")) + 2)
+    width = shutil.get_terminal_size((80, 24)).columns
+    return textwrap.fill(line, max(width, 40), subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)
 
 
 def _epsilon(value: float | None) -> str:

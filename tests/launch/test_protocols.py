@@ -34,9 +34,10 @@ def test_a_protocol_as_a_state_machine(name: str, parley: Parley) -> None:
     assert spent(protocol, protocol.rounds) <= protocol.claim.epsilon_for("nobody") * (1 + 1e-9)
     assert "yield" in shown["analyst"]["steps"]
     text = parley("protocols", name).out
+    assert max(map(len, text.partition("analyst:")[0].splitlines())) <= 80
     for each in shown["rounds"]:
         assert f"asking {each['name']!r}" in text
-        assert all(f"{send['name']} " in text for send in each["sends"])
+        assert all(f"{send['name']}: {send['randomizer']}" in text for send in each["sends"])
     assert json.dumps(shown, allow_nan=False)
 
 
