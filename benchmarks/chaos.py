@@ -38,8 +38,8 @@ from parley.emulator.record.transcript import TranscriptReader
 from parley.emulator.record.witness import Witness
 from parley.emulator.simulate import conversation
 from parley.emulator.transport.conditions import LINK_KINDS
-from parley.emulator.transport.memory import SendTimeout
-from parley.emulator.transport.sockets import connect_reporter
+from parley.emulator.transport.ports import SendTimeout
+from parley.emulator.transport.zmq.ports import connect_reporter
 from parley.emulator.wire.messages import Event, Message, Replies, Result
 from parley.emulator.wire.trust import read_trust
 from parley.nodes.common import read_addresses

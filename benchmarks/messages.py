@@ -33,7 +33,7 @@ from parley.emulator.protocol import Protocol
 from parley.emulator.record.summary import summarize
 from parley.emulator.record.transcript import TranscriptReader
 from parley.emulator.simulate import conversation
-from parley.emulator.transport.memory import BROADCAST
+from parley.emulator.transport.ports import BROADCAST
 from parley.emulator.wire.codec import decode, encode, open_envelope, pack, unpack
 from parley.emulator.wire.messages import Announce, Ready, Reminder, Replies, Result
 from parley.launch.cluster.cluster import Cluster, Layout

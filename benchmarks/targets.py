@@ -19,7 +19,8 @@ from parley.emulator.roles.cohort import CohortRole, Said
 from parley.emulator.roles.consent import consent_to
 from parley.emulator.roles.node_memory import Answered, Evidence
 from parley.emulator.simulate import conversation
-from parley.emulator.transport.memory import MemoryTransport, Received
+from parley.emulator.transport.memory import MemoryTransport
+from parley.emulator.transport.ports import Received
 from parley.emulator.wire.codec import decode, encode, envelope, is_signed, open_envelope
 from parley.emulator.wire.messages import Abort, Inquiry, Replies
 from parley.emulator.wire.signatures import SIGNATURE_BYTES

@@ -17,7 +17,10 @@ from multiprocessing.connection import Connection
 
 import zmq
 
-from parley.emulator.transport.sockets import BoardAddresses, Security, connect_node, make_keys, open_board
+from parley.emulator.transport.addresses import BoardAddresses
+from parley.emulator.transport.zmq.ports import connect_node, open_board
+from parley.emulator.transport.zmq.sockets import make_keys
+from parley.emulator.wire.security import Security
 
 FRAMES = {16: 400_000, 64: 400_000, 4096: 150_000, 65536: 20_000}
 SPAWN = multiprocessing.get_context("spawn")

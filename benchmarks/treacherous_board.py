@@ -21,7 +21,7 @@ from parley.emulator.record.conversation import fits
 from parley.emulator.record.transcript import TranscriptReader, TranscriptWriter
 from parley.emulator.roles.board import ANALYST_NAME, BOARD_NAME, Board, BoardRole, Terms
 from parley.emulator.transport.addresses import BoardAddresses
-from parley.emulator.transport.memory import Received, topic_for
+from parley.emulator.transport.ports import Received, topic_for
 from parley.emulator.wire.codec import decode, encode, envelope
 from parley.emulator.wire.messages import Announce, Close, Event, Message, Refusal, Replies, Result
 from parley.emulator.wire.signatures import Signer

@@ -13,8 +13,8 @@ from parley.emulator.protocol import Protocol
 from parley.emulator.roles.analyst import Analyst, AnalystRole
 from parley.emulator.roles.board import ANALYST_NAME
 from parley.emulator.roles.consent import domain_of
-from parley.emulator.transport.memory import AnalystPort
-from parley.emulator.transport.sockets import connect_analyst
+from parley.emulator.transport.ports import AnalystPort
+from parley.emulator.transport.zmq.ports import connect_analyst
 from parley.emulator.wire.codec import decode, encode, open_envelope, pack, said_by, unpack
 from parley.emulator.wire.messages import Announce, Result, Resume, Setup
 from parley.emulator.wire.sealing import load_secret

@@ -18,7 +18,7 @@ from parley.emulator.record.merkle import Tree
 from parley.emulator.record.transcript import TranscriptReader, TranscriptWriter
 from parley.emulator.roles.board import ANALYST_NAME, BOARD_NAME, Board, BoardRole, Terms
 from parley.emulator.transport.addresses import BoardAddresses, descriptors_for, pace_for, raise_file_limit
-from parley.emulator.transport.memory import BROADCAST, BoardPort, Received, topic_for
+from parley.emulator.transport.ports import BROADCAST, BoardPort, Received, topic_for
 from parley.emulator.wire.codec import decode, encode, envelope, unbundle
 from parley.emulator.wire.messages import (
     BROADCASTS,

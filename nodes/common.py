@@ -16,7 +16,7 @@ import click
 
 from parley.emulator.errors import BadInput, LocalProtocolError, ParleyError
 from parley.emulator.transport.addresses import BoardAddresses
-from parley.emulator.transport.memory import BROADCAST, NOTICE, REPLY, NodePort
+from parley.emulator.transport.ports import BROADCAST, NOTICE, REPLY, NodePort
 from parley.emulator.wire.messages import BROADCASTS, NOTICES, Message
 from parley.emulator.wire.security import RELAY_PREFIX, Security, read_allowed, read_keys
 

@@ -14,8 +14,8 @@ import click
 from parley.emulator.errors import LocalProtocolError, RemoteProtocolError
 from parley.emulator.roles.relay import Passed, RelayRole, merged
 from parley.emulator.transport.addresses import BoardAddresses, descriptors_for, pace_for, raise_file_limit
-from parley.emulator.transport.memory import BROADCAST, PERSONAL, BoardPort, NodePort, topic_for
-from parley.emulator.transport.sockets import connect_node
+from parley.emulator.transport.ports import BROADCAST, PERSONAL, BoardPort, NodePort, topic_for
+from parley.emulator.transport.zmq.ports import connect_node
 from parley.emulator.wire.messages import Result
 from parley.emulator.wire.security import Security
 from parley.nodes.common import (

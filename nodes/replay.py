@@ -16,8 +16,8 @@ from parley.emulator.record.records import Record
 from parley.emulator.record.replay import Replay, speaking
 from parley.emulator.roles.board import ANALYST_NAME
 from parley.emulator.transport.addresses import BoardAddresses
-from parley.emulator.transport.memory import BoardPort
-from parley.emulator.transport.sockets import open_board
+from parley.emulator.transport.ports import BoardPort
+from parley.emulator.transport.zmq.ports import open_board
 from parley.emulator.wire.codec import decode, envelope, pack
 from parley.emulator.wire.messages import Message, Resume, Setup
 from parley.nodes.common import LONGEST_SILENCE

@@ -23,8 +23,8 @@ from parley.emulator.roles.mixing import Draws, keyed_draws, system_draws
 from parley.emulator.roles.shuffler import SHUFFLER_NAME, Down, Said, Shuffler, ShufflerRole, Up
 from parley.emulator.roles.shuffler_memory import Batch, Pledged
 from parley.emulator.transport.addresses import BoardAddresses, descriptors_for, pace_for, raise_file_limit
-from parley.emulator.transport.memory import BROADCAST, BoardPort, NodePort, Received, topic_for
-from parley.emulator.transport.sockets import connect_node
+from parley.emulator.transport.ports import BROADCAST, BoardPort, NodePort, Received, topic_for
+from parley.emulator.transport.zmq.ports import connect_node
 from parley.emulator.wire.codec import decode, envelope, open_envelope
 from parley.emulator.wire.messages import (
     BROADCASTS,

@@ -17,8 +17,8 @@ from parley.emulator.errors import BadInput, LocalProtocolError, RemoteProtocolE
 from parley.emulator.protocol import Inputs
 from parley.emulator.roles.cohort import Cohort, CohortRole, Unpledged
 from parley.emulator.roles.node_memory import Distrust, Evidence
-from parley.emulator.transport.memory import NodePort, topic_for
-from parley.emulator.transport.sockets import connect_node
+from parley.emulator.transport.ports import NodePort, topic_for
+from parley.emulator.transport.zmq.ports import connect_node
 from parley.emulator.wire.codec import decode, is_whole, open_envelope
 from parley.emulator.wire.messages import Announce, Message, Refusal, Reminder, Result, Setup
 from parley.nodes.common import GOOD, LONGEST_SILENCE, UNFINISHED, BoardLink, link_options, run_to_exit

@@ -3,7 +3,7 @@
 libzmq notes subscriptions inside whatever call this process makes next on the socket, and that call returns when it
 has noted all there are. A peer that subscribes faster than libzmq takes notes holds the call, and the event loop with
 it, for as long as it likes. So nobody in the loop can cut it off. This thread can, as long as such calls let other
-threads run (see `sockets.py`). It sleeps until bytes come, and looks only at the connections they came over.
+threads run (see `zmq/channel.py`). It sleeps until bytes come, and looks only at the connections they came over.
 """
 
 import os

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from parley.emulator.errors import RemoteProtocolError
 from parley.emulator.transport.conditions import Conditions, Fault
-from parley.emulator.transport.memory import AnalystPort, NodePort
+from parley.emulator.transport.ports import AnalystPort, NodePort
 from parley.emulator.wire.codec import decode, encode, open_envelope
 from parley.emulator.wire.messages import Event
 

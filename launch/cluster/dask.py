@@ -25,8 +25,8 @@ from parley.emulator.errors import BadInput, LocalProtocolError
 from parley.emulator.record.transcript import TranscriptReader
 from parley.emulator.roles.node_memory import Answered, Commit, Seated
 from parley.emulator.transport.addresses import BoardAddresses
-from parley.emulator.transport.memory import topic_for
-from parley.emulator.transport.sockets import connect_node
+from parley.emulator.transport.ports import topic_for
+from parley.emulator.transport.zmq.ports import connect_node
 from parley.emulator.wire.codec import encode
 from parley.emulator.wire.messages import Announce, Setup
 from parley.emulator.wire.security import Security

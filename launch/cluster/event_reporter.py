@@ -9,8 +9,8 @@ from typing import Self
 
 from parley.emulator.roles.board import LAUNCHER_NAME
 from parley.emulator.transport.addresses import BoardAddresses
-from parley.emulator.transport.memory import NodePort, SendTimeout
-from parley.emulator.transport.sockets import connect_reporter
+from parley.emulator.transport.ports import NodePort, SendTimeout
+from parley.emulator.transport.zmq.ports import connect_reporter
 from parley.emulator.wire.codec import encode
 from parley.emulator.wire.messages import Event
 from parley.emulator.wire.security import Security

@@ -8,7 +8,7 @@ from pathlib import Path
 from parley.emulator.errors import BadInput
 from parley.emulator.roles.board import ANALYST_NAME, BOARD_NAME, LAUNCHER_NAME
 from parley.emulator.roles.shuffler import SHUFFLER_NAME
-from parley.emulator.transport.sockets import make_keys
+from parley.emulator.transport.zmq.sockets import make_keys
 from parley.emulator.wire.messages import NAME
 from parley.emulator.wire.security import RELAY_PREFIX, Security, read_allowed, read_keys, write_allowed, write_keys
 from parley.emulator.wire.signatures import SECRET_BYTES, Signer

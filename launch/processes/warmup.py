@@ -19,8 +19,8 @@ from parley.emulator.record.merkle import Tree, is_included, leaf_of
 from parley.emulator.roles.consent import consent_to
 from parley.emulator.simulate import conversation
 from parley.emulator.transport.addresses import BoardAddresses
-from parley.emulator.transport.memory import NodePort, SendTimeout
-from parley.emulator.transport.sockets import connect_node
+from parley.emulator.transport.ports import NodePort, SendTimeout
+from parley.emulator.transport.zmq.ports import connect_node
 from parley.emulator.wire.codec import decode, encode, envelope, said_by
 from parley.emulator.wire.messages import BROADCASTS, NOTICES, Close, Receipt
 from parley.emulator.wire.signatures import SECRET_BYTES, Signer

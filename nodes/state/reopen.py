@@ -7,7 +7,7 @@ from pathlib import Path
 from parley.emulator.errors import BadInput
 from parley.emulator.record.transcript import TranscriptReader, TranscriptWriter
 from parley.emulator.transport.addresses import BoardAddresses
-from parley.emulator.transport.sockets import ZmqBoardPort, open_board
+from parley.emulator.transport.zmq.ports import ZmqBoardPort, open_board
 from parley.emulator.wire.security import Security
 
 REBIND_SECONDS = 10.0

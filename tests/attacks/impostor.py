@@ -14,7 +14,7 @@ import numpy as np
 import zmq
 
 from parley.emulator.protocol import Inputs
-from parley.emulator.transport.memory import BROADCAST, topic_for
+from parley.emulator.transport.ports import BROADCAST, topic_for
 from parley.emulator.wire.codec import decode, encode, envelope
 from parley.emulator.wire.messages import Inquiry, Message, Ready, Receipt, Replies, Seating
 from parley.emulator.wire.signatures import Signer

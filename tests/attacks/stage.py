@@ -21,7 +21,7 @@ import parley.nodes.user
 from parley.emulator.protocol import Inputs, Protocol
 from parley.emulator.roles.cohort import CohortRole
 from parley.emulator.roles.consent import Consent
-from parley.emulator.transport.memory import NodePort
+from parley.emulator.transport.ports import NodePort
 from parley.emulator.wire.codec import decode, encode, envelope
 from parley.emulator.wire.messages import Announce, Message, Replies, Setup
 from parley.emulator.wire.signatures import Signer

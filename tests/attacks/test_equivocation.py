@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from parley.emulator.coins import question_of, terms_of
-from parley.emulator.transport.memory import topic_for
+from parley.emulator.transport.ports import topic_for
 from parley.emulator.wire.codec import encode, envelope, said_by
 from parley.emulator.wire.messages import Announce, Replies
 from tests.attacks.impostor import Impostor, victim

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from parley.emulator.transport.sockets import make_keys
+from parley.emulator.transport.zmq.sockets import make_keys
 from parley.emulator.wire.signatures import Signer
 from parley.emulator.wire.trust import write_signer, write_trust
 from parley.nodes import init, user

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from parley.emulator.transport.memory import BROADCAST
+from parley.emulator.transport.ports import BROADCAST
 from parley.emulator.wire.codec import LARGEST_FRAME, envelope
 from parley.emulator.wire.messages import Ready, Refusal, Reminder, Replies
 from parley.nodes.state.user_state import load_evidence

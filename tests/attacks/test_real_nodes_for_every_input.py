@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from parley.emulator.transport.memory import BROADCAST
+from parley.emulator.transport.ports import BROADCAST
 from parley.emulator.wire.codec import envelope
 from parley.emulator.wire.messages import Ready, Refusal
 from tests.attacks.impostor import Impostor, Victim, victim

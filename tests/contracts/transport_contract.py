@@ -13,7 +13,7 @@ from typing import TypeVar
 import pytest
 
 from parley.emulator.errors import LocalProtocolError
-from parley.emulator.transport.memory import (
+from parley.emulator.transport.ports import (
     BROADCAST,
     MOST_BYTES,
     MOST_FRAMES,

@@ -17,7 +17,7 @@ from parley.emulator.record.records import Record
 from parley.emulator.record.transcript import TranscriptReader
 from parley.emulator.record.witness import Witness
 from parley.emulator.roles.consent import Consent, domain_of
-from parley.emulator.transport.sockets import make_keys
+from parley.emulator.transport.zmq.sockets import make_keys
 from parley.emulator.wire.messages import Message
 from parley.emulator.wire.security import write_allowed, write_keys
 from parley.emulator.wire.signatures import Signer

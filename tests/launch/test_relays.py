@@ -9,7 +9,8 @@ from parley.emulator.errors import BadInput
 from parley.emulator.record.transcript import TranscriptReader, TranscriptWriter
 from parley.emulator.roles.board import BoardRole, Terms
 from parley.emulator.transport.addresses import BoardAddresses, descriptors_for
-from parley.emulator.transport.memory import MemoryTransport, Received
+from parley.emulator.transport.memory import MemoryTransport
+from parley.emulator.transport.ports import Received
 from parley.emulator.wire.codec import bundle, encode
 from parley.emulator.wire.messages import Event, Message, Ready, Replies
 from parley.nodes.board import BoardNode, apart, peers, serve_board

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import parley.nodes.user
 from parley.emulator.roles.cohort import CohortRole
-from parley.emulator.transport.memory import NodePort
+from parley.emulator.transport.ports import NodePort
 from parley.emulator.wire.codec import decode
 from parley.emulator.wire.messages import Message, Replies
 from parley.nodes.state.disk import Disk

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import parley.emulator.roles.mixing
 import parley.nodes.shuffler
-from parley.emulator.transport.memory import NodePort
+from parley.emulator.transport.ports import NodePort
 from parley.emulator.wire.codec import decode
 from parley.emulator.wire.messages import Replies
 

@@ -19,8 +19,8 @@ from parley.emulator.errors import RemoteProtocolError
 from parley.emulator.record.transcript import TranscriptWriter
 from parley.emulator.roles.consent import domain_of
 from parley.emulator.transport.addresses import BoardAddresses
-from parley.emulator.transport.memory import BROADCAST
-from parley.emulator.transport.sockets import open_board
+from parley.emulator.transport.ports import BROADCAST
+from parley.emulator.transport.zmq.ports import open_board
 from parley.emulator.wire.codec import decode, envelope
 from parley.emulator.wire.codec import encode as unsigned
 from parley.emulator.wire.messages import Abort, Announce, Message, Ready, Refusal, Replies, Result, Roster, Setup

@@ -15,7 +15,7 @@ import zmq
 
 import parley.nodes.user
 from parley.emulator.transport.addresses import BoardAddresses
-from parley.emulator.transport.memory import NodePort
+from parley.emulator.transport.ports import NodePort
 from parley.emulator.wire.codec import decode, is_signed
 from parley.emulator.wire.codec import encode as unsigned
 from parley.emulator.wire.messages import Announce, Event, Message, Ready, Refusal, Replies, Result

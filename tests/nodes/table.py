@@ -15,7 +15,7 @@ from parley.emulator.roles.analyst import AnalystRole
 from parley.emulator.roles.board import BoardRole, Terms
 from parley.emulator.roles.cohort import CohortRole
 from parley.emulator.roles.consent import Consent, domain_of
-from parley.emulator.transport.memory import AnalystPort, BoardPort, NodePort
+from parley.emulator.transport.ports import AnalystPort, BoardPort, NodePort
 from parley.emulator.wire.codec import unpack
 from parley.emulator.wire.messages import Message, Replies, Result
 from parley.emulator.wire.signatures import Signer, derived

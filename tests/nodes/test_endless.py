@@ -15,15 +15,9 @@ import pytest
 
 from parley.emulator.record.transcript import TranscriptReader
 from parley.emulator.transport.addresses import BoardAddresses
-from parley.emulator.transport.memory import AnalystPort, NodePort
-from parley.emulator.transport.sockets import (
-    MANY_PARTS,
-    NO_END,
-    ONLY_LISTENS,
-    connect_analyst,
-    connect_node,
-    open_board,
-)
+from parley.emulator.transport.ports import AnalystPort, NodePort
+from parley.emulator.transport.zmq.channel import MANY_PARTS, NO_END, ONLY_LISTENS
+from parley.emulator.transport.zmq.ports import connect_analyst, connect_node, open_board
 from parley.emulator.wire.codec import encode
 from parley.emulator.wire.messages import Event, Message, Ready
 from parley.emulator.wire.security import read_keys

@@ -13,8 +13,9 @@ from parley.emulator.audit.report import audit
 from parley.emulator.record.witness import Witness
 from parley.emulator.simulate import conversation
 from parley.emulator.transport.addresses import BoardAddresses
-from parley.emulator.transport.memory import NodePort, topic_for
-from parley.emulator.transport.sockets import ZmqBoardPort, connect_analyst, connect_node, make_keys, open_board
+from parley.emulator.transport.ports import NodePort, topic_for
+from parley.emulator.transport.zmq.ports import ZmqBoardPort, connect_analyst, connect_node, open_board
+from parley.emulator.transport.zmq.sockets import make_keys
 from parley.emulator.wire.codec import encode
 from parley.emulator.wire.messages import Event, Ready, Replies
 from parley.emulator.wire.security import Security, read_allowed, read_keys

@@ -11,8 +11,8 @@ import pytest
 from parley.emulator.record.witness import Witness
 from parley.emulator.simulate import conversation
 from parley.emulator.transport.addresses import BoardAddresses
-from parley.emulator.transport.memory import topic_for
-from parley.emulator.transport.sockets import ZmqBoardPort, connect_analyst, connect_node, open_board
+from parley.emulator.transport.ports import topic_for
+from parley.emulator.transport.zmq.ports import ZmqBoardPort, connect_analyst, connect_node, open_board
 from parley.emulator.wire.messages import Abort, Event, Message, Replies
 from parley.nodes.common import BAD_INPUT
 from tests.nodes.fragile import POINTS

@@ -14,8 +14,9 @@ from parley.emulator.record.transcript import TranscriptReader
 from parley.emulator.roles.board import Board
 from parley.emulator.simulate import conversation, simulate
 from parley.emulator.transport.addresses import BoardAddresses
-from parley.emulator.transport.memory import AnalystPort, BoardPort, MemoryTransport, NodePort, topic_for
-from parley.emulator.transport.sockets import connect_analyst, connect_node, open_board
+from parley.emulator.transport.memory import MemoryTransport
+from parley.emulator.transport.ports import AnalystPort, BoardPort, NodePort, topic_for
+from parley.emulator.transport.zmq.ports import connect_analyst, connect_node, open_board
 from parley.emulator.wire.codec import decode, encode, open_envelope, said_by
 from parley.emulator.wire.messages import Abort, Announce, Close, Event, Ready, Refusal, Reminder, Replies, Result
 from tests.nodes.table import INPUTS, KEY, NONCE, USERS, Table, done, seat, spoken, until

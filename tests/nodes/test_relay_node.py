@@ -9,8 +9,8 @@ import pytest
 
 from parley.emulator.roles.relay import RelayRole
 from parley.emulator.transport.addresses import BoardAddresses
-from parley.emulator.transport.memory import BROADCAST, PERSONAL, NodePort, topic_for
-from parley.emulator.transport.sockets import ZmqBoardPort, connect_node, open_board
+from parley.emulator.transport.ports import BROADCAST, PERSONAL, NodePort, topic_for
+from parley.emulator.transport.zmq.ports import ZmqBoardPort, connect_node, open_board
 from parley.emulator.wire.codec import decode, encode, envelope, open_envelope
 from parley.emulator.wire.messages import Inquiry, Message, Ready, Receipt, Result
 from parley.nodes import relay

@@ -14,7 +14,8 @@ from parley.emulator.coins import question_of, terms_of
 from parley.emulator.errors import LocalProtocolError
 from parley.emulator.roles.board import Terms
 from parley.emulator.roles.shuffler import Shuffler, ShufflerRole
-from parley.emulator.transport.memory import BROADCAST, BoardPort, MemoryTransport, NodePort
+from parley.emulator.transport.memory import MemoryTransport
+from parley.emulator.transport.ports import BROADCAST, BoardPort, NodePort
 from parley.emulator.wire.codec import decode, encode, envelope, open_envelope
 from parley.emulator.wire.messages import (
     Announce,

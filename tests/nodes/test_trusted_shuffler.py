@@ -13,8 +13,9 @@ from parley.emulator.errors import BadInput
 from parley.emulator.protocol import Protocol
 from parley.emulator.roles.consent import Consent, domain_of
 from parley.emulator.transport.addresses import BoardAddresses
-from parley.emulator.transport.memory import BROADCAST, NodePort
-from parley.emulator.transport.sockets import ZmqBoardPort, connect_node, make_keys, open_board
+from parley.emulator.transport.ports import BROADCAST, NodePort
+from parley.emulator.transport.zmq.ports import ZmqBoardPort, connect_node, open_board
+from parley.emulator.transport.zmq.sockets import make_keys
 from parley.emulator.wire.codec import decode, encode, envelope
 from parley.emulator.wire.messages import Abort, Announce, Message, Pledge, Replies, Seating, Setup
 from parley.emulator.wire.security import Security, write_allowed, write_keys

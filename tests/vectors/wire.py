@@ -18,7 +18,7 @@ from parley.emulator.coins import coins, question_of, setup_digest, terms_of
 from parley.emulator.record.merkle import Tree, leaf_hash, leaf_of
 from parley.emulator.record.records import closing, closing_payload
 from parley.emulator.roles.board import BOARD_NAME
-from parley.emulator.transport.memory import topic_for
+from parley.emulator.transport.ports import topic_for
 from parley.emulator.wire.codec import DTYPES, bundle, encode, envelope, pack
 from parley.emulator.wire.messages import (
     Abort,

@@ -5,8 +5,9 @@ import asyncio
 import pytest
 
 from parley.emulator.errors import LocalProtocolError
-from parley.emulator.transport.memory import BROADCAST, SendTimeout
-from parley.emulator.transport.sockets import BoardAddresses, connect_node, open_board
+from parley.emulator.transport.addresses import BoardAddresses
+from parley.emulator.transport.ports import BROADCAST, SendTimeout
+from parley.emulator.transport.zmq.ports import connect_node, open_board
 from parley.nodes.common import run_blocking
 
 LONG = 20.0

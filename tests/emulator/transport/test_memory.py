@@ -3,15 +3,8 @@
 import pytest
 
 from parley.emulator.errors import LocalProtocolError
-from parley.emulator.transport.memory import (
-    ANALYST,
-    AnalystPort,
-    BoardPort,
-    MemoryTransport,
-    NodePort,
-    ObserverPort,
-    Received,
-)
+from parley.emulator.transport.memory import MemoryTransport
+from parley.emulator.transport.ports import ANALYST, AnalystPort, BoardPort, NodePort, ObserverPort, Received
 from tests.contracts.transport_contract import QUEUE, Bench, TransportContract, present
 
 

@@ -10,7 +10,8 @@ import pytest
 import zmq
 
 from parley.emulator.errors import BadInput
-from parley.emulator.transport.memory import (
+from parley.emulator.transport.addresses import BoardAddresses
+from parley.emulator.transport.ports import (
     ANALYST,
     BROADCAST,
     AnalystPort,
@@ -19,18 +20,16 @@ from parley.emulator.transport.memory import (
     Received,
     SendTimeout,
 )
-from parley.emulator.transport.sockets import (
-    BoardAddresses,
-    KeyPair,
-    Security,
+from parley.emulator.transport.zmq.ports import (
     ZmqBoardPort,
     connect_analyst,
     connect_node,
     connect_observer,
-    make_keys,
     open_board,
 )
+from parley.emulator.transport.zmq.sockets import make_keys
 from parley.emulator.wire.codec import LARGEST_FRAME
+from parley.emulator.wire.security import KeyPair, Security
 from tests.contracts.transport_contract import (
     LONG,
     QUEUE,

@@ -28,7 +28,8 @@ from parley.emulator.roles.analyst import Analyst, AnalystRole
 from parley.emulator.roles.board import BoardRole, Terms
 from parley.emulator.roles.cohort import CohortRole, Said
 from parley.emulator.roles.node_memory import Answered, Finished, Memory, Seated
-from parley.emulator.transport.memory import MemoryTransport, Received
+from parley.emulator.transport.memory import MemoryTransport
+from parley.emulator.transport.ports import Received
 from parley.emulator.wire.codec import decode, encode
 from parley.emulator.wire.messages import (
     Abort,

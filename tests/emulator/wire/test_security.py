@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from parley.emulator.errors import BadInput
-from parley.emulator.transport.sockets import make_keys
+from parley.emulator.transport.zmq.sockets import make_keys
 from parley.emulator.wire.security import KeyPair, Security, read_allowed, read_keys, write_allowed, write_keys
 
 

@@ -15,7 +15,7 @@ import pytest
 from parley.emulator.errors import BadInput, LocalProtocolError, ParleyError, RemoteProtocolError
 from parley.emulator.roles.cohort import CohortRole
 from parley.emulator.roles.node_memory import Answered, Commit, Evidence, Finished, Memory, Seated
-from parley.emulator.transport.memory import NodePort
+from parley.emulator.transport.ports import NodePort
 from parley.emulator.wire.codec import decode
 from parley.emulator.wire.messages import Announce, Message, Replies, Result
 from parley.emulator.wire.signatures import derived
