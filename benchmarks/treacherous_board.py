@@ -27,7 +27,7 @@ from parley.emulator.wire.messages import Announce, Close, Event, Message, Refus
 from parley.emulator.wire.signatures import Signer
 from parley.emulator.wire.trust import read_signer, read_trust
 from parley.nodes.board import BoardNode
-from parley.nodes.common import GOOD, UNFINISHED, run_to_exit, write_addresses
+from parley.nodes.common import ANY_PORT, GOOD, UNFINISHED, run_to_exit, write_addresses
 from parley.nodes.state.receipts import Receipts
 from parley.nodes.state.reopen import bind
 from parley.protocols.registry import build
@@ -193,8 +193,8 @@ async def serve(orders: BoardOrders) -> int:
     terms = Terms(
         run=orders.run, users=orders.users, nodes=orders.nodes, deadline=orders.deadline, quorum=orders.quorum
     )
-    anywhere = "tcp://127.0.0.1:0"
-    port = await bind(BoardAddresses(inbox=anywhere, feed=anywhere, delivery=anywhere), None, again=False)
+    anywhere = BoardAddresses(inbox=ANY_PORT, feed=ANY_PORT, delivery=ANY_PORT)
+    port = await bind(anywhere, None, again=False, peers=orders.nodes)
     try:
         listed = read_trust(Path(orders.trust)) if orders.trust else None
         role = BoardRole(terms, lambda: bytes.fromhex(orders.nonce), listed)

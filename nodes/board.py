@@ -17,7 +17,7 @@ from parley.emulator.errors import BadInput, LocalProtocolError, RemoteProtocolE
 from parley.emulator.record.merkle import Tree
 from parley.emulator.record.transcript import TranscriptReader, TranscriptWriter
 from parley.emulator.roles.board import ANALYST_NAME, BOARD_NAME, Board, BoardRole, Terms
-from parley.emulator.transport.addresses import BoardAddresses, descriptors_for, pace_for, raise_file_limit
+from parley.emulator.transport.addresses import BoardAddresses
 from parley.emulator.transport.ports import BROADCAST, BoardPort, Received, topic_for
 from parley.emulator.wire.codec import decode, encode, envelope, unbundle
 from parley.emulator.wire.messages import (
@@ -40,7 +40,15 @@ from parley.emulator.wire.messages import (
 from parley.emulator.wire.security import Security, read_relays
 from parley.emulator.wire.signatures import Signer
 from parley.emulator.wire.trust import read_signer, read_trust
-from parley.nodes.common import GOOD, UNFINISHED, RenamedOption, board_security, run_to_exit, topic_of, write_addresses
+from parley.nodes.common import (
+    GOOD,
+    UNFINISHED,
+    board_security,
+    endpoint_option,
+    run_to_exit,
+    topic_of,
+    write_addresses,
+)
 from parley.nodes.state.allowance import Allowance
 from parley.nodes.state.receipts import Receipts
 from parley.nodes.state.reopen import bind, open_record
@@ -338,9 +346,7 @@ async def serve_board(
     draw_nonce: Callable[[], bytes] = fresh_nonce,
 ) -> int:
     """Bind, say where, serve to the end. `keys`: the signing key that is listed for each user node."""
-    connected = peers(terms.nodes, relays or {})
-    raise_file_limit(descriptors_for(connected))
-    port = await bind(wanted, security, again=transcript.exists(), pace=pace_for(connected))
+    port = await bind(wanted, security, again=transcript.exists(), peers=peers(terms.nodes, relays or {}))
     try:
         role = BoardRole(terms, draw_nonce, keys)
         node = BoardNode(role, port, open_record(transcript, terms.run), transcript, relays, signer)
@@ -370,23 +376,9 @@ def read_nonce(text: str) -> bytes:
 @click.option("--run", required=True, help="Name of the run.")
 @click.option("--users", type=int, required=True, help="Number of users who take part.")
 @click.option("--nodes", type=int, required=True, help="Number of user nodes to wait for.")
-@click.option(
-    "--inbox",
-    cls=RenamedOption,
-    formerly="--post",
-    default="tcp://127.0.0.1:0",
-    show_default=True,
-    help="Where replies and broadcasts come in.",
-)
-@click.option("--feed", default="tcp://127.0.0.1:0", show_default=True, help="Where everything is published.")
-@click.option(
-    "--delivery",
-    cls=RenamedOption,
-    formerly="--desk",
-    default="tcp://127.0.0.1:0",
-    show_default=True,
-    help="Where the analyst is served.",
-)
+@endpoint_option("--inbox", "Where replies and broadcasts come in.", formerly="--post")
+@endpoint_option("--feed", "Where everything is published.")
+@endpoint_option("--delivery", "Where the analyst is served.", formerly="--desk")
 @click.option(
     "--transcript", type=click.Path(path_type=Path), required=True, help="The record; continued if it exists."
 )

@@ -24,7 +24,9 @@ if TYPE_CHECKING:
     from parley.emulator.transport.faults import FaultyPort
 
 Port = TypeVar("Port", bound=NodePort)
+Command = Callable[..., None]
 GOOD, CHECK_FAILED, BAD_INPUT, UNFINISHED = 0, 1, 2, 3
+ANY_PORT = "tcp://127.0.0.1:0"
 # Seconds after which whoever waits for the board gives it up.
 LONGEST_SILENCE = 180.0
 
@@ -155,7 +157,33 @@ class RenamedOption(click.Option):
         parser.add_option(obj=self, opts=[self.formerly], dest=self.name)
 
 
-LINK_OPTIONS = (
+def endpoint_option(flag: str, purpose: str, *, formerly: str | None = None) -> Callable[[Command], Command]:
+    """An endpoint that this process binds: by default a free port that only this machine reaches."""
+    renamed: dict[str, Any] = {} if formerly is None else {"cls": RenamedOption, "formerly": formerly}
+    return click.option(flag, default=ANY_PORT, show_default=True, help=purpose, **renamed)
+
+
+def collect_options(argument: str, kind: type, *options: Callable[[Command], Command]) -> Callable[[Command], Command]:
+    """A decorator for a command: it adds these options and collects them, as a dataclass, in one argument."""
+
+    def decorate(command: Command) -> Command:
+        @functools.wraps(command)
+        def collected(**given: Any) -> None:
+            made = kind(**{each.name: given.pop(each.name) for each in fields(kind)})
+            command(**{argument: made}, **given)
+
+        decorated: Command = collected
+        for option in reversed(options):
+            decorated = option(decorated)
+        return decorated
+
+    return decorate
+
+
+# How a node reaches the board.
+link_options = collect_options(
+    "link",
+    BoardLink,
     click.option("--addresses", type=click.Path(path_type=Path), help="File with the board's endpoints."),
     click.option("--inbox", cls=RenamedOption, formerly="--post", help="Endpoint of the board's inbox."),
     click.option("--feed", help="Endpoint of the board's feed."),
@@ -166,20 +194,6 @@ LINK_OPTIONS = (
     click.option("--keys", type=click.Path(path_type=Path), help="This node's key pair (see `parley keys`)."),
     click.option("--board-key", type=click.Path(path_type=Path), help="File with the board's public key."),
 )
-
-
-def link_options(command: Callable[..., None]) -> Callable[..., None]:
-    """The options by which a node reaches the board, collected as its argument `link`."""
-
-    @functools.wraps(command)
-    def collected(**given: Any) -> None:
-        link = BoardLink(**{each.name: given.pop(each.name) for each in fields(BoardLink)})
-        command(link=link, **given)
-
-    decorated: Callable[..., None] = collected
-    for option in reversed(LINK_OPTIONS):
-        decorated = option(decorated)
-    return decorated
 
 
 def topic_of(message: Message) -> bytes:

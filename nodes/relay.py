@@ -4,33 +4,18 @@ It keeps nothing on disk. Whoever restarts it gives it its old ports; frames it 
 by the board.
 """
 
-import asyncio
 import logging
 import time
-from pathlib import Path
 
 import click
 
 from parley.emulator.errors import LocalProtocolError, RemoteProtocolError
 from parley.emulator.roles.relay import Passed, RelayRole, merged
-from parley.emulator.transport.addresses import BoardAddresses, descriptors_for, pace_for, raise_file_limit
+from parley.emulator.transport.addresses import pace_for
 from parley.emulator.transport.ports import BROADCAST, PERSONAL, BoardPort, NodePort, topic_for
-from parley.emulator.transport.zmq.ports import connect_node
 from parley.emulator.wire.messages import Result
-from parley.emulator.wire.security import Security
-from parley.nodes.common import (
-    GOOD,
-    LONGEST_SILENCE,
-    UNFINISHED,
-    BoardLink,
-    RenamedOption,
-    board_security,
-    link_options,
-    read_addresses,
-    run_to_exit,
-    write_addresses,
-)
-from parley.nodes.state.reopen import bind
+from parley.nodes.between import UserSide, both_ports, together, user_side_options
+from parley.nodes.common import GOOD, LONGEST_SILENCE, UNFINISHED, BoardLink, link_options, run_to_exit
 
 WAIT_SECONDS = 0.5
 # As long as the board answers those who leave, and how often they hear that the run is over.
@@ -52,13 +37,7 @@ class RelayNode:
 
     async def serve(self) -> None:
         """Until the run is over and everybody has gone, or has had time enough to ask for what is missing."""
-        both = [asyncio.ensure_future(each) for each in (self._pass_up(), self._pass_down())]
-        try:
-            # The first error of either ends both.
-            await asyncio.gather(*both)
-        finally:
-            for each in both:
-                each.cancel()
+        await together(self._pass_up(), self._pass_down())
 
     @property
     def _left(self) -> bool:
@@ -110,30 +89,11 @@ class RelayNode:
             self.inner.publish(topic_for(passed.only) if passed.only else BROADCAST, each)
 
 
-async def serve_relay(
-    name: str,
-    nodes: int,
-    wanted: BoardAddresses,
-    written: Path | None,
-    link: BoardLink,
-    security: Security | None = None,
-) -> int:
-    """Bind for the nodes of this host, connect to the board, serve to the end."""
-    raise_file_limit(descriptors_for(nodes))
-    again = written is not None and written.exists()
-    there = read_addresses(written) if written is not None and again else wanted
-    inner = await bind(there, security, again=again, pace=pace_for(nodes))
-    try:
-        outer = link.under(connect_node(link.board(), link.security(), own=PERSONAL), name)
-        try:
-            if written is not None:
-                write_addresses(written, inner.addresses)
-            role = RelayRole(name)
-            await RelayNode(role, inner, outer, pace_for(nodes)).serve()
-        finally:
-            outer.close()
-    finally:
-        inner.close()
+async def serve_relay(name: str, nodes: int, side: UserSide, link: BoardLink) -> int:
+    """Serve the nodes of this host to the end."""
+    role = RelayRole(name)
+    async with both_ports(side, link, name, nodes, own=PERSONAL) as (inner, outer):
+        await RelayNode(role, inner, outer, pace_for(nodes)).serve()
     return GOOD if isinstance(role.ending, Result) else UNFINISHED
 
 
@@ -141,37 +101,10 @@ async def serve_relay(
 @link_options
 @click.option("--name", required=True, help="Name of this relay.")
 @click.option("--nodes", type=int, required=True, help="The largest number of user nodes that will connect.")
-@click.option(
-    "--own-inbox",
-    cls=RenamedOption,
-    formerly="--own-post",
-    default="tcp://127.0.0.1:0",
-    show_default=True,
-    help="Where user nodes send their replies.",
-)
-@click.option("--own-feed", default="tcp://127.0.0.1:0", show_default=True, help="Where they hear broadcasts.")
-@click.option(
-    "--own-addresses",
-    type=click.Path(path_type=Path),
-    help="Write the endpoints to this file; if it exists, reuse them.",
-)
-@click.option("--allowed", type=click.Path(path_type=Path), help="Public keys of its user nodes, by name.")
-def main(
-    link: BoardLink,
-    name: str,
-    nodes: int,
-    own_inbox: str,
-    own_feed: str,
-    own_addresses: Path | None,
-    allowed: Path | None,
-) -> None:
+@user_side_options
+def main(link: BoardLink, side: UserSide, name: str, nodes: int) -> None:
     """Run a relay: pass the frames of this host's user nodes on to the board, and broadcasts to them."""
-
-    async def work() -> int:
-        wanted = BoardAddresses(inbox=own_inbox, feed=own_feed, delivery="tcp://127.0.0.1:0")
-        return await serve_relay(name, nodes, wanted, own_addresses, link, board_security(link.keys, allowed))
-
-    run_to_exit(work())
+    run_to_exit(serve_relay(name, nodes, side, link))
 
 
 if __name__ == "__main__":

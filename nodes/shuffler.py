@@ -7,7 +7,6 @@ out again as it was, and for any other round users send the same bytes again.
 Its log says what happens to the run. It never says who sent something, nor quotes what a node has sent.
 """
 
-import asyncio
 import logging
 import os
 import time
@@ -22,9 +21,7 @@ from parley.emulator.roles.board import Terms
 from parley.emulator.roles.mixing import Draws, keyed_draws, system_draws
 from parley.emulator.roles.shuffler import SHUFFLER_NAME, Down, Said, Shuffler, ShufflerRole, Up
 from parley.emulator.roles.shuffler_memory import Batch, Pledged
-from parley.emulator.transport.addresses import BoardAddresses, descriptors_for, pace_for, raise_file_limit
 from parley.emulator.transport.ports import BROADCAST, BoardPort, NodePort, Received, topic_for
-from parley.emulator.transport.zmq.ports import connect_node
 from parley.emulator.wire.codec import decode, envelope, open_envelope
 from parley.emulator.wire.messages import (
     BROADCASTS,
@@ -38,24 +35,11 @@ from parley.emulator.wire.messages import (
     Result,
     Seating,
 )
-from parley.emulator.wire.security import Security
 from parley.emulator.wire.signatures import Signer
 from parley.emulator.wire.trust import read_signer, read_trust
-from parley.nodes.common import (
-    GOOD,
-    LONGEST_SILENCE,
-    UNFINISHED,
-    BoardLink,
-    RenamedOption,
-    board_security,
-    link_options,
-    read_addresses,
-    run_to_exit,
-    topic_of,
-    write_addresses,
-)
+from parley.nodes.between import UserSide, both_ports, together, user_side_options
+from parley.nodes.common import GOOD, LONGEST_SILENCE, UNFINISHED, BoardLink, link_options, run_to_exit, topic_of
 from parley.nodes.state.batches import Batches
-from parley.nodes.state.reopen import bind
 
 SILENCE_SECONDS = 0.5
 PATIENCE_SECONDS = 1.0
@@ -75,13 +59,7 @@ class ShufflerNode:
 
     async def serve(self) -> None:
         """Until the run is over; then say so until everybody has gone."""
-        both = [asyncio.ensure_future(each) for each in (self._hear_nodes(), self._hear_board())]
-        try:
-            # The first error of either ends both.
-            await asyncio.gather(*both)
-        finally:
-            for each in both:
-                each.cancel()
+        await together(self._hear_nodes(), self._hear_board())
         await self._farewell()
 
     async def _hear_nodes(self) -> None:
@@ -173,32 +151,18 @@ class ShufflerNode:
 
 async def serve_shuffler(
     terms: Terms,
-    wanted: BoardAddresses,
-    written: Path | None,
+    side: UserSide,
     link: BoardLink,
     batches: Batches,
-    security: Security | None = None,
     *,
     signer: Signer | None = None,
     keys: Mapping[str, bytes] | None = None,
     draws: Draws = system_draws,
 ) -> int:
-    """Bind for the nodes, connect to the board, serve to the end. `keys`: which one is listed for each user node."""
-    raise_file_limit(descriptors_for(terms.nodes))
-    again = written is not None and written.exists()
-    there = read_addresses(written) if written is not None and again else wanted
-    inner = await bind(there, security, again=again, pace=pace_for(terms.nodes))
-    try:
-        outer = link.under(connect_node(link.board(), link.security(), notices=True), SHUFFLER_NAME)
-        try:
-            if written is not None:
-                write_addresses(written, inner.addresses)
-            role = ShufflerRole(terms, pid=os.getpid(), draws=draws, memory=batches.memory, signer=signer, keys=keys)
-            await ShufflerNode(role, inner, outer, batches).serve()
-        finally:
-            outer.close()
-    finally:
-        inner.close()
+    """Serve the user nodes to the end. `keys`: the signing key that is listed for each of them."""
+    role = ShufflerRole(terms, pid=os.getpid(), draws=draws, memory=batches.memory, signer=signer, keys=keys)
+    async with both_ports(side, link, SHUFFLER_NAME, terms.nodes, notices=True) as (inner, outer):
+        await ShufflerNode(role, inner, outer, batches).serve()
     return GOOD if isinstance(role.ending, Result) else UNFINISHED
 
 
@@ -218,24 +182,10 @@ def read_draws(text: str) -> Draws:
 @click.option("--run", required=True, help="Name of the run.")
 @click.option("--users", type=int, required=True, help="Number of users who take part.")
 @click.option("--nodes", type=int, required=True, help="Number of user nodes to wait for.")
-@click.option(
-    "--own-inbox",
-    cls=RenamedOption,
-    formerly="--own-post",
-    default="tcp://127.0.0.1:0",
-    show_default=True,
-    help="Where user nodes send their replies.",
-)
-@click.option("--own-feed", default="tcp://127.0.0.1:0", show_default=True, help="Where they hear broadcasts.")
-@click.option(
-    "--own-addresses",
-    type=click.Path(path_type=Path),
-    help="Write the endpoints to this file; if it exists, reuse them.",
-)
+@user_side_options
 @click.option("--deadline", default=540.0, show_default=True, help="Seconds a round may last; less than the board's.")
 @click.option("--quorum", default=1.0, show_default=True, help="Share of users it waits for, and needs in a round.")
 @click.option("--join-deadline", default=50.0, show_default=True, help="Seconds to wait for all nodes.")
-@click.option("--allowed", type=click.Path(path_type=Path), help="Public keys of the user nodes, by name.")
 @click.option(
     "--state",
     type=click.Path(path_type=Path),
@@ -247,16 +197,13 @@ def read_draws(text: str) -> Draws:
 @click.option("--draw-seed", help="Fix the permutations, to repeat an experiment.  [default: random]")
 def main(
     link: BoardLink,
+    side: UserSide,
     run: str,
     users: int,
     nodes: int,
-    own_inbox: str,
-    own_feed: str,
-    own_addresses: Path | None,
     deadline: float,
     quorum: float,
     join_deadline: float,
-    allowed: Path | None,
     state: Path,
     signing_key: Path | None,
     trust: Path | None,
@@ -266,15 +213,11 @@ def main(
 
     async def work() -> int:
         terms = Terms(run=run, users=users, nodes=nodes, deadline=deadline, quorum=quorum, join_deadline=join_deadline)
-        wanted = BoardAddresses(inbox=own_inbox, feed=own_feed, delivery="tcp://127.0.0.1:0")
         signer = None if signing_key is None else read_signer(signing_key)
         keys = None if trust is None else read_trust(trust)
         draws = system_draws if draw_seed is None else read_draws(draw_seed)
         with Batches(state, run) as batches:
-            security = board_security(link.keys, allowed)
-            return await serve_shuffler(
-                terms, wanted, own_addresses, link, batches, security, signer=signer, keys=keys, draws=draws
-            )
+            return await serve_shuffler(terms, side, link, batches, signer=signer, keys=keys, draws=draws)
 
     run_to_exit(work())
 

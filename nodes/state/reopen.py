@@ -6,7 +6,7 @@ from pathlib import Path
 
 from parley.emulator.errors import BadInput
 from parley.emulator.record.transcript import TranscriptReader, TranscriptWriter
-from parley.emulator.transport.addresses import BoardAddresses
+from parley.emulator.transport.addresses import BoardAddresses, descriptors_for, pace_for, raise_file_limit
 from parley.emulator.transport.zmq.ports import ZmqBoardPort, open_board
 from parley.emulator.wire.security import Security
 
@@ -27,12 +27,13 @@ def open_record(transcript: Path, run: str) -> TranscriptWriter | None:
     return None if reader.closing is not None else TranscriptWriter.resume(transcript)
 
 
-async def bind(wanted: BoardAddresses, security: Security | None, *, again: bool, pace: float = 1.0) -> ZmqBoardPort:
-    """The board's port; a board that comes back may have to wait until its old ports are free."""
+async def bind(wanted: BoardAddresses, security: Security | None, *, again: bool, peers: int) -> ZmqBoardPort:
+    """A board's port with room for so many peers; if it comes back, it may have to wait for its old ports."""
+    raise_file_limit(descriptors_for(peers))
     until = time.monotonic() + (REBIND_SECONDS if again else 0.0)
     while True:
         try:
-            return open_board(wanted, security, pace=pace)
+            return open_board(wanted, security, pace=pace_for(peers))
         except BadInput:
             if time.monotonic() >= until:
                 raise

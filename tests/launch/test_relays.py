@@ -132,7 +132,7 @@ async def test_a_board_behind_relays_asks_for_their_files_alone(
     def refuse(needed: int) -> None:
         raise BadInput(f"{needed}")
 
-    monkeypatch.setattr("parley.nodes.board.raise_file_limit", refuse)
+    monkeypatch.setattr("parley.nodes.state.reopen.raise_file_limit", refuse)
     relays = {f"node-{n}": f"relay-{n % 2}" for n in range(10_000)}
     terms = Terms(run="r", users=10_000, nodes=10_000)
     for behind, connected in ((relays, 2), (None, 10_000)):

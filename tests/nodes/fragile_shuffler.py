@@ -11,6 +11,7 @@ import time
 from pathlib import Path
 
 import parley.emulator.roles.mixing
+import parley.nodes.between
 import parley.nodes.shuffler
 from parley.emulator.transport.ports import NodePort
 from parley.emulator.wire.codec import decode
@@ -42,9 +43,9 @@ class FragilePort(NodePort):
 
 
 def main(size: int, mark: Path, options: list[str]) -> None:
-    connect = parley.nodes.shuffler.connect_node
+    connect = parley.nodes.between.connect_node
     parley.emulator.roles.mixing.FRAME_BYTES = size
-    parley.nodes.shuffler.connect_node = lambda *given, **named: FragilePort(connect(*given, **named), mark)  # type: ignore[assignment]
+    parley.nodes.between.connect_node = lambda *given, **named: FragilePort(connect(*given, **named), mark)  # type: ignore[assignment]
     parley.nodes.shuffler.main(options)
 
 
