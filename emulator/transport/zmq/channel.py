@@ -7,11 +7,11 @@ import time
 from collections import Counter, deque
 from collections.abc import Callable, Iterable
 from contextlib import suppress
+from typing import TYPE_CHECKING
 
 import zmq
 
 from parley.emulator.errors import LocalProtocolError
-from parley.emulator.transport.doors import Door
 from parley.emulator.transport.ports import MOST_BYTES, MOST_FRAMES, Received
 from parley.emulator.transport.unread import (
     LONGEST_PAUSE,
@@ -22,6 +22,9 @@ from parley.emulator.transport.unread import (
     pause,
 )
 from parley.emulator.wire.codec import LARGEST_FRAME
+
+if TYPE_CHECKING:
+    from parley.emulator.transport.doors import Door
 
 _READERS = (zmq.PULL, zmq.SUB)
 _NOBLOCK, _SOURCE = int(zmq.NOBLOCK), int(zmq.SRCFD)

@@ -6,15 +6,18 @@ import os
 from collections import Counter, deque
 from collections.abc import Callable
 from functools import partial
+from typing import TYPE_CHECKING
 
 import zmq
 from zmq.utils.monitor import parse_monitor_message
 
 from parley.emulator.transport.addresses import host_and_port
-from parley.emulator.transport.doors import Door, Doorkeeper
 from parley.emulator.transport.ports import MOST_FRAMES
 from parley.emulator.transport.unread import accepted_at
 from parley.emulator.transport.zmq.channel import ONLY_LISTENS, Channel, events_of
+
+if TYPE_CHECKING:
+    from parley.emulator.transport.doors import Door, Doorkeeper
 
 _CAUSES = {
     zmq.Event.ACCEPT_FAILED: "no more open files",
@@ -64,8 +67,11 @@ class Watch:
         self._attended.clear()
         self._unattended.clear()
 
-    def door_for(self, channel: Channel) -> Door:
+    def door_for(self, channel: Channel) -> "Door":
         """A door that reports who sends where it may only listen."""
+        # Only who listens has doors; a user's node has none.
+        from parley.emulator.transport.doors import Door
+
         return Door(lambda: self._reports.append(partial(channel.count, ONLY_LISTENS)))
 
     def refusals(self) -> dict[str, int]:
@@ -150,8 +156,10 @@ class Watch:
         self.watch(channel, sum(_CAUSES) | zmq.Event.HANDSHAKE_FAILED_AUTH, notice)
 
     def _keep_door(
-        self, door: Door, ear: zmq.Socket[bytes], events: int, notice: Callable[[zmq.Event, int], None] | None
+        self, door: "Door", ear: zmq.Socket[bytes], events: int, notice: Callable[[zmq.Event, int], None] | None
     ) -> None:
+        from parley.emulator.transport.doors import Doorkeeper
+
         keeper = self._keeper = self._keeper or Doorkeeper()
 
         def tell(parts: list[bytes]) -> None:
