@@ -25,7 +25,7 @@ from benchmarks.contracts import report
 from benchmarks.grid import SEED, USERS, data, designed, table
 from parley.emulator.protocol import Inputs
 from parley.emulator.randomizer import Floats
-from parley.launch.results.sweeps import Batch, batches, rmse, run_all
+from parley.launch.results.sweeps import Batch, batches, rmse, spread, trial
 from parley.protocols import registry
 from parley.protocols.planning import plan
 from parley.protocols.tuned.split_users import SplitUsers
@@ -51,7 +51,7 @@ def measure(cases: list[tuple[Any, Inputs, float]], trials: int, processes: int 
         work += batches(number, protocol, inputs, truth, trials=trials, seed=SEED, exact=False)
     errors: list[list[Floats]] = [[] for _ in cases]
     covered = [0] * len(cases)
-    for outcome in run_all(work, processes):
+    for outcome in spread(trial, work, processes):
         errors[outcome.case].append(outcome.errors)
         covered[outcome.case] += outcome.covered
     return [

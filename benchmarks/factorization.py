@@ -15,11 +15,11 @@ from typing import TypeVar
 import click
 import numpy as np
 
+from benchmarks.reference import sdp
 from parley.emulator.randomizer import Floats
 from parley.protocols.factorization.closed_forms import kendall
 from parley.protocols.factorization.fixed_point import fixed_point
 from parley.protocols.factorization.model import signed
-from parley.protocols.factorization.reference import sdp
 from parley.protocols.projection.l1_projection import project_l1
 
 Result = TypeVar("Result")

@@ -35,7 +35,7 @@ from parley.emulator.wire.messages import Replies
 from parley.launch.cluster.cluster import Cluster
 from parley.launch.cluster.layout import Layout
 from parley.launch.results.folder import RunFolder
-from parley.launch.results.progress import Silent
+from parley.launch.results.progress import Progress
 from parley.nodes.environment import SINGLE_THREADED
 from parley.protocols.registry import design
 from parley.protocols.workloads import synthetic
@@ -124,7 +124,7 @@ def run(users: int, levels: str, processes: int, protocol: str = "three-round") 
     with tempfile.TemporaryDirectory() as name, Watcher() as watcher:
         home = RunFolder(run="growth", path=Path(name) / "run", default=False)
         began = time.perf_counter()
-        Cluster(layout, home, Silent(sys.stderr)).run()
+        Cluster(layout, home, Progress(sys.stderr)).run()
         seconds = time.perf_counter() - began
         summary = summarize(TranscriptReader(home.transcript))
         return Run(

@@ -36,10 +36,11 @@ from parley.emulator.simulate import conversation
 from parley.emulator.transport.ports import BROADCAST
 from parley.emulator.wire.codec import decode, encode, open_envelope, pack, unpack
 from parley.emulator.wire.messages import Announce, Ready, Reminder, Replies, Result
-from parley.launch.cluster.cluster import Cluster, Layout
+from parley.launch.cluster.cluster import Cluster
+from parley.launch.cluster.layout import Layout
 from parley.launch.processes.processes import CommandLine, Processes
 from parley.launch.results.folder import RunFolder
-from parley.launch.results.progress import Silent
+from parley.launch.results.progress import Progress
 from parley.nodes.analyst import write_plan
 from parley.protocols.registry import design
 from parley.protocols.workloads import synthetic
@@ -202,7 +203,7 @@ def measure_run(load: Load, folder: Path) -> float:
     """Seconds of open rounds of `parley run`."""
     layout = Layout(protocol=load.protocol, inputs=load.inputs, key=KEY, processes=len(load.ready))
     home = RunFolder(run=RUN, path=folder / "run", default=False)
-    Cluster(layout, home, Silent(sys.stderr)).run()
+    Cluster(layout, home, Progress(sys.stderr)).run()
     return open_seconds(home.transcript, load.users)
 
 

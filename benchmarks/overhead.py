@@ -39,7 +39,7 @@ from parley.emulator.wire.messages import Announce, Result, Setup
 from parley.launch.cluster.cluster import Cluster
 from parley.launch.cluster.layout import Layout
 from parley.launch.results.folder import RunFolder
-from parley.launch.results.progress import Silent
+from parley.launch.results.progress import Progress
 from parley.nodes.environment import SINGLE_THREADED
 from parley.protocols.registry import build, design
 from parley.protocols.workloads import synthetic
@@ -207,7 +207,7 @@ def whole(protocol: Protocol, inputs: np.ndarray, processes: int) -> Took:
     with tempfile.TemporaryDirectory() as name:
         home = RunFolder(run="overhead", path=Path(name) / "run", default=False)
         began, computed = time.perf_counter(), processor_seconds()
-        Cluster(layout, home, Silent(sys.stderr)).run()
+        Cluster(layout, home, Progress(sys.stderr)).run()
         seconds, processor = time.perf_counter() - began, processor_seconds() - computed
         summary = summarize(TranscriptReader(home.transcript))
         assert isinstance(summary.ending, Result)

@@ -33,7 +33,7 @@ from parley.emulator.wire.messages import Close, Message, Reminder, Roster
 from parley.launch.cluster.cluster import Cluster
 from parley.launch.cluster.layout import Layout
 from parley.launch.results.folder import RunFolder
-from parley.launch.results.progress import Silent
+from parley.launch.results.progress import Progress
 from parley.protocols.registry import design
 from parley.protocols.workloads import synthetic
 from parley.protocols.workloads.choice import make_workload
@@ -130,7 +130,7 @@ def measure(users: int, levels: str, protocol: str = "three-round", relays: int 
     with tempfile.TemporaryDirectory() as name, Watcher() as watcher:
         home = RunFolder(run="processes", path=Path(name) / "run", default=False)
         began, wall, computed = time.time(), time.perf_counter(), children_seconds()
-        Cluster(layout, home, Silent(sys.stderr)).run()
+        Cluster(layout, home, Progress(sys.stderr)).run()
         seconds, processor = time.perf_counter() - wall, children_seconds() - computed
         course = read_course(home.transcript, began)
     return Figures(

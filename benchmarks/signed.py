@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from parley.emulator.audit.evidence.senders import author_of
+from parley.emulator.audit.authorship import author_of
 from parley.emulator.protocol import Inputs, Protocol
 from parley.emulator.record.transcript import TranscriptReader, TranscriptWriter
 from parley.emulator.roles.board import ANALYST_NAME, BOARD_NAME

@@ -131,7 +131,7 @@ class TreacherousBoard(BoardNode):
             seat.owes, seat.left = set(), True
         else:
             seat.refused = True
-        self.role._note_finished(replies.node)
+        self.role._unfinished.discard(replies.node)
         await self.put(self.role.settle([], time.monotonic()))
 
     async def put(self, said: list[tuple[str, Message]], frames: dict[int, bytes] | None = None) -> None:

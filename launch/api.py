@@ -36,9 +36,9 @@ from parley.protocols.planning.plan import Option, rank_protocols
 from parley.protocols.plugins import add_file
 from parley.protocols.registry import design
 from parley.protocols.tuned.split_users import salted
-from parley.protocols.workloads import synthetic
 from parley.protocols.workloads.choice import make_domain, make_question
 from parley.protocols.workloads.kernel import Kernel
+from parley.protocols.workloads.synthetic import draw, names
 from parley.protocols.workloads.workload import Levels, Workload, check_inputs
 
 if TYPE_CHECKING:
@@ -85,8 +85,8 @@ class Problem:
         delta: float | None = None,
     ) -> list[Option]:
         """Every protocol with its predicted error, best first. Private data play no part in it."""
-        names = None if protocol in ("all", "auto") else protocol.split(",")
-        return rank_protocols(self.question, epsilon, self.users, like, names, trust, delta)
+        named = None if protocol in ("all", "auto") else protocol.split(",")
+        return rank_protocols(self.question, epsilon, self.users, like, named, trust, delta)
 
     def protocol(
         self, name: str, epsilon: float, *, delta: float | None = None, quorum: float = 1.0, seed: int | None = None
@@ -144,10 +144,8 @@ class Problem:
         """Who takes part in a run about this problem, and under which terms."""
         from parley.launch.cluster.layout import Layout
 
-        key, repeatable = coin_key(seed), seed is not None
-        return Layout(
-            protocol=protocol, inputs=self.inputs, domain=self.domain, key=key, repeatable=repeatable, **options
-        )
+        options |= {"key": coin_key(seed), "repeatable": seed is not None}
+        return Layout(protocol=protocol, inputs=self.inputs, domain=self.domain, **options)
 
     def folder(self, out: Path | None, protocol: Protocol, name: str | None = None) -> RunFolder:
         """Where a run goes, named for the question and the protocol unless somebody names it."""
@@ -180,14 +178,17 @@ def problem(
     Without data, `users` synthetic users hold data that a seed makes repeatable. `protocol_file` is a file with
     protocols of your own; those that estimate no statistic of pairs need `levels` and no statistic.
     """
-    if protocol_file is not None:
-        add_file(Path(protocol_file))
-    question = ask(statistic, levels, kernel)
+    question = ask(statistic, levels, kernel, protocol_file)
     named = [*columns, *([] if label is None else [label])]
     if data is None:
         if named or ranges or categories:
             raise BadInput("--columns, --label, --range and --categories describe a file; name it with --data FILE")
-        return _synthetic(question, users, synthetic, seed)
+        if users is None:
+            raise BadInput("say whose data: --data FILE with --columns, or synthetic users with --users N")
+        if not 2 <= users <= MOST_USERS:
+            raise BadInput(f"--users {users} cannot be used; give a number from 2 to {MOST_USERS}")
+        chosen = synthetic or names(question)[0]
+        return Problem(question=question, inputs=draw(chosen, question, users, np.random.default_rng(seed)))
     if users is not None or synthetic is not None:
         raise BadInput("--data already says who the users are; leave out --users and --synthetic")
     if not named:
@@ -212,9 +213,7 @@ def coded_problem(
     protocol_file: str | Path | None = None,
 ) -> Problem:
     """A problem whose inputs are already whole numbers 0 .. k-1."""
-    if protocol_file is not None:
-        add_file(Path(protocol_file))
-    question = ask(statistic, levels, kernel)
+    question = ask(statistic, levels, kernel, protocol_file)
     coded = np.asarray(inputs)
     if coded.ndim != 1 or coded.dtype.kind not in "iu":
         raise BadInput(f"inputs should be a list of whole numbers, got {coded.dtype} of shape {coded.shape}")
@@ -223,9 +222,14 @@ def coded_problem(
 
 
 def ask(
-    statistic: str | None, levels: int | str | Sequence[int] | None, kernel: str | Path | ArrayLike | None
+    statistic: str | None,
+    levels: int | str | Sequence[int] | None,
+    kernel: str | Path | ArrayLike | None,
+    protocol_file: str | Path | None = None,
 ) -> Workload | Levels:
     """What is asked: a statistic on so many levels, a kernel, or levels alone."""
+    if protocol_file is not None:
+        add_file(Path(protocol_file))
     if kernel is not None and not isinstance(kernel, str | Path):
         return Kernel(kernel)
     if levels is not None and not isinstance(levels, str):
@@ -252,12 +256,3 @@ def public_salt(seed: int | None) -> int:
     if seed is None:
         return secrets.randbits(63)
     return int.from_bytes(hashlib.sha256(f"parley salt {seed}".encode()).digest()[:8], "little") >> 1
-
-
-def _synthetic(question: Workload | Levels, users: int | None, name: str | None, seed: int | None) -> Problem:
-    if users is None:
-        raise BadInput("say whose data: --data FILE with --columns, or synthetic users with --users N")
-    if not 2 <= users <= MOST_USERS:
-        raise BadInput(f"--users {users} cannot be used; give a number from 2 to {MOST_USERS}")
-    chosen = name or synthetic.names(question)[0]
-    return Problem(question=question, inputs=synthetic.draw(chosen, question, users, np.random.default_rng(seed)))

@@ -147,15 +147,6 @@ def parley(context: click.Context) -> None:
         click.echo(WELCOME)
 
 
-def exit_code(error: BaseException) -> int:
-    """What an error means to a script."""
-    if isinstance(error, BadInput | click.UsageError):
-        return BAD_INPUT
-    if isinstance(error, KeyboardInterrupt | click.Abort):
-        return INTERRUPTED
-    return TERMINATED if isinstance(error, Stopped) else UNFINISHED
-
-
 def sentence(error: BaseException) -> str:
     """What is said about an error: one line."""
     if isinstance(error, KeyboardInterrupt | click.Abort):
@@ -173,7 +164,11 @@ def run(arguments: list[str] | None = None) -> int:
         if settings.debug:
             traceback.print_exc()
         print(f"parley: {sentence(error)}", file=sys.stderr)
-        return exit_code(error)
+        if isinstance(error, BadInput | click.UsageError):
+            return BAD_INPUT
+        if isinstance(error, KeyboardInterrupt | click.Abort):
+            return INTERRUPTED
+        return TERMINATED if isinstance(error, Stopped) else UNFINISHED
     except BrokenPipeError:
         # The reader of our output has gone (`parley show | head`); nothing more can be said to it.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -11,7 +11,7 @@ import click
 
 from parley.emulator.errors import BadInput
 from parley.launch.api import Problem, ask, declared, problem
-from parley.launch.settings import protocol_file_option
+from parley.launch.settings import path_option, protocol_file_option
 from parley.protocols.workloads.choice import STATISTICS, make_domain
 from parley.protocols.workloads.domain import Domain
 from parley.protocols.workloads.workload import Levels, Workload
@@ -20,15 +20,9 @@ LARGEST_SEED = 2**127
 
 OPTIONS = (
     click.option("--statistic", metavar="NAME", help=f"What to estimate: {', '.join(STATISTICS)}."),
-    click.option(
-        "--levels",
-        metavar="LEVELS",
-        help="Levels of the data: 16x16 for kendall, otherwise one number.",
-    ),
-    click.option(
-        "--kernel", type=click.Path(path_type=Path), help="A k x k matrix (.npy or .csv) instead of a statistic."
-    ),
-    click.option("--data", type=click.Path(path_type=Path), help="A .csv, .tsv or .parquet file; each row is a user."),
+    click.option("--levels", metavar="LEVELS", help="Levels of the data: 16x16 for kendall, otherwise one number."),
+    path_option("--kernel", help="A k x k matrix (.npy or .csv) instead of a statistic."),
+    path_option("--data", help="A .csv, .tsv or .parquet file; each row is a user."),
     click.option("--columns", metavar="A,B", help="Which columns of the data, in the order of the statistic."),
     click.option("--label", metavar="B", help="For auc: the column of labels; --columns then names the score."),
     click.option(
@@ -97,19 +91,10 @@ def make_problem(flags: ProblemFlags) -> Problem:
         raise BadInput(f"--epsilon {flags.epsilon} cannot be promised; it must be positive and finite")
     if flags.seed is not None and not 0 <= flags.seed < LARGEST_SEED:
         raise BadInput(f"--seed {flags.seed} cannot be used; give a whole number from 0 to 2^127 - 1")
-    return problem(
-        flags.data,
-        flags.statistic,
-        columns=_columns(flags),
-        label=flags.label,
-        levels=flags.levels,
-        ranges=flags.ranges,
-        categories=flags.categories,
-        kernel=flags.kernel,
-        users=flags.users,
-        synthetic=flags.synthetic,
-        seed=flags.seed,
-    )
+    given = {each.name: getattr(flags, each.name) for each in fields(flags)}
+    for name in ("epsilon", "delta", "protocol"):
+        del given[name]
+    return problem(**{**given, "columns": _columns(flags)})
 
 
 def asked(flags: ProblemFlags) -> Workload | Levels:

@@ -1,7 +1,11 @@
 """What every command shares: exit codes, the version, `--debug`, and the wish to stop."""
 
-from collections.abc import Callable
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -20,6 +24,9 @@ class Settings:
     """What the command line says about the command itself."""
 
     debug: bool = False
+
+
+path_option = partial(click.option, type=click.Path(path_type=Path))
 
 
 def _debug(context: click.Context, parameter: click.Parameter, value: bool) -> None:
@@ -42,14 +49,25 @@ def _add_file(context: click.Context, parameter: click.Parameter, value: Path | 
         add_file(value)
 
 
-protocol_file_option = click.option(
+protocol_file_option = path_option(
     "--protocol-file",
-    type=click.Path(path_type=Path),
     expose_value=False,
     is_eager=True,
     callback=_add_file,
     help="A Python file with protocols of your own.",
 )
+
+
+@contextmanager
+def signals(handler: Any, *numbers: int) -> Iterator[None]:
+    """Inside, these signals are handled so. Only the main thread of a process can say that."""
+    mine = numbers if threading.current_thread() is threading.main_thread() else ()
+    before = {number: signal.signal(number, handler) for number in mine}
+    try:
+        yield
+    finally:
+        for number, old in before.items():
+            signal.signal(number, old)
 
 
 def release() -> str:

@@ -3,15 +3,16 @@
 What the user agrees to is said here and nowhere else: which run, about which values, for how much, trusting whom.
 """
 
+import math
 import re
 import secrets
+from functools import partial
 from pathlib import Path
 
 import click
 
 from parley.emulator.coins import fresh_key
 from parley.emulator.errors import BadInput
-from parley.emulator.protocol import Trust
 from parley.emulator.roles.board import ANALYST_NAME, BOARD_NAME, LAUNCHER_NAME
 from parley.emulator.roles.consent import Column, Consent, domain_of
 from parley.emulator.roles.shuffler import SHUFFLER_NAME
@@ -21,6 +22,7 @@ from parley.emulator.wire.trust import read_signer, read_trust
 from parley.nodes.common import BAD_INPUT
 from parley.nodes.state.user_state import Identity, State
 
+path_option = partial(click.option, type=click.Path(path_type=Path))
 _RANGE = re.compile(r"(?P<name>[^=]+)=(?P<low>[^:/]+):(?P<high>[^:/]+)/(?P<levels>[0-9]{1,7})")
 
 
@@ -55,11 +57,9 @@ def read_column(text: str) -> Column:
 @click.option(
     "--trust-shuffler", is_flag=True, help="They trust the shuffler; otherwise they trust nobody but this node."
 )
-@click.option("--trust", type=click.Path(path_type=Path), help="The signing keys of analyst, board and shuffler.")
-@click.option("--shuffler-key", type=click.Path(path_type=Path), help="The shuffler's public key for encrypted links.")
-@click.option(
-    "--signing-key", type=click.Path(path_type=Path), help="The key this node signs with.  [default: a new one]"
-)
+@path_option("--trust", help="The signing keys of analyst, board and shuffler.")
+@path_option("--shuffler-key", help="The shuffler's public key for encrypted links.")
+@path_option("--signing-key", help="The key this node signs with.  [default: a new one]")
 def main(
     state: Path,
     run: str,
@@ -86,70 +86,37 @@ def main(
         if node in (ANALYST_NAME, BOARD_NAME, LAUNCHER_NAME, SHUFFLER_NAME):
             raise BadInput(f"{node!r} cannot name a user node: the name is reserved")
         signer = Signer(secrets.token_bytes(SECRET_BYTES)) if signing_key is None else read_signer(signing_key)
-        consent = make_consent(
+        if (count is None) == (not columns):
+            raise BadInput("say what the values are: give --inputs K, or --column for each column")
+        declared = [read_column(each) for each in columns]
+        listed = {} if trust is None else read_trust(trust)
+        for name in ("analyst", "board", *(["shuffler"] if trust_shuffler else [])):
+            if trust is not None and name not in listed:
+                raise BadInput(f"{trust} does not list the {name}'s signing key; add it")
+        if trust_shuffler and (trust is None or shuffler_key is None):
+            raise BadInput("users who trust a shuffler must know it: give --trust and --shuffler-key")
+        links = {} if shuffler_key is None else {name: key for key, name in read_allowed(shuffler_key).items()}
+        if shuffler_key is not None and set(links) != {"shuffler"}:
+            raise BadInput(f"{shuffler_key} must hold the shuffler's public key and no other; see `parley keys`")
+        consent = Consent(
             run=run,
-            count=count,
-            columns=columns,
+            domain=domain_of(math.prod(each.levels for each in declared) if count is None else count, declared),
             cap=cap,
             delta=delta_cap,
             trusts="shuffler" if trust_shuffler else "nobody",
-            trust=trust,
-            shuffler_key=shuffler_key,
+            analyst=listed.get("analyst", b""),
+            board=listed.get("board", b""),
+            shuffler=listed.get("shuffler", b"") if trust_shuffler else b"",
+            shuffler_link=links.get("shuffler", ""),
         )
-        listed = {} if trust is None else read_trust(trust)
         if listed.get(node, signer.public) != signer.public:
             raise BadInput(f"{trust} lists another signing key for {node}; give it with --signing-key")
-        identity = Identity(
-            node=node, first=first, users=users, consent=consent, coin_key=fresh_key(), signing_key=signer.secret
-        )
-        State.create(state, identity)
+        keys = {"coin_key": fresh_key(), "signing_key": signer.secret}
+        State.create(state, Identity(node=node, first=first, users=users, consent=consent, **keys))
     except BadInput as error:
         click.echo(f"parley: {error}", err=True)
         raise click.exceptions.Exit(BAD_INPUT) from None
     click.echo(f'"{node}" = "{signer.public.hex()}"')
-
-
-def make_consent(
-    *,
-    run: str,
-    count: int | None,
-    columns: tuple[str, ...],
-    cap: float,
-    delta: float,
-    trusts: Trust,
-    trust: Path | None,
-    shuffler_key: Path | None,
-) -> Consent:
-    """What the options say the users agree to, or BadInput naming what does not fit together."""
-    if (count is None) == (not columns):
-        raise BadInput("say what the values are: give --inputs K, or --column for each column")
-    declared = [read_column(each) for each in columns]
-    size = 1
-    for column in declared:
-        size *= column.levels
-    known = {} if trust is None else read_trust(trust)
-    for name in ("analyst", "board", *(["shuffler"] if trusts == "shuffler" else [])):
-        if trust is not None and name not in known:
-            raise BadInput(f"{trust} does not list the {name}'s signing key; add it")
-    if trusts == "shuffler" and (trust is None or shuffler_key is None):
-        raise BadInput("users who trust a shuffler must know it: give --trust and --shuffler-key")
-    link = ""
-    if shuffler_key is not None:
-        listed = {name: key for key, name in read_allowed(shuffler_key).items()}
-        if set(listed) != {"shuffler"}:
-            raise BadInput(f"{shuffler_key} must hold the shuffler's public key and no other; see `parley keys`")
-        link = listed["shuffler"]
-    return Consent(
-        run=run,
-        domain=domain_of(size if count is None else count, declared),
-        cap=cap,
-        delta=delta,
-        trusts=trusts,
-        analyst=known.get("analyst", b""),
-        board=known.get("board", b""),
-        shuffler=known.get("shuffler", b"") if trusts == "shuffler" else b"",
-        shuffler_link=link,
-    )
 
 
 if __name__ == "__main__":

@@ -11,8 +11,7 @@ from typing import Literal
 
 from parley.emulator.errors import LocalProtocolError
 from parley.emulator.record.conversation import Conversation
-from parley.emulator.record.differences import Difference, compare_messages
-from parley.emulator.record.records import Record
+from parley.emulator.record.diff import Difference, compare_messages
 from parley.emulator.record.replay import Replay, speaking
 from parley.emulator.roles.board import ANALYST_NAME
 from parley.emulator.transport.addresses import BoardAddresses
@@ -31,10 +30,7 @@ class Player:
     """The board's side of a replay: delivers what is on record, and waits where the analyst is to speak."""
 
     def __init__(self, port: BoardPort, conversation: Conversation, timing: Timing) -> None:
-        self.port = port
-        self.conversation = conversation
-        self.timing = timing
-        self.compared = 0
+        self.port, self.conversation, self.timing, self.compared = port, conversation, timing, 0
         self._next = 0
         self._said: list[bytes] = []
         self._echoed: set[bytes] = set()
@@ -47,21 +43,18 @@ class Player:
                 await asyncio.sleep(max(0, record.time_ns - before) / 1e9)
             before = record.time_ns
             if record.sender == ANALYST_NAME:
-                difference = await self._compare(record)
+                while not self._said:
+                    await self._listen(f"should say what is in record {record.sequence}")
+                frame = self._said.pop(0)
+                self.compared += 1
+                self._echoed.add(frame)
+                difference = compare_messages(record.message, decode(frame))
                 if difference is not None:
                     return difference
             while not await self.port.deliver(envelope(record.sequence, record.sender, record.frame)):
                 await self._listen(f"takes no record {record.sequence}")
             self._next = record.sequence + 1
         return None
-
-    async def _compare(self, record: Record) -> Difference | None:
-        while not self._said:
-            await self._listen(f"should say what is in record {record.sequence}")
-        frame = self._said.pop(0)
-        self.compared += 1
-        self._echoed.add(frame)
-        return compare_messages(record.message, decode(frame))
 
     async def _listen(self, waiting_for: str) -> None:
         """Hear the analyst: its words are kept once, its requests for records it missed are met."""
@@ -71,15 +64,12 @@ class Player:
         for each in received:
             message: Message = decode(each.frame)
             if isinstance(message, Resume):
-                await self._again(message.sequence)
+                for record in self.conversation.reader.since(message.sequence):
+                    if record.sequence >= self._next:
+                        break
+                    await self.port.deliver(envelope(record.sequence, record.sender, record.frame))
             elif each.frame not in self._echoed and each.frame not in self._said:
                 self._said.append(each.frame)
-
-    async def _again(self, sequence: int) -> None:
-        for record in self.conversation.reader.since(sequence):
-            if record.sequence >= self._next:
-                return
-            await self.port.deliver(envelope(record.sequence, record.sender, record.frame))
 
 
 async def replay_live(conversation: Conversation, timing: Timing = "fast") -> Replay:
@@ -92,21 +82,15 @@ async def replay_live(conversation: Conversation, timing: Timing = "fast") -> Re
                 player = Player(port, conversation, timing)
                 playing, ended = asyncio.ensure_future(player.play()), asyncio.ensure_future(process.wait())
                 await asyncio.wait({playing, ended}, return_when=asyncio.FIRST_COMPLETED)
-                difference = await _outcome(playing, ended)
+                # The analyst leaves when it has heard its last word; what is left of the record is for others.
+                if not (await asyncio.wait({playing}, timeout=LEAVE_SECONDS))[0]:
+                    playing.cancel()
+                    raise LocalProtocolError(f"the analyst ended with exit code {ended.result()} before the record did")
+                ended.cancel()
+                difference = playing.result()
     finally:
         port.close()
     return Replay(role="analyst", compared=player.compared, difference=difference)
-
-
-async def _outcome(playing: "asyncio.Future[Difference | None]", ended: "asyncio.Future[int]") -> Difference | None:
-    if not playing.done():
-        # The analyst leaves when it has heard its last word; what is left of the record is for others.
-        done, _ = await asyncio.wait({playing}, timeout=LEAVE_SECONDS)
-        if not done:
-            playing.cancel()
-            raise LocalProtocolError(f"the analyst ended with exit code {ended.result()} before the record did")
-    ended.cancel()
-    return playing.result()
 
 
 @asynccontextmanager

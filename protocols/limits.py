@@ -67,7 +67,6 @@ def mapping(parameters: Mapping[str, Any], name: str) -> Mapping[str, Any]:
 
 
 def check_epsilon(epsilon: float) -> float:
-    """An epsilon one can promise."""
     if not math.isfinite(epsilon) or not 0 < epsilon <= LARGEST_EPSILON:
         raise BadInput(f"epsilon is {epsilon}; give a number above 0 and at most {LARGEST_EPSILON:g}, e.g. --epsilon 1")
     return epsilon

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from parley.emulator.errors import BadInput
-from parley.emulator.protocol import Protocol, Send
+from parley.emulator.protocol import Protocol
 from parley.emulator.randomizer import Shape
 from parley.emulator.round import Round
 from parley.protocols.registry import design
@@ -52,59 +52,45 @@ def outline(protocol: Protocol) -> dict[str, Any]:
         "name": protocol.name,
         "summary": getattr(protocol, "summary", ""),
         "says": said_of(kind),
-        "claim": {
-            "epsilon": claim.epsilon,
-            "delta": claim.delta,
-            "rounds": claim.rounds,
-            "interaction": claim.interaction,
-            "trusts": claim.trusts,
-        },
+        "claim": {name: getattr(claim, name) for name in ("epsilon", "delta", "rounds", "interaction", "trusts")},
         "states": [*(f"asking {number}: {step.name}" for number, step in enumerate(protocol.rounds, 1)), "ended"],
-        "rounds": [_round(protocol, step) for step in protocol.rounds],
+        "rounds": [_round(step, protocol.script[step.number - 1]) for step in protocol.rounds],
         "analyst": {"says": said_of(kind.analyst), "steps": source_of(kind.analyst, body=True)},
     }
 
 
-def _round(protocol: Protocol, step: Round) -> dict[str, Any]:
-    method = protocol.script[step.number - 1]
+def _round(step: Round, method: Callable[..., Any]) -> dict[str, Any]:
+    def finite(epsilon: float) -> float | None:
+        """None where a reply is bounded by nothing before it is shuffled."""
+        return epsilon if math.isfinite(epsilon) else None
+
+    def columns(shape: Shape) -> dict[str, str]:
+        """Arrays as a type and lengths: float64[16]."""
+        written = {name: f"[{', '.join(map(str, lengths))}]" if lengths else "" for name, (_, lengths) in shape.items()}
+        return {name: f"{dtype}{written[name]}" for name, (dtype, _) in shape.items()}
+
     share = float(np.mean(step.participates(np.arange(USERS))))
     return {
         "number": step.number,
         "name": step.name,
         "says": said_of(method),
-        "broadcast": _columns(step.broadcast),
+        "broadcast": columns(step.broadcast),
         "answers": "everybody" if share == 1 else f"{share:.0%} of the users, by their numbers",
-        "epsilon": _finite(step.epsilon),
-        "sends": [_send(name, send) for name, send in step.usual.items()],
+        "epsilon": finite(step.epsilon),
+        "sends": [
+            {
+                "name": name,
+                "randomizer": type(send.randomizer).__name__,
+                "epsilon": finite(send.randomizer.epsilon),
+                "columns": columns(send.randomizer.reply),
+            }
+            for name, send in step.usual.items()
+        ],
         "source": source_of(method),
     }
 
 
-def _send(name: str, send: Send) -> dict[str, Any]:
-    randomizer = send.randomizer
-    return {
-        "name": name,
-        "randomizer": type(randomizer).__name__,
-        "epsilon": _finite(randomizer.epsilon),
-        "columns": _columns(randomizer.reply),
-    }
-
-
-def _finite(epsilon: float) -> float | None:
-    """None where a reply is bounded by nothing before it is shuffled."""
-    return epsilon if math.isfinite(epsilon) else None
-
-
-def _columns(shape: Shape) -> dict[str, str]:
-    """Arrays as a type and lengths: float64[16]."""
-    return {
-        name: f"{dtype}[{', '.join(map(str, lengths))}]" if lengths else str(dtype)
-        for name, (dtype, lengths) in shape.items()
-    }
-
-
 def said_of(thing: Any) -> str:
-    """Its docstring, without indentation."""
     return inspect.cleandoc(thing.__doc__ or "")
 
 

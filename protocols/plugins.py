@@ -39,7 +39,6 @@ def outside() -> Iterator[type[Any]]:
 
 
 def protocols_in(path: Path) -> Iterator[type[Any]]:
-    """The protocol classes a file defines itself."""
     module = _load(path)
     for value in vars(module).values():
         own = isinstance(value, type) and issubclass(value, Protocol) and value.__module__ == module.__name__

@@ -11,9 +11,9 @@ import time
 import click
 
 from benchmarks.factorization import GAP, workloads
+from benchmarks.reference import sdp
 from parley.emulator.errors import ParleyError
 from parley.protocols.factorization.fixed_point import fixed_point
-from parley.protocols.factorization.reference import sdp
 
 TIMES, SHORT_SECONDS = 3, 10.0
 WAYS = {"fixed-point": "Parley, fixed point", "cvxpy": "cvxpy with SCS"}

@@ -23,7 +23,7 @@ from benchmarks.others.watched import LIMIT_SECONDS, run
 from parley.emulator.randomizer import Floats
 from parley.protocols.factorization.fixed_point import fixed_point
 from parley.protocols.factorization.model import balanced
-from parley.protocols.factorization.reference.certificates import polar_certificate
+from parley.protocols.factorization.zeta import polar_certificate
 
 MATRIX = "random signs"
 JAX_PRIVACY = ("jax-privacy==2.0.0", "jax==0.10.2", "jaxlib==0.10.2", "numpy==2.4.6")

@@ -75,7 +75,7 @@ class Users:
     def plugged_in(self, histograms: Floats) -> Floats:
         """Errors of tau, one for each row: what the statistic is if the histogram is taken for the truth."""
         users = len(self.inputs)
-        return np.array([self.workload.statistic(self.workload.form(each), 0.0, users) for each in histograms]) - (
+        return np.array([self.workload.value(self.workload.form(each), {}, users) for each in histograms]) - (
             self.truth
         )
 

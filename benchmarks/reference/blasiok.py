@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from parley.emulator.randomizer import Coins, Columns, Floats
 from parley.protocols.randomizers.exact import WHOLE, WORD_BYTES, TwoLevel, Words, check_count, check_epsilon, words
-from parley.protocols.randomizers.vectors.directional import GRID, Seeded, check_radius, grid_points, read
+from parley.protocols.randomizers.vectors.directional import GRID, Seeded, blocks, check_radius, grid_points, read
 from parley.protocols.randomizers.vectors.moments import SphereMoments, top_moment
 
 # |x|/C in whole 2^-32, so (1 + |x|/C)/2 is a whole number of 2^-33.
@@ -85,7 +85,7 @@ class Blasiok(Seeded):
         seeds = np.ascontiguousarray(coin[:, 0])
         rank = self.choice.rank(coin[:, 2])
         index = np.zeros(len(rank), dtype=np.uint8)
-        for block in self._blocks(len(seeds)):
+        for block in blocks(len(seeds), self.half * self.ambient):
             points = grid_points(inputs[block], self.dimension, self.radius, first_row=block.start)
             kept = (coin[block, 1] >> ROUNDING_SHIFT) < np.uint64(UNIT) + self._norms(points)
             behind = self._scores(seeds[block], points[:, :, None])[:, 0, 0] < 0.0
@@ -101,7 +101,7 @@ class Blasiok(Seeded):
         high, low = self.choice.high / WHOLE, self.choice.low / WHOLE
         toward, away = kept * high + (1.0 - kept) * low, kept * low + (1.0 - kept) * high
         result = np.empty((len(seeds), len(inputs)))
-        for block in self._blocks(len(seeds), len(inputs)):
+        for block in blocks(len(seeds), self.half * max(self.ambient, len(inputs))):
             behind = self._scores(seeds[block], points.T)[:, 0, :] < 0.0
             same: NDArray[np.bool_] = behind == (index[block] == 1)[:, None]
             fixed = (index[block] == 0)[:, None] * (self.choice.leftover / WHOLE)

@@ -12,8 +12,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 
-from parley.emulator.audit.evidence.heads import Heads
-from parley.emulator.audit.evidence.senders import author_of
+from parley.emulator.audit.integrity import Heads, senders_of
 from parley.emulator.audit.verdict import Verdict, failed, passed, unknown
 from parley.emulator.coins import question_of, terms_of
 from parley.emulator.record.conversation import Conversation, Progress, quiet
@@ -21,17 +20,7 @@ from parley.emulator.record.records import Closing, Record
 from parley.emulator.roles.board import BOARD_NAME
 from parley.emulator.roles.shuffler import SHUFFLER_NAME
 from parley.emulator.wire.codec import is_signed, said_by
-from parley.emulator.wire.messages import (
-    Abort,
-    Announce,
-    Close,
-    Message,
-    Ready,
-    Refusal,
-    Replies,
-    Roster,
-    Setup,
-)
+from parley.emulator.wire.messages import Abort, Announce, Close, Event, Message, Ready, Refusal, Replies, Roster, Setup
 
 NAMED = 20
 # Signatures that are handed to a thread at once, and how many bytes of frames at most.
@@ -47,7 +36,14 @@ ANONYMOUS = "only the shuffler's batch is signed: nobody can prove who sent whic
 Keys = Mapping[str, bytes]
 
 
-@dataclass(frozen=True, kw_only=True)
+def author_of(sender: str, message: Message) -> str | None:
+    """Who must have signed a message; nobody signs the events of nodes and of the launcher."""
+    if isinstance(message, Event) and sender != BOARD_NAME:
+        return None
+    return sender if isinstance(message, Abort) else senders_of(message)[0]
+
+
+@dataclass(frozen=True)
 class Fault:
     """One thing that its author did not say, or said about another record than this one."""
 
@@ -58,7 +54,7 @@ class Fault:
         return f"{'the closing record' if self.record is None else f'record {self.record}'}: {self.what}"
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class Claim:
     """A frame that somebody must have signed; `unlike` says what is wrong with the record if that is true."""
 
@@ -71,11 +67,10 @@ class Claim:
     unlike: str
 
     def fault(self) -> Fault | None:
-        """What the signature shows to be wrong."""
         if not any(said_by(self.key, self.frame, self.message, nonce) for nonce in self.nonces):
             how = "did not sign it" if is_signed(self.frame) else "signed nothing"
-            return Fault(record=self.record, what=f"a forged {_named(self.message)}: {self.author} {how}")
-        return Fault(record=self.record, what=self.unlike) if self.unlike else None
+            return Fault(self.record, f"a forged {_named(self.message)}: {self.author} {how}")
+        return Fault(self.record, self.unlike) if self.unlike else None
 
 
 @dataclass
@@ -107,26 +102,20 @@ class Reading:
             return None
         key = self.keys.get(author)
         if key is None:
-            self.faults.append(Fault(record=record.sequence, what=f"no key is listed for {author}"))
+            self._accuse(record.sequence, f"no key is listed for {author}")
             return None
         if record.sender != author:
-            self.faults.append(Fault(record=record.sequence, what=f"a {message.kind} of {author} from {record.sender}"))
+            self._accuse(record.sequence, f"a {message.kind} of {author} from {record.sender}")
         if isinstance(message, Ready) and message.key != key:
-            what = f"{author} came with a foreign key, not with the one listed for it"
-            self.faults.append(Fault(record=record.sequence, what=what))
+            self._accuse(record.sequence, f"{author} came with a foreign key, not with the one listed for it")
             return None
         self.signatures += 1
         self.authors.add(author)
-        loose = isinstance(message, Refusal)
-        return Claim(
-            record=record.sequence,
-            author=author,
-            key=key,
-            frame=record.frame,
-            message=message,
-            nonces=(self.nonce, b"") if loose and self.nonce else (self.nonce,),
-            unlike=unlike,
-        )
+        nonces = (self.nonce, b"") if isinstance(message, Refusal) and self.nonce else (self.nonce,)
+        return Claim(record.sequence, author, key, record.frame, message, nonces, unlike)
+
+    def _accuse(self, record: int | None, what: str) -> None:
+        self.faults.append(Fault(record, what))
 
     def end(self) -> None:
         """The closing record: signed by the board, over the head of everything before it."""
@@ -135,13 +124,12 @@ class Reading:
             return
         key = self.keys.get(BOARD_NAME, b"")
         if not self.closing.said_by(key, self.nonce):
-            what = f"the board did not sign this end; {self.heads.rewritten('the end')}"
-            self.faults.append(Fault(record=None, what=what))
+            self._accuse(None, f"the board did not sign this end; {self.heads.rewritten('the end')}")
             return
         self.signatures += 1
         wrong = self.heads.end(self.closing)
         if wrong:
-            self.faults.append(Fault(record=None, what=wrong))
+            self._accuse(None, wrong)
 
     def _unlike(self, message: Message) -> str:
         """What is wrong with the record if its author really said this: the other words must fit it."""
@@ -181,13 +169,10 @@ def check_authorship(conversation: Conversation, keys: Keys | None, progress: Pr
     if conversation.format == 1:
         return unknown(FORMAT_1)
     reading = Reading(keys=keys, run=conversation.reader.run, closing=conversation.reader.closing)
-    forged = list(_verify(_claims(conversation, reading, progress)))
+    taken = (reading.take(*each) for each in conversation.messages("authorship", progress))
+    forged = list(_verify(claim for claim in taken if claim is not None))
     reading.end()
-    faults = sorted([*reading.faults, *forged], key=_place)
-    return _judge(conversation, reading, faults)
-
-
-def _judge(conversation: Conversation, reading: Reading, faults: list[Fault]) -> Verdict:
+    faults = sorted([*reading.faults, *forged], key=lambda fault: (fault.record is None, fault.record or 0))
     anonymous = SHUFFLER_NAME in {seat.node for seat in conversation.seats}
     evidence = {
         "signatures": reading.signatures,
@@ -206,13 +191,6 @@ def _judge(conversation: Conversation, reading: Reading, faults: list[Fault]) ->
     if not reading.ended_by_board:
         return unknown(UNSIGNED_END, **evidence)
     return passed(**evidence)
-
-
-def _claims(conversation: Conversation, reading: Reading, progress: Progress) -> Iterator[Claim]:
-    for record, message in conversation.messages("authorship", progress):
-        claim = reading.take(record, message)
-        if claim is not None:
-            yield claim
 
 
 def _verify(claims: Iterator[Claim]) -> Iterator[Fault]:
@@ -252,7 +230,6 @@ def _batches(claims: Iterator[Claim]) -> Iterator[list[Claim]]:
 
 
 def _named(message: Message) -> str:
-    """A message as one speaks of it."""
     if isinstance(message, Replies):
         return f"reply of {message.node} in round {message.round}"
     if isinstance(message, Announce):
@@ -262,7 +239,3 @@ def _named(message: Message) -> str:
     if isinstance(message, Ready | Refusal):
         return f"{message.kind} of {message.node}"
     return message.kind
-
-
-def _place(fault: Fault) -> tuple[bool, int]:
-    return fault.record is None, fault.record or 0

@@ -6,17 +6,16 @@ epsilon from below. The bound can show that a claim is false; it cannot show tha
 """
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import betaincinv
 
-from parley.emulator.audit.evidence.ledger import Ledger
-from parley.emulator.audit.evidence.preconditions import few_enough, spoken
-from parley.emulator.audit.evidence.statistics import ALPHA
-from parley.emulator.audit.verdict import Verdict, failed, passed, unknown
+from parley.emulator.audit.privacy import Ledger
+from parley.emulator.audit.statistics import ALPHA
+from parley.emulator.audit.verdict import Verdict, failed, passed, spoken, unknown
 from parley.emulator.errors import ParleyError
 from parley.emulator.protocol import Inputs, Protocol
 from parley.emulator.randomizer import Columns, Floats
@@ -24,7 +23,7 @@ from parley.emulator.record.answers import Answers
 from parley.emulator.record.conversation import Conversation, Progress, quiet
 from parley.emulator.roles.cohort import CohortRole
 from parley.emulator.roles.consent import consent_to, domain_of
-from parley.emulator.wire.messages import NONCE_BYTES, Announce, Message, Reminder, Replies, Setup
+from parley.emulator.wire.messages import NONCE_BYTES, Reminder, Replies, Setup
 
 NODE = "trial"
 PILOT = 512
@@ -37,7 +36,6 @@ Seat = Callable[[Protocol, Setup, int, Inputs, bytes], CohortRole]
 
 
 def honest_seat(protocol: Protocol, setup: Setup, first: int, inputs: Inputs, key: bytes) -> CohortRole:
-    """The role that user nodes run."""
     return CohortRole(
         node=NODE,
         first=first,
@@ -59,7 +57,6 @@ class Event:
     above: bool
 
     def holds(self, features: Floats) -> NDArray[np.bool_]:
-        """In which trials it happened."""
         values = features[:, self.column]
         happened: NDArray[np.bool_] = values >= self.threshold if self.above else values < self.threshold
         return happened
@@ -73,8 +70,9 @@ class Experiment:
 
     def __init__(self, conversation: Conversation, setup: Setup, protocol: Protocol, key: bytes, seat: Seat) -> None:
         # Old setups have no nonce; users of today want one, and the coins of an experiment are fresh anyway.
-        asked = setup if setup.nonce else replace(setup, nonce=bytes(NONCE_BYTES), domain=domain_of(protocol.inputs))
-        self.setup = asked
+        if not setup.nonce:
+            setup = replace(setup, nonce=bytes(NONCE_BYTES), domain=domain_of(protocol.inputs))
+        self.setup = setup
         self.protocol = protocol
         self.announces = {each.round: each for each in reversed(conversation.announces)}
         self.key = key
@@ -84,34 +82,19 @@ class Experiment:
         """Likelihoods and readable features of everything these users say, resends included."""
         ledger = Ledger(np.arange(first, first + len(inputs)), self.protocol.inputs)
         features: dict[str, Floats] = {}
-        for announce, replies in self._say(first, inputs):
-            step = self.protocol.rounds[announce.round - 1]
-            ledger.take(
-                Answers(
-                    records=np.zeros(len(replies.users), np.int64),
-                    round=announce.round,
-                    users=replies.users,
-                    columns=replies.columns,
-                    step=step,
-                    public=announce.broadcast,
-                )
-            )
-            for name, column in readable(replies.columns).items():
-                whole = features.setdefault(f"round {announce.round} {name}", np.zeros(len(inputs)))
-                whole[replies.users - first] = column
-        return ledger, features
-
-    def _say(self, first: int, inputs: Inputs) -> Iterator[tuple[Announce, Replies]]:
         role = self.seat(self.protocol, self.setup, first, inputs, self.key)
         list(role.hear(self.setup))
-        for number in sorted(self.announces):
-            announce = self.announces[number]
+        for number, announce in sorted(self.announces.items()):
+            step = self.protocol.rounds[number - 1]
             again = Reminder(run=self.setup.run, round=number, missing={NODE: ()})
-            for message in (announce, again):
-                yield from ((announce, said) for said in self._hear(role, message))
-
-    def _hear(self, role: CohortRole, message: Message) -> Iterator[Replies]:
-        return (said for said in role.hear(message) if isinstance(said, Replies))
+            for said in (each for message in (announce, again) for each in role.hear(message)):
+                if not isinstance(said, Replies):
+                    continue
+                ledger.take(Answers.of(said, step, announce.broadcast))
+                for name, column in readable(said.columns).items():
+                    whole = features.setdefault(f"round {number} {name}", np.zeros(len(inputs)))
+                    whole[said.users - first] = column
+        return ledger, features
 
     def pair(self, generator: np.random.Generator) -> tuple[int, int]:
         """The two inputs that replies tell apart best, from a few trials of every input."""
@@ -141,12 +124,10 @@ def readable(columns: Columns) -> dict[str, Floats]:
     """What one can read off a reply without any formula: a scalar's value, and how fine a float's last digit is."""
     found: dict[str, Floats] = {}
     for name, column in columns.items():
-        if column.ndim != 1:
-            continue
-        values = column.astype(np.float64)
-        found[name] = values
-        if column.dtype.kind == "f":
-            found[f"last digit of {name}"] = last_digit(values)
+        if column.ndim == 1:
+            found[name] = column.astype(np.float64)
+            if column.dtype.kind == "f":
+                found[f"last digit of {name}"] = last_digit(found[name])
     return found
 
 
@@ -154,8 +135,7 @@ def last_digit(values: Floats) -> Floats:
     """The exponent of the lowest set bit: Mironov's attack reads it off a float to which float noise was added."""
     mantissa, exponent = np.frexp(np.where(values == 0, 1.0, values))
     whole = np.abs(np.ldexp(mantissa, 53)).astype(np.int64)
-    lowest = (whole & -whole).astype(np.float64)
-    digits: Floats = exponent - 53 + np.log2(lowest)
+    digits: Floats = exponent - 53 + np.log2((whole & -whole).astype(np.float64))
     return digits
 
 
@@ -170,10 +150,9 @@ def check_empirical(
     progress: Progress = quiet,
 ) -> Verdict:
     """A lower confidence bound on epsilon at level 1 - alpha from `trials` conversations under each of two inputs."""
-    setup, protocol = spoken(conversation)
+    setup, protocol = spoken(conversation, exact=bool(conversation.announces))
     if not conversation.announces:
         return unknown("no round was announced")
-    few_enough(protocol)
     experiment = Experiment(conversation, setup, protocol, key, seat)
     try:
         pair = experiment.pair(generator or np.random.default_rng())

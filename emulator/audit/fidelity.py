@@ -10,18 +10,17 @@ Two tests, both from the exact likelihood alone, never from the code that draws 
 """
 
 import math
-from collections.abc import Iterator
 
 import numpy as np
 from numpy.typing import NDArray
 
-from parley.emulator.audit.evidence.preconditions import knows_everybody
-from parley.emulator.audit.evidence.sample import Sample, gather
-from parley.emulator.audit.evidence.statistics import Family, mean_p_value, uniform_p_value
-from parley.emulator.audit.verdict import Verdict, unknown
+from parley.emulator.audit.statistics import Family, mean_p_value, uniform_p_value
+from parley.emulator.audit.verdict import Verdict, unknown, witnessed
 from parley.emulator.protocol import Inputs, Protocol
-from parley.emulator.randomizer import Alphabet, Columns, Floats, Randomizer
+from parley.emulator.randomizer import Columns, Floats, Randomizer
+from parley.emulator.record.answers import Answers, answers
 from parley.emulator.record.conversation import Conversation, Progress, quiet
+from parley.emulator.record.user_sets import UserSet
 from parley.emulator.record.witness import Witness
 from parley.emulator.round import columns_of
 
@@ -35,64 +34,58 @@ LISTED_SHARED = 2**24
 
 def check_fidelity(
     conversation: Conversation,
-    witness: Witness,
+    witness: Witness | None,
     *,
     generator: np.random.Generator | None = None,
     progress: Progress = quiet,
 ) -> Verdict:
-    """Test a random sample of the replies, together and node by node."""
-    protocol = knows_everybody(witness, conversation)
+    """Test a random sample of the replies, together and node by node: one node that forgot its noise is one of many."""
+    protocol, witness = witnessed(witness, conversation, exact=True)
     generator = generator or np.random.default_rng()
     family = Family()
-    samples = gather(conversation, protocol, SAMPLED, generator)
-    for number, sample in samples.items():
-        for group, rows in _groups(sample):
-            _test(family, protocol, number, sample.take(rows), witness.inputs, group, generator)
+    for number, sample in _sample(conversation, protocol, generator).items():
+        groups = [("", sample)]
+        names, node = np.unique(sample.nodes, return_inverse=True)
+        if 2 <= len(names) <= MOST_NODES:
+            groups += [(f" of {name}", sample.take(np.flatnonzero(node == each))) for each, name in enumerate(names)]
+        for group, some in groups:
+            if len(some.users) < FEWEST:
+                continue
+            own = witness.inputs[some.users]
+            for name, send in some.step.sends(some.public).items():
+                what = f"round {number}, {name}{group}"
+                columns, values = columns_of(name, send, some.columns), send.at(np.arange(some.step.inputs))
+                _ratio(family, what, send.randomizer, values, columns, own)
+                _places(family, what, send.randomizer, values, columns, own, generator)
         progress("fidelity", number, len(protocol.rounds))
     if not family.tests:
         return unknown(f"fewer than {FEWEST} replies: too few to test their distribution")
     return family.judge("the replies do not follow the declared law")
 
 
-def _groups(sample: Sample) -> Iterator[tuple[str, NDArray[np.intp]]]:
-    """All replies, and those of each node where there are few nodes: one node that forgot its noise is one of many."""
-    yield "", np.arange(len(sample.users))
-    names, node = np.unique(sample.nodes, return_inverse=True)
-    if 2 <= len(names) <= MOST_NODES:
-        for number, name in enumerate(names):
-            yield f" of {name}", np.flatnonzero(node == number)
+def _sample(conversation: Conversation, protocol: Protocol, generator: np.random.Generator) -> dict[int, Answers]:
+    """At most so many replies a round that lie in the output space, chosen at random, in the order of their users."""
+    answering: dict[int, UserSet] = {}
+    for each in answers(conversation, protocol):
+        answering.setdefault(each.round, UserSet()).add(each.users)
+    chosen = {number: users.choose(SAMPLED, generator) for number, users in answering.items()}
+    pieces: dict[int, list[Answers]] = {}
+    for each in answers(conversation, protocol):
+        some = each.take(np.isin(each.users, chosen[each.round]))
+        pieces.setdefault(each.round, []).append(some.take(some.step.check(some.public, some.columns)))
+    whole = {number: Answers.join(parts) for number, parts in sorted(pieces.items())}
+    return {number: each.take(np.argsort(each.users, kind="stable")) for number, each in whole.items()}
 
 
-def _test(
-    family: Family,
-    protocol: Protocol,
-    number: int,
-    sample: Sample,
-    inputs: Inputs,
-    group: str,
-    generator: np.random.Generator,
-) -> None:
-    """Every test of one round's replies."""
-    if len(sample.users) < FEWEST:
-        return
-    step, own = protocol.rounds[number - 1], inputs[sample.users]
-    for name, send in step.sends(sample.public).items():
-        what = f"round {number}, {name}{group}"
-        columns, values = columns_of(name, send, sample.columns), send.at(np.arange(step.inputs))
-        with np.errstate(all="ignore"):
-            likelihood = send.randomizer.log_likelihood(columns, values)
-        _ratio(family, what, likelihood, own, send.randomizer.epsilon)
-        _places(family, what, send.randomizer, values, columns, own, generator)
-
-
-def _ratio(family: Family, what: str, likelihood: Floats, own: Inputs, epsilon: float) -> None:
+def _ratio(family: Family, what: str, randomizer: Randomizer, values: Floats, columns: Columns, own: Inputs) -> None:
     """The mean over x' of p(m | x') / p(m | x) is 1 in expectation."""
-    rows = np.arange(len(own))
-    ratios = np.exp(likelihood - likelihood[rows, own][:, None]).mean(axis=1)
+    with np.errstate(all="ignore"):
+        likelihood = randomizer.log_likelihood(columns, values)
+    ratios = np.exp(likelihood - likelihood[np.arange(len(own)), own][:, None]).mean(axis=1)
     if not np.isfinite(ratios).all():
         family.add(f"{what}, a reply its input cannot cause", len(own), math.inf, 0.0)
         return
-    off, p_value = mean_p_value(ratios, 1.0, math.exp(epsilon) - math.exp(-epsilon))
+    off, p_value = mean_p_value(ratios, 1.0, math.exp(randomizer.epsilon) - math.exp(-randomizer.epsilon))
     family.add(f"{what}, mean likelihood ratio", len(own), off, p_value)
 
 
@@ -110,16 +103,27 @@ def _places(
     if alphabet is None:
         return
     shared = len(columns) == 1
-    rows = _few_inputs(own, LISTED_SHARED // alphabet.size) if shared else np.arange(len(own))
-    if not shared:
-        rows = rows[: LISTED_EACH // alphabet.size]
+    rows = np.arange(len(own))[: LISTED_EACH // alphabet.size]
+    if shared:
+        # The replies of a few inputs: where a reply is nothing but its choice, one list serves an input.
+        _, first, which = np.unique(own, return_index=True, return_inverse=True)
+        kept = np.argsort(first)[: max(1, LISTED_SHARED // alphabet.size)]
+        rows = np.flatnonzero(np.isin(which, kept))
     if len(rows) < FEWEST:
         return
     by_likelihood, by_value = np.empty(len(rows)), np.empty(len(rows))
     for x in np.unique(own[rows]):
         mine = np.flatnonzero(own[rows] == x)
         said = {name: each[rows[mine]] for name, each in columns.items()}
-        law = _law(randomizer, alphabet, said, values[x : x + 1], shared)
+        # p(choice | x) for every choice: one row per reply, or one row for all.
+        count = 1 if shared else len(mine)
+        listed = {name: np.repeat(column[:count], alphabet.size, axis=0) for name, column in said.items()}
+        choices = np.tile(np.arange(alphabet.first, alphabet.last + 1), count)
+        listed[alphabet.column] = choices.astype(said[alphabet.column].dtype)
+        with np.errstate(all="ignore"):
+            logs = randomizer.log_likelihood(listed, values[x : x + 1]).reshape(count, alphabet.size)
+        law = np.exp(logs - logs.max(axis=1, keepdims=True))
+        law /= law.sum(axis=1, keepdims=True)
         sent = columns[alphabet.column][rows[mine]].astype(np.int64) - alphabet.first
         coins = generator.random(len(mine))
         by_value[mine] = _place(law, sent, coins)
@@ -129,26 +133,6 @@ def _places(
         by_likelihood[mine] = _place(np.take_along_axis(law, order, axis=1), place, coins)
     family.add(f"{what}, places by likelihood", len(rows), *uniform_p_value(by_likelihood))
     family.add(f"{what}, places by value", len(rows), *uniform_p_value(by_value))
-
-
-def _few_inputs(own: Inputs, most: int) -> NDArray[np.intp]:
-    """The replies of at most so many inputs: where no two replies share other columns, one list serves an input."""
-    _, first, which = np.unique(own, return_index=True, return_inverse=True)
-    kept = np.argsort(first)[: max(1, most)]
-    return np.flatnonzero(np.isin(which, kept))
-
-
-def _law(randomizer: Randomizer, alphabet: Alphabet, columns: Columns, value: Floats, shared: bool) -> Floats:
-    """p(choice | x) for every choice: one row per reply, or one row for all where a reply is nothing but its choice."""
-    rows = 1 if shared else len(columns[alphabet.column])
-    listed = {name: np.repeat(column[:rows], alphabet.size, axis=0) for name, column in columns.items()}
-    numbers = np.tile(np.arange(alphabet.first, alphabet.last + 1), rows)
-    listed[alphabet.column] = numbers.astype(columns[alphabet.column].dtype)
-    with np.errstate(all="ignore"):
-        logs = randomizer.log_likelihood(listed, value).reshape(rows, alphabet.size)
-    law = np.exp(logs - logs.max(axis=1, keepdims=True))
-    normal: Floats = law / law.sum(axis=1, keepdims=True)
-    return normal
 
 
 def _place(law: Floats, sent: NDArray[np.int64], coins: Floats) -> Floats:

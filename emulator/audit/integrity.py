@@ -7,31 +7,19 @@ of others (who is absent, how many are missing, which process came back) is work
 
 import re
 from collections import Counter
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from parley.emulator.audit.evidence.heads import Heads
-from parley.emulator.audit.evidence.senders import senders_of
 from parley.emulator.audit.verdict import Verdict, failed, passed
 from parley.emulator.errors import RemoteProtocolError, TranscriptError
 from parley.emulator.record.conversation import Progress, quiet
-from parley.emulator.record.records import Record
+from parley.emulator.record.merkle import Tree
+from parley.emulator.record.records import Closing, Record
 from parley.emulator.record.transcript import AlteredTranscript, TranscriptReader
 from parley.emulator.roles.board import ANALYST_NAME, BOARD_NAME, LAUNCHER_NAME, Board, BoardRole, Terms
+from parley.emulator.wire import messages as wire
 from parley.emulator.wire.codec import FORMAT
-from parley.emulator.wire.messages import (
-    Abort,
-    Announce,
-    Close,
-    Event,
-    Message,
-    Ready,
-    Reminder,
-    Replies,
-    Result,
-    Resume,
-    Roster,
-)
 
 # No honest run comes near: a hostile frame must not make the board's role count chunks without end.
 MOST_USERS = 2**62
@@ -48,8 +36,49 @@ class WrongRecord(TranscriptError):
 
     def __init__(self, what: str, sequence: int | None = None, offset: int | None = None) -> None:
         super().__init__(what)
-        self.sequence = sequence
-        self.offset = offset
+        self.sequence, self.offset = sequence, offset
+
+
+def senders_of(message: wire.Message) -> tuple[str, ...]:
+    if isinstance(message, wire.Ready | wire.Replies | wire.Refusal):
+        return (message.node,)
+    if isinstance(message, wire.Setup | wire.Announce | wire.Result):
+        return (ANALYST_NAME,)
+    if isinstance(message, wire.Abort):
+        return ANALYST_NAME, BOARD_NAME
+    return (BOARD_NAME, message.node) if isinstance(message, wire.Event) else (BOARD_NAME,)
+
+
+@dataclass
+class Heads:
+    """Builds the tree again and holds every head on record against it. Heads that are all right extend each other.
+
+    `covered` is how many records the last right head covers, `count` how many heads are right.
+    """
+
+    covered: int = 0
+    count: int = 0
+    _tree: Tree = field(default_factory=Tree)
+
+    def take(self, record: Record, message: wire.Message) -> str:
+        """Add one record; what is wrong with the head it holds, empty where nothing is."""
+        wrong = ""
+        if isinstance(message, wire.Close) and (message.size, message.root) != (len(self._tree), self._tree.root()):
+            where = self.rewritten(f"record {record.sequence}")
+            wrong = f"the head in the close of round {message.round} does not cover the records before it: {where}"
+        elif isinstance(message, wire.Close):
+            self.covered, self.count = message.size, self.count + 1
+        self._tree.append(record.leaf)
+        return wrong
+
+    def end(self, closing: Closing) -> str:
+        """What is wrong with the head in the closing record."""
+        if closing.root == self._tree.root():
+            return ""
+        return f"the closing record does not cover the records before it: {self.rewritten('the end')}"
+
+    def rewritten(self, until: str) -> str:
+        return f"the record was rewritten between record {self.covered} and {until}"
 
 
 class Rewriter:
@@ -58,122 +87,131 @@ class Rewriter:
     def __init__(self, run: str, format: int = FORMAT) -> None:
         # The record does not say how many users the board was told of; what it does say must be consistent.
         self.role = BoardRole(Terms(run=run, users=MOST_USERS, nodes=MOST_USERS, quorum=1e-300))
-        self.run = run
-        self.format = format
-        self._due: Close | None = None
+        self.run, self.format = run, format
+        self._due: wire.Close | None = None
         self._chunks: Counter[str] = Counter()
         self._pids: dict[str, set[int]] = {}
 
-    def take(self, sender: str, message: Message) -> None:
+    def take(self, sender: str, message: wire.Message) -> None:
         """Hear one recorded message; RemoteProtocolError says why a board would not have recorded it."""
-        check_sender(sender, message)
+        if sender not in senders_of(message) or isinstance(message, wire.Resume):
+            raise RemoteProtocolError(f"a {message.kind} from {sender}, who may not send one")
+        if isinstance(message, wire.Ready) and sender in (ANALYST_NAME, BOARD_NAME):
+            raise RemoteProtocolError(f"a user node that calls itself {sender}")
         # A node that waits for any run of a pattern names none.
-        if getattr(message, "run", self.run) not in (self.run, "" if isinstance(message, Ready) else self.run):
+        if getattr(message, "run", self.run) not in (self.run, "" if isinstance(message, wire.Ready) else self.run):
             raise RemoteProtocolError(f"a {message.kind} of another run stands in the record of {self.run}")
-        if isinstance(message, Replies):
-            self._count(message)
-        if isinstance(message, Announce):
+        if isinstance(message, wire.Replies):
+            self._chunks[message.node] = message.chunks
+            if self._chunks.total() > MOST_CHUNKS:
+                raise RemoteProtocolError(f"replies of {message.node} in {message.chunks} chunks, more than a run has")
+        if isinstance(message, wire.Announce):
             self._chunks.clear()
         if sender == BOARD_NAME:
             self._own(message)
-        else:
-            self._others(sender, message)
-
-    def _others(self, sender: str, message: Message) -> None:
-        if self._due is not None and isinstance(message, Announce | Result):
+            return
+        if self._due is not None and isinstance(message, wire.Announce | wire.Result):
             raise RemoteProtocolError(f"a {message.kind} before round {self._due.round} was closed")
         said = self.role.hear(sender, message, 0.0)
         if not said:
             raise RemoteProtocolError(f"a {message.kind} of {sender} that repeats another or answers no open round")
         for _, following in said[1:]:
-            if isinstance(following, Close):
+            if isinstance(following, wire.Close):
                 self._due = following
 
-    def _own(self, message: Message) -> None:
-        if isinstance(message, Close):
+    def _own(self, message: wire.Message) -> None:
+        """What the board says of others is what the record says of them."""
+        seats = self.role.seats
+        if isinstance(message, wire.Close):
             self._close(message)
             return
-        if isinstance(message, Roster):
-            users = sum(seat.users for seat in self.role.seats.values())
-            if (message.nodes, message.users) != (len(self.role.seats), users):
-                raise RemoteProtocolError(
-                    f"a roster of {message.users} users on {message.nodes} nodes; "
-                    f"{users} on {len(self.role.seats)} were seated"
-                )
-        elif isinstance(message, Reminder):
-            self._check_reminder(message)
-        elif isinstance(message, Event):
-            self._check_event(message)
+        if isinstance(message, wire.Roster):
+            users = sum(seat.users for seat in seats.values())
+            if (message.nodes, message.users) != (len(seats), users):
+                said = f"a roster of {message.users} users on {message.nodes} nodes"
+                raise RemoteProtocolError(f"{said}; {users} on {len(seats)} were seated")
+        elif isinstance(message, wire.Reminder):
+            if self.role.state is not Board.OPEN or message.round != self.role.round:
+                raise RemoteProtocolError(f"a reminder of round {message.round}, which is not open")
+            for name, chunks in message.missing.items():
+                seat = seats.get(name)
+                if seat is None or seat.finished or chunks != tuple(sorted(seat.owes or ())):
+                    raise RemoteProtocolError(f"a reminder that {name[:80]!r} owes other chunks than it does")
+        elif isinstance(message, wire.Event) and message.round != self.role.round:
+            raise RemoteProtocolError(f"an event of round {message.round} in round {self.role.round}")
+        elif isinstance(message, wire.Event) and message.event == "restart":
+            seat, found = seats.get(message.node), RESTARTED.fullmatch(message.detail)
+            # A board that was itself started again may know an earlier process of the node.
+            had = set() if seat is None else self._pids.setdefault(message.node, {seat.pid})
+            if found is None or int(found[1]) not in had or found[1] == found[2]:
+                raise RemoteProtocolError(f"a restart of {message.node[:80]!r} that does not fit the processes it had")
+            had.add(int(found[2]))
         self.role.record(message, 0.0)
 
-    def _check_reminder(self, reminder: Reminder) -> None:
-        """It names nodes that still owe something in the open round, and what they owe."""
-        if self.role.state is not Board.OPEN or reminder.round != self.role.round:
-            raise RemoteProtocolError(f"a reminder of round {reminder.round}, which is not open")
-        for name, chunks in reminder.missing.items():
-            seat = self.role.seats.get(name)
-            if seat is None or seat.finished or chunks != tuple(sorted(seat.owes or ())):
-                raise RemoteProtocolError(f"a reminder that {name[:80]!r} owes other chunks than it does")
-
-    def _check_event(self, event: Event) -> None:
-        """The board notes events in the round it is in; a node that came back was another process before."""
-        if event.round != self.role.round:
-            raise RemoteProtocolError(f"an event of round {event.round} in round {self.role.round}")
-        if event.event != "restart":
-            return
-        seat, found = self.role.seats.get(event.node), RESTARTED.fullmatch(event.detail)
-        # A board that was itself started again may know an earlier process of the node.
-        had = set() if seat is None else self._pids.setdefault(event.node, {seat.pid})
-        if found is None or int(found[1]) not in had or found[1] == found[2]:
-            raise RemoteProtocolError(f"a restart of {event.node[:80]!r} that does not fit the processes it had")
-        had.add(int(found[2]))
-
-    def _close(self, close: Close) -> None:
+    def _close(self, close: wire.Close) -> None:
         """A round's count is that of its replies, and with those missing that of the users who were asked."""
         if (close.round, close.replies) != (self.role.round, self.role.replies):
-            raise RemoteProtocolError(
-                f"a close of round {close.round} with {close.replies} replies; "
-                f"the record has {self.role.replies} in round {self.role.round}"
-            )
+            said = f"a close of round {close.round} with {close.replies} replies"
+            raise RemoteProtocolError(f"{said}; the record has {self.role.replies} in round {self.role.round}")
         asked = 0 if self.role.announce is None else self.role.announce.speakers
         if self.format > 1 and close.missing != max(0, asked - close.replies):
             raise RemoteProtocolError(f"a close with {close.missing} replies missing of {asked} users who were asked")
         absent = tuple(sorted(name for name, seat in self.role.seats.items() if not seat.whole))
         if self.format > 1 and close.absent != absent:
-            raise RemoteProtocolError(
-                f"a close with {_listed(close.absent)} absent; the record lacks {_listed(absent)}"
-            )
+            said = f"a close with {_listed(close.absent)} absent"
+            raise RemoteProtocolError(f"{said}; the record lacks {_listed(absent)}")
         if not close.replies:
             raise RemoteProtocolError(f"a close of round {close.round}, in which nobody answered")
         if self._due is None:
             self.role.record(close, 0.0)
         self._due = None
 
-    def _count(self, replies: Replies) -> None:
-        self._chunks[replies.node] = replies.chunks
-        if self._chunks.total() > MOST_CHUNKS:
-            raise RemoteProtocolError(f"replies of {replies.node} in {replies.chunks} chunks, more than a run has")
-
 
 def _listed(names: tuple[str, ...]) -> str:
-    """A few names as a person reads them."""
     more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
     return (", ".join(repr(each[:80]) for each in names[:NAMED]) or "nobody") + more
 
 
-def check_sender(sender: str, message: Message) -> None:
-    """Each kind of message from who may send it."""
-    if sender not in senders_of(message) or isinstance(message, Resume):
-        raise RemoteProtocolError(f"a {message.kind} from {sender}, who may not send one")
-    if isinstance(message, Ready) and sender in (ANALYST_NAME, BOARD_NAME):
-        raise RemoteProtocolError(f"a user node that calls itself {sender}")
+@dataclass
+class Clock:
+    """The times of the records. They grow; only the clock of a board that was started again may have been set."""
+
+    _first: int = -1
+    _last: int = -1
+    _steps: list[tuple[int, int]] = field(default_factory=list)
+    _restarts: int = 0
+
+    @property
+    def seconds(self) -> float:
+        return (self._last - self._first) / 1e9
+
+    def take(self, record: Record, message: wire.Message) -> None:
+        """Note a record that is older than the one before it, and what may explain that."""
+        if self._first < 0:
+            self._first = self._last = record.time_ns
+        back = self._last - record.time_ns
+        if back > 0 and len(self._steps) < MOST_STEPS:
+            self._steps.append((record.sequence, back))
+        if isinstance(message, wire.Event) and record.sender == LAUNCHER_NAME and BOARD_NAME in message.detail.split():
+            self._restarts += 1
+        self._last = record.time_ns
+
+    def warnings(self) -> list[str]:
+        """Steps back that no restart of the board explains. The launcher reports one after it has happened."""
+        explained = [sequence for sequence, back in self._steps if back <= RESTART_SLACK_NS][: self._restarts]
+        return [
+            f"record {sequence} is {back / 1e9:.6g} s older than the one before it, and no restart explains that"
+            for sequence, back in self._steps
+            if sequence not in explained
+        ][:NAMED]
 
 
 def check_integrity(source: Path | TranscriptReader, progress: Progress = quiet) -> Verdict:
     """Chain, sequence, senders, closing record; the first bad byte is named."""
+    kinds, clock = Counter[str](), Clock()
     try:
         reader = source if isinstance(source, TranscriptReader) else TranscriptReader(source)
-        kinds, clock = _read(reader, progress)
+        _read(reader, kinds, clock, progress)
         end = reader.verify()
     except (AlteredTranscript, WrongRecord) as error:
         return failed(str(error), record=error.sequence, byte=error.offset)
@@ -193,82 +231,36 @@ def check_integrity(source: Path | TranscriptReader, progress: Progress = quiet)
     return passed(outcome=reader.closing.outcome, **evidence)
 
 
-class Clock:
-    """The times of the records. They grow; only the clock of a board that was started again may have been set."""
-
-    def __init__(self) -> None:
-        self.seconds = 0.0
-        """From the first record to the last."""
-        self._first = self._last = -1
-        self._steps: list[tuple[int, int]] = []
-        self._restarts = 0
-
-    def take(self, record: Record, message: Message) -> None:
-        """Note a record that is older than the one before it, and what may explain that."""
-        if self._first < 0:
-            self._first = self._last = record.time_ns
-        back = self._last - record.time_ns
-        if back > 0 and len(self._steps) < MOST_STEPS:
-            self._steps.append((record.sequence, back))
-        if isinstance(message, Event) and record.sender == LAUNCHER_NAME and BOARD_NAME in message.detail.split():
-            self._restarts += 1
-        self._last = record.time_ns
-        self.seconds = (self._last - self._first) / 1e9
-
-    def warnings(self) -> list[str]:
-        """Steps back that no restart of the board explains. The launcher reports one after it has happened."""
-        explained = [sequence for sequence, back in self._steps if back <= RESTART_SLACK_NS][: self._restarts]
-        return [
-            f"record {sequence} is {back / 1e9:.6g} s older than the one before it, and no restart explains that"
-            for sequence, back in self._steps
-            if sequence not in explained
-        ][:NAMED]
-
-
-def _read(reader: TranscriptReader, progress: Progress) -> tuple[Counter[str], Clock]:
-    """Every message in its place; how many of each kind, and what their times say."""
-    board, kinds, clock, heads = Rewriter(reader.run, reader.version), Counter[str](), Clock(), Heads()
-    size = reader.path.stat().st_size
+def _read(reader: TranscriptReader, kinds: Counter[str], clock: Clock, progress: Progress) -> None:
+    """Every message in its place. The closing record says what the last broadcast said, if there was one."""
+    board, heads, size = Rewriter(reader.run, reader.version), Heads(), reader.path.stat().st_size
     for record in reader:
         try:
             message = record.message
             board.take(record.sender, message)
             wrong = heads.take(record, message) if reader.version > 1 else ""
             # Where nobody signs a close holds no head.
-            if wrong and isinstance(message, Close) and (message.size or message.root):
+            if wrong and isinstance(message, wire.Close) and (message.size or message.root):
                 raise RemoteProtocolError(wrong)
-        except TranscriptError as error:
-            raise _wrong(reader, record, str(error)) from error
-        except RemoteProtocolError as error:
-            raise _wrong(reader, record, f"record {record.sequence} at byte {record.offset}: {error}") from error
+        except (TranscriptError, RemoteProtocolError) as error:
+            where = "" if isinstance(error, TranscriptError) else f"record {record.sequence} at byte {record.offset}: "
+            raise WrongRecord(f"{reader.path}: {where}{error}", record.sequence, record.offset) from error
         kinds[message.kind] += 1
         clock.take(record, message)
         progress("integrity", record.offset, size)
-    if reader.closing is not None:
-        _check_ending(reader, board, heads)
-    return kinds, clock
-
-
-def _check_ending(reader: TranscriptReader, board: Rewriter, heads: Heads) -> None:
-    """The closing record says what the last broadcast said, unless the board was stopped before there was one."""
-    assert reader.closing is not None
+    if reader.closing is None:
+        return
     closing, ending, outcome = reader.closing, board.role.ending, reader.closing.outcome
-    if isinstance(ending, Result) != (outcome == "completed") or (
-        isinstance(ending, Abort) and ending.outcome != outcome
-    ):
+    unlike = isinstance(ending, wire.Abort) and ending.outcome != outcome
+    if unlike or isinstance(ending, wire.Result) != (outcome == "completed"):
         said = "nothing" if ending is None else ending.kind
         raise WrongRecord(f"{reader.path}: the run closed as {outcome} but its last word is {said}")
     if outcome == "completed" and board.role.state is not Board.DONE:
         raise WrongRecord(f"{reader.path}: the run closed as completed while it was not over")
-    reason = ending.reason if isinstance(ending, Abort) else ""
+    reason = ending.reason if isinstance(ending, wire.Abort) else ""
     if ending is not None and closing.reason != reason:
-        raise WrongRecord(
-            f"{reader.path}: the run closed because {closing.reason!r:.200}, its last word is {reason!r:.200}"
-        )
+        said = f"the run closed because {closing.reason!r:.200}"
+        raise WrongRecord(f"{reader.path}: {said}, its last word is {reason!r:.200}")
     wrong = heads.end(closing) if reader.version > 1 else ""
     if wrong:
         raise WrongRecord(f"{reader.path}: {wrong}")
-
-
-def _wrong(reader: TranscriptReader, record: Record, what: str) -> WrongRecord:
-    return WrongRecord(f"{reader.path}: {what}", record.sequence, record.offset)

@@ -9,16 +9,14 @@ import numpy as np
 
 from parley.emulator.audit.authorship import Keys, check_authorship
 from parley.emulator.audit.empirical import check_empirical
-from parley.emulator.audit.evidence.preconditions import NotTested, given
 from parley.emulator.audit.fidelity import check_fidelity
 from parley.emulator.audit.integrity import check_integrity
 from parley.emulator.audit.privacy import MOST_BYTES, check_privacy
 from parley.emulator.audit.result import check_result
 from parley.emulator.audit.rounds import check_rounds
-from parley.emulator.audit.shuffled_fidelity import check_shuffled_fidelity
-from parley.emulator.audit.shuffled_privacy import check_shuffled_privacy
+from parley.emulator.audit.shuffled import check_shuffled_fidelity, check_shuffled_privacy
 from parley.emulator.audit.side_channels import check_side_channels
-from parley.emulator.audit.verdict import Outcome, Verdict, unknown
+from parley.emulator.audit.verdict import NotTested, Outcome, Verdict, unknown
 from parley.emulator.coins import fresh_key
 from parley.emulator.errors import ParleyError, TranscriptError
 from parley.emulator.record.conversation import Progress, listen, quiet
@@ -45,11 +43,9 @@ class Report:
         return not self.named("fail") and all(self.verdicts[name].verdict == "pass" for name in self.needed)
 
     def named(self, verdict: Outcome) -> list[str]:
-        """The checks with this verdict."""
         return [name for name, each in self.verdicts.items() if each.verdict == verdict]
 
     def record(self) -> dict[str, Any]:
-        """As JSON."""
         return {"ok": self.ok, **{name: verdict.record() for name, verdict in self.verdicts.items()}}
 
 
@@ -74,9 +70,8 @@ def audit(
     try:
         conversation = listen(source, build)
     except TranscriptError:
-        reason = "the record cannot be read: see integrity"
-        verdicts = {name: unknown(reason) for name in CHECKS} | {"integrity": integrity}
-        return Report(verdicts=verdicts, needed=needed)
+        unread = {name: unknown("the record cannot be read: see integrity") for name in CHECKS}
+        return Report(verdicts=unread | {"integrity": integrity}, needed=needed)
     generator = generator or np.random.default_rng()
     checks: dict[str, Callable[[], Verdict]] = {
         "authorship": lambda: check_authorship(conversation, keys, progress),
@@ -84,8 +79,8 @@ def audit(
         "privacy": lambda: check_privacy(
             conversation, sample=sample, generator=generator, progress=progress, most_bytes=most_bytes
         ),
-        "fidelity": lambda: check_fidelity(conversation, given(witness), generator=generator, progress=progress),
-        "side_channels": lambda: check_side_channels(conversation, given(witness), progress),
+        "fidelity": lambda: check_fidelity(conversation, witness, generator=generator, progress=progress),
+        "side_channels": lambda: check_side_channels(conversation, witness, progress),
         "result": lambda: check_result(conversation),
     }
     if trials is not None:
@@ -95,7 +90,7 @@ def audit(
     if conversation.protocol is not None and conversation.protocol.claim.trusts == "shuffler":
         # The checks that are others where replies are anonymous.
         checks["privacy"] = lambda: check_shuffled_privacy(conversation, progress)
-        checks["fidelity"] = lambda: check_shuffled_fidelity(conversation, given(witness), progress)
+        checks["fidelity"] = lambda: check_shuffled_fidelity(conversation, witness, progress)
         checks |= {name: lambda: unknown(ANONYMOUS) for name in ("side_channels", "empirical") if name in checks}
     verdicts = {"integrity": integrity, **{name: _attempt(check) for name, check in checks.items()}}
     return Report(verdicts=verdicts, needed=needed)

@@ -24,10 +24,7 @@ def check_rounds(conversation: Conversation) -> Verdict:
     evidence = {
         "declared": None if setup is None else setup.rounds,
         "observed": observed,
-        "interaction": {
-            "declared": None if protocol is None else protocol.claim.interaction,
-            "observed": interaction,
-        },
+        "interaction": {"declared": None if protocol is None else protocol.claim.interaction, "observed": interaction},
         "transport": {kind: count for kind, count in conversation.kinds.items() if kind not in PROTOCOL_KINDS},
     }
     if setup is None or protocol is None:
@@ -61,8 +58,6 @@ def _half_hearted(conversation: Conversation) -> str:
                 return f"{node} claims {users} users, more than a run has"
             speakers = step.speakers(first, first + users)
             if turnout.replies + conversation.silent.get((each.number, node), 0) != speakers:
-                return (
-                    f"{node} answered round {each.number} for {turnout.replies} of its {speakers} users who were to "
-                    "speak"
-                )
+                said = f"{node} answered round {each.number} for {turnout.replies} of its {speakers} users"
+                return f"{said} who were to speak"
     return ""

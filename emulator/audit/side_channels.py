@@ -10,14 +10,12 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from parley.emulator.audit.evidence.preconditions import knows_everybody
-from parley.emulator.audit.evidence.statistics import Family
-from parley.emulator.audit.verdict import Verdict, failed, unknown
-from parley.emulator.protocol import Inputs, Protocol
+from parley.emulator.audit.statistics import Family
+from parley.emulator.audit.verdict import Verdict, failed, unknown, witnessed
 from parley.emulator.randomizer import Floats, Layout, layout
 from parley.emulator.record.conversation import Conversation, Progress, quiet
 from parley.emulator.record.witness import Witness
-from parley.emulator.wire.messages import Replies, Users
+from parley.emulator.wire.messages import Users
 
 GROUPS = 16
 FEWEST_ABSENT = 20
@@ -76,42 +74,34 @@ class Channel:
     mean: list[float] = field(default_factory=list)
 
 
-def check_side_channels(conversation: Conversation, witness: Witness, progress: Progress = quiet) -> Verdict:
+def check_side_channels(conversation: Conversation, witness: Witness | None, progress: Progress = quiet) -> Verdict:
     """Sizes, presence and order of every round's replies."""
-    protocol = knows_everybody(witness, conversation)
+    protocol, witness = witnessed(witness, conversation, exact=True)
+    inputs = witness.inputs
+    groups = inputs * GROUPS // max(GROUPS, protocol.inputs)
     channels: dict[int, Channel] = {}
     lone = np.array([seat.first for seat in conversation.seats if seat.users == 1], dtype=np.int64)
     for _, replies in conversation.replies("side channels", progress):
-        if len(replies.users) and 1 <= replies.round <= len(protocol.rounds):
-            _take(channels.setdefault(replies.round, Channel()), replies, protocol, witness.inputs, lone)
-    return _judge(channels, protocol, witness.inputs, lone)
-
-
-def _take(channel: Channel, replies: Replies, protocol: Protocol, inputs: Inputs, lone: Users) -> None:
-    channel.layouts.add(layout(replies.columns))
-    channel.first.append(int(replies.users[0]))
-    channel.mean.append(float(inputs[replies.users].mean()))
-    if len(replies.users) == 1 and np.isin(replies.users[0], lone):
-        channel.alone.append(int(replies.users[0]))
-        return
-    span = np.arange(int(replies.users[0]), int(replies.users[-1]) + 1)
-    asked = span[protocol.rounds[replies.round - 1].participates(span)]
-    channel.presence.add(_groups(inputs[asked], protocol), ~np.isin(asked, replies.users))
-
-
-def _groups(inputs: Inputs, protocol: Protocol) -> NDArray[np.int64]:
-    return inputs * GROUPS // max(GROUPS, protocol.inputs)
-
-
-def _judge(channels: dict[int, Channel], protocol: Protocol, inputs: Inputs, lone: Users) -> Verdict:
+        users = replies.users
+        if not len(users) or not 1 <= replies.round <= len(protocol.rounds):
+            continue
+        channel = channels.setdefault(replies.round, Channel())
+        channel.layouts.add(layout(replies.columns))
+        channel.first.append(int(users[0]))
+        channel.mean.append(float(inputs[users].mean()))
+        if len(users) == 1 and np.isin(users[0], lone):
+            channel.alone.append(int(users[0]))
+        else:
+            span = np.arange(int(users[0]), int(users[-1]) + 1)
+            asked = span[protocol.rounds[replies.round - 1].participates(span)]
+            channel.presence.add(groups[asked], ~np.isin(asked, users))
     family = Family()
     for number, channel in sorted(channels.items()):
         if len(channel.layouts) > 1:
-            return failed(
-                f"round {number}: replies come in {len(channel.layouts)} different sizes", tests=0, p_value=0.0
-            )
+            reason = f"round {number}: replies come in {len(channel.layouts)} different sizes"
+            return failed(reason, tests=0, p_value=0.0)
         asked = lone[(lone < len(inputs)) & protocol.rounds[number - 1].participates(lone)]
-        channel.presence.add(_groups(inputs[asked], protocol), ~np.isin(asked, channel.alone))
+        channel.presence.add(groups[asked], ~np.isin(asked, channel.alone))
         channel.presence.test(family, f"round {number}")
         _order(family, f"round {number}", np.array(channel.first), np.array(channel.mean))
     if not family.tests:

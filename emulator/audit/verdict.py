@@ -1,11 +1,19 @@
-"""What a check says: pass, fail or unknown, why, and the evidence for it."""
+"""What a check says, why, and the evidence for it; and what a check needs before it can say anything."""
 
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from parley.emulator.errors import ParleyError
+from parley.emulator.protocol import Claim, Protocol
+from parley.emulator.record.conversation import Conversation
+from parley.emulator.record.witness import Witness
+from parley.emulator.wire.messages import Setup
+
 Outcome = Literal["pass", "fail", "unknown"]
+# A row of likelihoods, and the vectors a round computes for all k inputs, must fit memory whatever a setup says.
+MOST_INPUTS = 2**13
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -23,17 +31,14 @@ class Verdict:
 
 
 def passed(**evidence: Any) -> Verdict:
-    """Nothing was found."""
     return Verdict(verdict="pass", evidence=evidence)
 
 
 def failed(reason: str, **evidence: Any) -> Verdict:
-    """Something is wrong, and this is what."""
     return Verdict(verdict="fail", reason=reason, evidence=evidence)
 
 
 def unknown(reason: str, **evidence: Any) -> Verdict:
-    """The check could not be made, and why."""
     return Verdict(verdict="unknown", reason=reason, evidence=evidence)
 
 
@@ -42,6 +47,41 @@ def _json(value: Any) -> Any:
         return {str(name): _json(each) for name, each in value.items()}
     if isinstance(value, list | tuple):
         return [_json(each) for each in value]
-    if isinstance(value, float) and not math.isfinite(value):
-        return None
-    return value
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+class NotTested(ParleyError):
+    """A check that cannot be made, and why."""
+
+
+def spoken(conversation: Conversation, *, exact: bool = False) -> tuple[Setup, Protocol]:
+    """What was set up. With `exact`, the likelihoods of all inputs must fit into memory."""
+    if conversation.setup is None or conversation.protocol is None:
+        raise NotTested(conversation.unbuilt)
+    inputs = conversation.protocol.inputs
+    if exact and inputs > MOST_INPUTS:
+        raise NotTested(f"{inputs} inputs are more than the {MOST_INPUTS} an exact audit can handle")
+    return conversation.setup, conversation.protocol
+
+
+def witnessed(witness: Witness | None, conversation: Conversation, *, exact: bool = False) -> tuple[Protocol, Witness]:
+    """The protocol, and the witness of this run. With `exact`, it must hold a possible input of all who replied."""
+    if witness is None:
+        raise NotTested("there is no witness, so the inputs are not known")
+    setup, protocol = spoken(conversation, exact=exact)
+    if witness.run != setup.run:
+        raise NotTested(f"the witness belongs to the run {witness.run}, the transcript to {setup.run}")
+    inputs = witness.inputs
+    if exact and len(inputs) and not 0 <= int(inputs.min()) <= int(inputs.max()) < protocol.inputs:
+        raise NotTested(f"the witness holds inputs outside 0..{protocol.inputs - 1}")
+    if exact and conversation.highest >= len(inputs):
+        raise NotTested(f"the witness knows {len(inputs)} users, the record more")
+    return protocol, witness
+
+
+def claims_otherwise(setup: Setup, claim: Claim) -> str:
+    """What is wrong with a setup that does not claim what its protocol is; empty where it does."""
+    if (setup.epsilon, setup.delta) == (claim.epsilon, claim.delta):
+        return ""
+    said = f"the setup claims epsilon {setup.epsilon:g} and delta {setup.delta:g}, but its protocol gives"
+    return f"{said} {claim.epsilon:g} and {claim.delta:g}"

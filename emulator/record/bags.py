@@ -14,8 +14,6 @@ from parley.emulator.record.answers import answers
 from parley.emulator.record.conversation import Conversation
 from parley.emulator.record.witness import Witness
 from parley.emulator.roles.mixing import Mixing, coordinates, read_mixing
-from parley.emulator.round import Round
-from parley.emulator.wire.messages import Announce, Setup
 
 Words = NDArray[np.uint64]
 BLOCK = 4096
@@ -29,10 +27,9 @@ class Bag:
     prints: dict[str, list[Words]] = field(default_factory=dict)
 
     def add(self, columns: Columns, mixing: Mixing) -> None:
-        """Take in the messages of some rows."""
-        together = [columns[name] for name in sorted(columns) if name not in mixing.axes]
+        together = [_words(columns[name]) for name in sorted(columns) if name not in mixing.axes]
         if together:
-            self._put("rows", [_words(column) for column in together])
+            self._put("rows", together)
         for name in sorted(set(columns) & set(mixing.axes)):
             for place, entries in enumerate(coordinates(columns[name], mixing.axes[name])):
                 self._put(f"{name}[{place}]", [entries.reshape(-1, 1).astype(np.uint64)])
@@ -41,7 +38,11 @@ class Bag:
         mixed = np.full(len(parts[0]), np.uint64(self.seed))
         for part in parts:
             for word in part.T:
-                mixed = _scramble(mixed ^ word)
+                # The finaliser of SplitMix64, a bijection: with a secret seed, nobody makes equal sums by design.
+                mixed = (mixed ^ word) + np.uint64(0x9E3779B97F4A7C15)
+                mixed = (mixed ^ (mixed >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+                mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+                mixed ^= mixed >> np.uint64(31)
         self.prints.setdefault(name, []).append(mixed)
 
     def whole(self, name: str) -> Words:
@@ -56,39 +57,30 @@ def bags(conversation: Conversation, protocol: Protocol, witness: Witness) -> It
     for announce in conversation.announces:
         number = announce.round
         recorded, replayed = Bag(seed), Bag(seed)
-        for _, replies, _, _ in answers(conversation, protocol):
-            if replies.round == number:
-                recorded.add(replies.columns, mixing)
-        for columns in _replies(conversation.setup, protocol.rounds[number - 1], announce, witness):
-            replayed.add(columns, mixing)
+        for each in answers(conversation, protocol):
+            if each.round == number:
+                recorded.add(each.columns, mixing)
+        step, flip = protocol.rounds[number - 1], recorded_coins(conversation.setup, announce, witness.key)
+        for start in range(0, len(witness.inputs), BLOCK):
+            inputs = witness.inputs[start : start + BLOCK]
+            replayed.add(step.draw(announce.broadcast, inputs, start, flip)[1], mixing)
         yield number, recorded, replayed
-
-
-def _replies(setup: Setup, step: Round, announce: Announce, witness: Witness) -> Iterator[Columns]:
-    flip = recorded_coins(setup, announce, witness.key)
-    for start in range(0, len(witness.inputs), BLOCK):
-        inputs = witness.inputs[start : start + BLOCK]
-        yield step.draw(announce.broadcast, inputs, start, flip)[1]
 
 
 def unmatched(recorded: Bag, replayed: Bag) -> int | None:
     """How many recorded messages the witness does not explain; None where that cannot be said."""
-    if set(recorded.prints) - set(replayed.prints):
-        return sum(len(recorded.whole(name)) for name in set(recorded.prints) - set(replayed.prints))
+    if strange := set(recorded.prints) - set(replayed.prints):
+        return sum(len(recorded.whole(name)) for name in strange)
     foreign = 0
     for name in recorded.prints:
         ours, theirs = np.sort(recorded.whole(name)), np.sort(replayed.whole(name))
         if name != "rows" and len(ours) != len(theirs):
             return None
-        foreign += _foreign(ours, theirs)
+        # Members of one bag that the other has not, counted as often as they are too many.
+        values, counts = np.unique(ours, return_counts=True)
+        low, high = np.searchsorted(theirs, values, side="left"), np.searchsorted(theirs, values, side="right")
+        foreign += int(np.maximum(counts - (high - low), 0).sum())
     return foreign
-
-
-def _foreign(ours: Words, theirs: Words) -> int:
-    """Members of one sorted bag that the other has not, counted as often as they are too many."""
-    values, counts = np.unique(ours, return_counts=True)
-    low, high = np.searchsorted(theirs, values, side="left"), np.searchsorted(theirs, values, side="right")
-    return int(np.maximum(counts - (high - low), 0).sum())
 
 
 def _words(column: Array) -> Words:
@@ -98,11 +90,3 @@ def _words(column: Array) -> Words:
     padded = np.zeros((rows, -(-raw.shape[1] // 8) * 8), np.uint8)
     padded[:, : raw.shape[1]] = raw
     return padded.view(np.uint64)
-
-
-def _scramble(words: Words) -> Words:
-    """The finaliser of SplitMix64, a bijection: with a secret seed, equal sums of messages do not happen by design."""
-    mixed = words + np.uint64(0x9E3779B97F4A7C15)
-    mixed = (mixed ^ (mixed >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return mixed ^ (mixed >> np.uint64(31))

@@ -6,7 +6,7 @@ from pathlib import Path
 from parley.emulator.errors import ParleyError
 from parley.emulator.protocol import Broadcast, Protocol, check_arrays
 from parley.emulator.record.records import Record
-from parley.emulator.record.summary import RoundSummary, Summary
+from parley.emulator.record.summary import Summary
 from parley.emulator.record.transcript import TranscriptReader
 from parley.emulator.roles.analyst import Builder
 from parley.emulator.wire.messages import Announce, Message, Replies
@@ -30,12 +30,10 @@ class Conversation(Summary):
 
     @property
     def format(self) -> int:
-        """The version of the record."""
         return self.reader.version
 
     @property
     def announces(self) -> list[Announce]:
-        """The broadcasts that open rounds, in the order of the record."""
         return [each.announce for each in self.rounds]
 
     def messages(self, what: str = "", progress: Progress = quiet) -> Iterator[tuple[Record, Message]]:
@@ -46,7 +44,6 @@ class Conversation(Summary):
             progress(what, record.offset, size)
 
     def replies(self, what: str = "", progress: Progress = quiet) -> Iterator[tuple[Record, Replies]]:
-        """The replies in the order of the record."""
         for record, message in self.messages(what, progress):
             if isinstance(message, Replies):
                 yield record, message
@@ -61,13 +58,12 @@ class Conversation(Summary):
 
     def heard_all(self) -> None:
         """Let go of the protocol if an old record names its broadcasts and replies otherwise than it does now."""
-        if self.format == 1 and self.protocol is not None and not all(map(self._speaks_today, self.rounds)):
-            self.unbuilt, self.protocol = f"in format 1 {self.protocol.name} sent other messages than today", None
-
-    def _speaks_today(self, each: RoundSummary) -> bool:
-        step = self.step(each.number)
-        arrays, columns = (set(), set()) if step is None else (set(step.broadcast), set(step.reply))
-        return set(each.announce.broadcast) == arrays and each.columns in (None, columns)
+        for each in self.rounds if self.format == 1 else []:
+            step = self.step(each.number)
+            arrays, columns = (set(), set()) if step is None else (set(step.broadcast), set(step.reply))
+            unlike = set(each.announce.broadcast) != arrays or each.columns not in (None, columns)
+            if unlike and self.protocol is not None:
+                self.unbuilt, self.protocol = f"in format 1 {self.protocol.name} sent other messages than today", None
 
 
 def listen(source: Path | TranscriptReader, build: Builder) -> Conversation:

@@ -1,7 +1,10 @@
-"""Two runs reply by reply: where they part, and how many replies differ. Names of runs and frames do not count."""
+"""Where two records part: the first difference between two messages, two frames of replies, or two whole runs.
 
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+A difference holds both values, so that a person can see it. Names of runs and frames do not count.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import numpy as np
@@ -9,11 +12,88 @@ from numpy.typing import NDArray
 
 from parley.emulator.randomizer import Layout, layout, row_bytes
 from parley.emulator.record.conversation import Conversation, Progress, quiet
-from parley.emulator.record.differences import Difference, compare_messages, reply_of
 from parley.emulator.record.user_sets import UserSet
+from parley.emulator.wire.codec import encode
 from parley.emulator.wire.messages import Message, Replies, Users
 
 MOST_BYTES = 128 * 2**20
+
+
+@dataclass(frozen=True, kw_only=True)
+class Difference:
+    """Where two records part: the round, the user (None: the analyst), and what each of them holds."""
+
+    round: int | None
+    user: int | None
+    recorded: Any
+    replayed: Any
+
+    def record(self) -> dict[str, Any]:
+        return {"round": self.round, "user": self.user, "recorded": self.recorded, "replayed": self.replayed}
+
+
+def compare_messages(recorded: Message | None, replayed: Message | None) -> Difference | None:
+    """Two words of the analyst: None where not a byte differs, else the first value that does."""
+    if recorded is not None and replayed is not None and encode(recorded) == encode(replayed):
+        return None
+    number = getattr(recorded if recorded is not None else replayed, "round", None)
+    if recorded is None or replayed is None or type(recorded) is not type(replayed):
+        kinds = [None if each is None else {"kind": each.kind} for each in (recorded, replayed)]
+        return Difference(round=number, user=None, recorded=kinds[0], replayed=kinds[1])
+    for each in fields(recorded):
+        found = _compare(each.name, getattr(recorded, each.name), getattr(replayed, each.name))
+        if found is not None:
+            return Difference(round=number, user=None, recorded={found[0]: found[1]}, replayed={found[0]: found[2]})
+    return Difference(round=number, user=None, recorded={"bytes": "differ"}, replayed={"bytes": "differ"})
+
+
+def _compare(name: str, one: Any, other: Any) -> tuple[str, Any, Any] | None:
+    if isinstance(one, Mapping) and isinstance(other, Mapping):
+        keys = sorted({*one, *other})
+        return next((found for key in keys if (found := _compare(f"{name}.{key}", one.get(key), other.get(key)))), None)
+    if isinstance(one, tuple) and isinstance(other, tuple) and len(one) == len(other):
+        pairs = enumerate(zip(one, other, strict=True))
+        return next((found for place, pair in pairs if (found := _compare(f"{name}[{place}]", *pair))), None)
+    if isinstance(one, np.ndarray) and isinstance(other, np.ndarray) and _plain(one) == _plain(other):
+        flat, against = one.reshape(-1), other.reshape(-1)
+        # Bytes, not values: -0.0 equals 0.0 and is another message.
+        different = np.flatnonzero(row_bytes({"": flat}, one.size) != row_bytes({"": against}, one.size))
+        if not len(different):
+            return None
+        place = int(different[0]) // one.dtype.itemsize
+        return f"{name}[{place}]", flat[place].item(), against[place].item()
+    same = type(one) is type(other) and not isinstance(one, tuple | np.ndarray) and one == other
+    return None if same else (name, _plain(one), _plain(other))
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, np.ndarray):
+        return f"{value.dtype} {value.shape}"
+    return list(value) if isinstance(value, tuple) else value
+
+
+def compare_replies(recorded: Replies, replayed: Replies) -> Difference | None:
+    """Two frames of the same users: the first user whose reply is not the same bytes."""
+    users = recorded.users
+    if not np.array_equal(users, replayed.users):
+        different = np.setxor1d(users, replayed.users)
+    elif layout(recorded.columns) != layout(replayed.columns):
+        different = users
+    else:
+        one, other = row_bytes(recorded.columns, len(users)), row_bytes(replayed.columns, len(users))
+        different = users[(one != other).any(axis=1)]
+    if not len(different):
+        return None
+    user = int(different[0])
+    said = [reply_of(each, user) for each in (recorded, replayed)]
+    return Difference(round=recorded.round, user=user, recorded=said[0], replayed=said[1])
+
+
+def reply_of(replies: Replies, user: int) -> dict[str, Any] | None:
+    """One user's reply, readable; None where the frame holds none."""
+    for row in np.flatnonzero(replies.users == user):
+        return {name: column[row].tolist() for name, column in replies.columns.items()}
+    return None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,7 +106,6 @@ class Diff:
     only: tuple[int, int]
 
     def record(self) -> dict[str, Any]:
-        """As JSON."""
         first = None if self.difference is None else self.difference.record()
         if first is not None:
             first["a"], first["b"] = first.pop("recorded"), first.pop("replayed")
@@ -42,45 +121,54 @@ class Diff:
 class Page:
     """What some users said in each round, as bytes; where a round has no byte for a user, it was silent."""
 
-    def __init__(self, users: Users) -> None:
+    def __init__(self, conversation: Conversation, users: Users) -> None:
         self.users = users
         self.said: dict[int, NDArray[np.uint8]] = {}
         self.spoke: dict[int, NDArray[np.bool_]] = {}
         self.layouts: dict[int, Layout] = {}
+        for _, replies in conversation.replies():
+            place = np.minimum(np.searchsorted(users, replies.users), len(users) - 1)
+            rows = np.flatnonzero(users[place] == replies.users)
+            number, shape = replies.round, layout(replies.columns)
+            if not len(rows):
+                continue
+            said = row_bytes({name: column[rows] for name, column in replies.columns.items()}, len(rows))
+            if number not in self.said:
+                self.said[number] = np.zeros((len(users), said.shape[1]), np.uint8)
+                self.spoke[number] = np.zeros(len(users), np.bool_)
+                self.layouts[number] = shape
+            self.spoke[number][place[rows]] = True
+            # A frame of another layout than its round's first is noise to who compares bytes: leave its rows empty.
+            if shape == self.layouts[number]:
+                self.said[number][place[rows]] = said
 
-    def take(self, replies: Replies) -> None:
-        """Write down the part of a frame that belongs to these users."""
-        place = np.minimum(np.searchsorted(self.users, replies.users), len(self.users) - 1)
-        rows = np.flatnonzero(self.users[place] == replies.users)
-        number, shape = replies.round, layout(replies.columns)
-        if not len(rows):
-            return
-        said = row_bytes({name: column[rows] for name, column in replies.columns.items()}, len(rows))
-        if number not in self.said:
-            self.said[number] = np.zeros((len(self.users), said.shape[1]), np.uint8)
-            self.spoke[number] = np.zeros(len(self.users), np.bool_)
-            self.layouts[number] = shape
-        self.spoke[number][place[rows]] = True
-        # A frame of another layout than its round's first is noise to whoever compares bytes: leave its rows empty.
-        if shape == self.layouts[number]:
-            self.said[number][place[rows]] = said
-
-    def heard(self, number: int) -> NDArray[np.bool_]:
-        """Who spoke in a round."""
-        return self.spoke.get(number, np.zeros(len(self.users), np.bool_))
+    def compare(self, other: "Page", number: int) -> tuple[NDArray[np.bool_], list[NDArray[np.bool_]]]:
+        """Who said something else in this round, and who spoke in one run alone."""
+        nobody = np.zeros(len(self.users), np.bool_)
+        here, there = self.spoke.get(number, nobody), other.spoke.get(number, nobody)
+        alone = [here & ~there, there & ~here]
+        if self.layouts.get(number) != other.layouts.get(number):
+            return here | there, alone
+        return alone[0] | alone[1] | (here & there & (self.said[number] != other.said[number]).any(axis=1)), alone
 
 
 def compare_runs(one: Conversation, other: Conversation, progress: Progress = quiet) -> Diff:
     """The first difference in the order of the conversation: setup, then each round's broadcast and replies, result."""
-    everybody = UserSet()
-    width = max(_survey(each, everybody) for each in (one, other))
+    everybody, width = UserSet(), 1
+    for run in (one, other):
+        # The bytes that the replies of one user take.
+        widths: dict[int, int] = {}
+        for _, replies in run.replies():
+            everybody.add(replies.users)
+            each = sum(column.dtype.itemsize * int(np.prod(column.shape[1:])) for column in replies.columns.values())
+            widths[replies.round] = max(widths.get(replies.round, 0), each + 1)
+        width = max(width, 2 * sum(widths.values()))
     first: dict[int, int] = {}
-    different, only = 0, [0, 0]
-    done = 0
-    for users in everybody.blocks(max(1, MOST_BYTES // max(1, width))):
-        pages = [_page(each, users) for each in (one, other)]
+    different, only, done = 0, [0, 0], 0
+    for users in everybody.blocks(max(1, MOST_BYTES // width)):
+        pages = Page(one, users), Page(other, users)
         for number in sorted({*pages[0].said, *pages[1].said}):
-            apart, alone = _apart(pages[0], pages[1], number)
+            apart, alone = pages[0].compare(pages[1], number)
             different += int((apart & ~alone[0] & ~alone[1]).sum())
             only = [count + int(each.sum()) for count, each in zip(only, alone, strict=True)]
             if apart.any() and number not in first:
@@ -95,65 +183,25 @@ def compare_runs(one: Conversation, other: Conversation, progress: Progress = qu
     )
 
 
-def _survey(conversation: Conversation, everybody: UserSet) -> int:
-    """Add who replied; the bytes that the replies of one user take."""
-    widths: dict[int, int] = {}
-    for _, replies in conversation.replies():
-        everybody.add(replies.users)
-        each = sum(column.dtype.itemsize * int(np.prod(column.shape[1:])) for column in replies.columns.values())
-        widths[replies.round] = max(widths.get(replies.round, 0), each + 1)
-    return 2 * sum(widths.values())
-
-
-def _page(conversation: Conversation, users: Users) -> Page:
-    page = Page(users)
-    for _, replies in conversation.replies():
-        page.take(replies)
-    return page
-
-
-def _apart(one: Page, other: Page, number: int) -> tuple[NDArray[np.bool_], list[NDArray[np.bool_]]]:
-    """Who said something else in this round, and who spoke in one run alone."""
-    heard = [one.heard(number), other.heard(number)]
-    alone = [heard[0] & ~heard[1], heard[1] & ~heard[0]]
-    both = heard[0] & heard[1]
-    if one.layouts.get(number) != other.layouts.get(number):
-        return heard[0] | heard[1], alone
-    return alone[0] | alone[1] | (both & (one.said[number] != other.said[number]).any(axis=1)), alone
-
-
 def _first(one: Conversation, other: Conversation, users: dict[int, int]) -> Difference | None:
-    for number, pair in _words(one, other):
-        if number is None or pair != (None, None):
-            found = compare_messages(*pair) if pair != (None, None) else None
-            if found is not None:
-                return found
+    """The analyst's words of both runs side by side, and the first user of a round whose replies differ."""
+    opened = [{announce.round: announce for announce in each.announces} for each in (one, other)]
+    words: list[tuple[int | None, Message | None, Message | None]] = [
+        (None, one.setup, other.setup),
+        *((number, opened[0].get(number), opened[1].get(number)) for number in sorted({*opened[0], *opened[1]})),
+        (None, one.ending, other.ending),
+    ]
+    for number, *pair in words:
+        # Two runs never share their names.
+        nameless = [None if each is None else replace(each, run="run") for each in pair]  # type: ignore[call-arg]
+        difference = compare_messages(*nameless) if nameless != [None, None] else None
+        if difference is not None:
+            return difference
         if number is not None and number in users:
             user = users[number]
-            said = [_find(each, number, user) for each in (one, other)]
+            said = []
+            for run in (one, other):
+                found = (reply_of(replies, user) for _, replies in run.replies() if replies.round == number)
+                said.append(next((each for each in found if each is not None), None))
             return Difference(round=number, user=user, recorded=said[0], replayed=said[1])
-    return None
-
-
-def _words(
-    one: Conversation, other: Conversation
-) -> Iterator[tuple[int | None, tuple[Message | None, Message | None]]]:
-    """The analyst's words of both runs side by side, with the number of the round they open."""
-    yield None, (_nameless(one.setup), _nameless(other.setup))
-    announces = [{announce.round: announce for announce in each.announces} for each in (one, other)]
-    for number in sorted({*announces[0], *announces[1]}):
-        yield number, (_nameless(announces[0].get(number)), _nameless(announces[1].get(number)))
-    yield None, (_nameless(one.ending), _nameless(other.ending))
-
-
-def _nameless(message: Message | None) -> Message | None:
-    """A message of a run that has no name: two runs never share theirs."""
-    return None if message is None else replace(message, run="run")  # type: ignore[call-arg]
-
-
-def _find(conversation: Conversation, number: int, user: int) -> dict[str, Any] | None:
-    for _, replies in conversation.replies():
-        row = np.flatnonzero(replies.users == user) if replies.round == number else np.empty(0, np.int64)
-        if len(row):
-            return reply_of(replies, int(row[0]))
     return None

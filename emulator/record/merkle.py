@@ -23,7 +23,6 @@ EMPTY = hashlib.sha256(b"").digest()
 
 
 def leaf_hash(data: bytes) -> bytes:
-    """The hash of a leaf."""
     return hashlib.sha256(b"\0" + data).digest()
 
 
@@ -33,7 +32,6 @@ def leaf_of(sequence: int, time_ns: int, sender: str, digest: bytes) -> bytes:
 
 
 def node_hash(left: bytes, right: bytes) -> bytes:
-    """The hash of an inner node."""
     return hashlib.sha256(b"\1" + left + right).digest()
 
 
@@ -47,7 +45,6 @@ class Tree:
         return len(self._levels[0])
 
     def append(self, leaf: bytes) -> None:
-        """Add the hash of a leaf at the right end."""
         self._levels[0].append(leaf)
         height = 0
         while len(self._levels[height]) % 2 == 0:

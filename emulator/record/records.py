@@ -10,8 +10,8 @@ round and at the end. A leaf holds the digest of the frame, so that a node can p
 import hashlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from functools import cached_property
-from typing import Any, NamedTuple, cast, get_args
+from functools import cached_property, partial
+from typing import Any, NamedTuple, get_args
 
 from parley.emulator.errors import LocalProtocolError, RemoteProtocolError, TranscriptError
 from parley.emulator.record.merkle import leaf_of
@@ -40,7 +40,6 @@ class Record:
 
     @property
     def leaf(self) -> bytes:
-        """Its hash as a leaf of the tree."""
         return leaf_of(self.sequence, self.time_ns, self.sender, hashlib.sha256(self.frame).digest())
 
     @property
@@ -76,7 +75,6 @@ class Closing:
         return verify(public, self.signature, "end", nonce, self._body)
 
     def signed(self, signer: Signer, nonce: bytes) -> "Closing":
-        """The same under a signature."""
         return replace(self, signature=signer.sign("end", nonce, self._body))
 
     @property
@@ -102,12 +100,10 @@ Entry = Header | Record | Closing
 
 
 def head(version: int) -> bytes:
-    """The first bytes of the file."""
     return MAGIC + version.to_bytes(2, "little")
 
 
 def start(version: int) -> Position:
-    """The position of the header record."""
     return Position(len(head(version)), -1, hashlib.sha256(head(version)).digest())
 
 
@@ -122,14 +118,13 @@ def header_payload(run: str, fields: Mapping[str, Any]) -> bytes:
     """The first record: the name of the run and whatever else its reader should know."""
     payload = pack(["header", {**fields, "run": run}])
     try:
-        _parse_version_2(payload, start(VERSION))
+        _parse(VERSION, payload, start(VERSION))
     except RemoteProtocolError as error:
         raise LocalProtocolError(f"the header of run {run[:80]!r} cannot be written: {error}") from error
     return payload
 
 
 def message_payload(sequence: int, time_ns: int, sender: str, frame: bytes) -> bytes:
-    """One message, as it was on the wire."""
     if not NAME.fullmatch(sender) or not SMALLEST_FRAME <= len(frame) <= LARGEST_FRAME or not 0 <= time_ns < 2**63:
         raise LocalProtocolError(f"no record of {len(frame)} bytes from {sender[:80]!r} at {time_ns} ns")
     return pack([sequence, time_ns, sender, frame])
@@ -144,7 +139,6 @@ def closing(outcome: Outcome, reason: str, records: int, root: bytes) -> Closing
 
 
 def closing_payload(closing: Closing) -> bytes:
-    """The last record's bytes."""
     return pack(["end", {name: getattr(closing, name) for name in CLOSING_FIELDS[VERSION]}])
 
 
@@ -156,56 +150,34 @@ def _parse(version: int, payload: bytes, position: Position) -> Entry:
     value = unpack(payload)
     types = tuple(map(type, value)) if isinstance(value, tuple) else ()
     if types == (int, int, str, bytes):
-        return _message(version, position, *value)
-    if types == (str, dict) and value[0] == "header":
-        return _header(value[1])
-    if types == (str, dict) and value[0] == "end":
-        return _closing(version, value[1])
-    raise RemoteProtocolError("it is neither a header nor a message nor a closing record")
-
-
-def _message(version: int, position: Position, sequence: int, time_ns: int, sender: str, frame: bytes) -> Record:
-    if sequence != position.sequence:
-        raise RemoteProtocolError(f"its number is {sequence}")
-    if not 0 <= time_ns < 2**63 or not NAME.fullmatch(sender) or not SMALLEST_FRAME <= len(frame) <= LARGEST_FRAME:
-        raise RemoteProtocolError(f"a message of {len(frame)} bytes from {sender[:80]!r} at {time_ns} ns")
-    return Record(
-        sequence=sequence, time_ns=time_ns, sender=sender, frame=frame, offset=position.offset, format=version
-    )
-
-
-def _header(fields: Mapping[str, Any]) -> Header:
-    run = fields.get("run")
-    if not isinstance(run, str) or not NAME.fullmatch(run):
-        raise RemoteProtocolError("a header that does not name its run")
-    return Header(plain("the header", fields))
-
-
-def _closing(version: int, fields: Mapping[str, Any]) -> Closing:
+        sequence, time_ns, sender, frame = value
+        if sequence != position.sequence:
+            raise RemoteProtocolError(f"its number is {sequence}")
+        if not 0 <= time_ns < 2**63 or not NAME.fullmatch(sender) or not SMALLEST_FRAME <= len(frame) <= LARGEST_FRAME:
+            raise RemoteProtocolError(f"a message of {len(frame)} bytes from {sender[:80]!r} at {time_ns} ns")
+        place = {"sequence": sequence, "offset": position.offset, "format": version}
+        return Record(time_ns=time_ns, sender=sender, frame=frame, **place)
+    if types != (str, dict) or value[0] not in ("header", "end"):
+        raise RemoteProtocolError("it is neither a header nor a message nor a closing record")
+    kind, fields = value
+    if kind == "header":
+        run = fields.get("run")
+        if not isinstance(run, str) or not NAME.fullmatch(run):
+            raise RemoteProtocolError("a header that does not name its run")
+        return Header(plain("the header", fields))
     if set(fields) != set(CLOSING_FIELDS[version]):
         raise RemoteProtocolError(f"a closing record that does not hold {', '.join(CLOSING_FIELDS[version])}")
-    outcome, reason, records = fields["outcome"], fields["reason"], fields["records"]
-    root, signature = fields.get("root", b""), fields.get("signature", b"")
-    if type(outcome) is not str or outcome not in get_args(Outcome):
+    if type(fields["outcome"]) is not str or fields["outcome"] not in get_args(Outcome):
         raise RemoteProtocolError("a closing record with an unknown outcome")
-    if type(reason) is not str or len(reason) > LONGEST_TEXT:
+    if type(fields["reason"]) is not str or len(fields["reason"]) > LONGEST_TEXT:
         raise RemoteProtocolError("a closing record whose reason is not a short text")
-    if type(records) is not int:
+    if type(fields["records"]) is not int:
         raise RemoteProtocolError("a closing record that does not count the records")
-    for value, sizes in ((root, (0, HASH_BYTES)), (signature, (0, SIGNATURE_BYTES))):
-        if type(value) is not bytes or len(value) not in sizes:
+    for name, size in (("root", HASH_BYTES), ("signature", SIGNATURE_BYTES)):
+        if type(fields.get(name, b"")) is not bytes or len(fields.get(name, b"")) not in (0, size):
             raise RemoteProtocolError("a closing record with an invalid root or signature")
-    return Closing(outcome=cast(Outcome, outcome), reason=reason, records=records, root=root, signature=signature)
+    return Closing(**fields)
 
 
-def _parse_version_1(payload: bytes, position: Position) -> Entry:
-    """Messages of format 1, which nobody signed, and a closing record without a head."""
-    return _parse(1, payload, position)
-
-
-def _parse_version_2(payload: bytes, position: Position) -> Entry:
-    """Today's."""
-    return _parse(2, payload, position)
-
-
-VERSIONS: Mapping[int, Callable[[bytes, Position], Entry]] = {1: _parse_version_1, 2: _parse_version_2}
+VERSIONS: Mapping[int, Callable[[bytes, Position], Entry]] = {each: partial(_parse, each) for each in CLOSING_FIELDS}
+"""How the payloads of each version are read. Nobody signed messages of format 1, and its closing record has no head."""

@@ -17,21 +17,7 @@ from parley.emulator.record.records import Record
 from parley.emulator.record.user_sets import UserSet
 from parley.emulator.roles.analyst import Builder
 from parley.emulator.round import BLOCK_USERS, Round
-from parley.emulator.wire.messages import (
-    BROADCASTS,
-    Abort,
-    Announce,
-    Close,
-    Event,
-    Message,
-    Ready,
-    Reminder,
-    Replies,
-    Result,
-    Roster,
-    Setup,
-    silent_users,
-)
+from parley.emulator.wire import messages as wire
 
 # No honest board seats so many; nobody counts one by one up to a number that somebody merely wrote.
 MOST_COUNTED = 2**27
@@ -47,7 +33,6 @@ class Turnout:
 
     @property
     def whole(self) -> bool:
-        """Whether all of its chunks are on record."""
         return len(self.held) >= self.chunks
 
 
@@ -58,7 +43,7 @@ class RoundSummary:
     `columns` are those of its first frame. `arrivals`: when each frame came, and how many replies there were then.
     """
 
-    announce: Announce
+    announce: wire.Announce
     opened: float
     bytes_down: int
     bytes_up: int = 0
@@ -66,17 +51,15 @@ class RoundSummary:
     users: UserSet = field(default_factory=UserSet)
     nodes: dict[str, Turnout] = field(default_factory=dict)
     arrivals: list[tuple[float, int]] = field(default_factory=list)
-    close: Close | None = None
+    close: wire.Close | None = None
     closed: float | None = None
 
     @property
     def number(self) -> int:
-        """The number it was announced with."""
         return self.announce.round
 
     @property
     def replies(self) -> int:
-        """How many replies came."""
         return self.arrivals[-1][1] if self.arrivals else 0
 
     @property
@@ -89,8 +72,7 @@ class RoundSummary:
         """How long it was open; None while it is."""
         return None if self.closed is None else self.closed - self.opened
 
-    def take(self, replies: Replies, size: int, time: float) -> None:
-        """Count one frame."""
+    def take(self, replies: wire.Replies, size: int, time: float) -> None:
         self.bytes_up += size
         self.columns = self.columns or frozenset(replies.columns)
         self.users.add(replies.users)
@@ -110,19 +92,19 @@ class Summary:
 
     def __init__(self, build: Builder | None = None) -> None:
         """Without `build` nothing is known that depends on the protocol."""
-        self.setup: Setup | None = None
+        self.setup: wire.Setup | None = None
         self.protocol: Protocol | None = None
         self.unbuilt = "the record holds no setup"
         """Why there is no protocol; empty where there is one."""
-        self.roster: Roster | None = None
+        self.roster: wire.Roster | None = None
         self.seated = UserSet()
         self.highest = -1
         """The highest user that a reply speaks for."""
-        self.seats: list[Ready] = []
+        self.seats: list[wire.Ready] = []
         self.sent: Counter[str] = Counter()
         """How many replies each node sent, whatever they answer."""
         self.rounds: list[RoundSummary] = []
-        self.ending: Result | Abort | None = None
+        self.ending: wire.Result | wire.Abort | None = None
         self.kinds: Counter[str] = Counter()
         self.faults: Counter[str] = Counter()
         self.silent: dict[tuple[int, str], int] = {}
@@ -139,38 +121,38 @@ class Summary:
         self.hear(record.message, len(record.frame), record.time)
         self.next = record.sequence + 1
 
-    def hear(self, message: Message, size: int, time: float) -> None:
+    def hear(self, message: wire.Message, size: int, time: float) -> None:
         """Count one message of the record, given the size of its frame and when it was recorded."""
         if not self.kinds:
             self.began = time
         self.ended = time
         self.kinds[message.kind] += 1
-        if isinstance(message, BROADCASTS) and not isinstance(message, Reminder):
+        if isinstance(message, wire.BROADCASTS) and not isinstance(message, wire.Reminder):
             self.bytes_down += size
-        if isinstance(message, Ready):
+        if isinstance(message, wire.Ready):
             self.seats.append(message)
             self.seated.add_range(message.first, message.first + message.users)
             self._asked.clear()
-        elif isinstance(message, Roster):
+        elif isinstance(message, wire.Roster):
             self.roster = message
-        elif isinstance(message, Setup):
+        elif isinstance(message, wire.Setup):
             if self.setup is None:
                 self._begin(message)
-        elif isinstance(message, Announce):
+        elif isinstance(message, wire.Announce):
             self.rounds.append(RoundSummary(announce=message, opened=time, bytes_down=size))
-        elif isinstance(message, Replies):
+        elif isinstance(message, wire.Replies):
             self._answer(message, size, time)
-        elif isinstance(message, Close):
+        elif isinstance(message, wire.Close):
             if self.rounds:
                 self.rounds[-1].close, self.rounds[-1].closed = message, time
-        elif isinstance(message, Event):
+        elif isinstance(message, wire.Event):
             self.faults[message.event] += 1
-            if silent := silent_users(message):
+            if silent := wire.silent_users(message):
                 self.silent[message.round, message.node] = silent
-        elif isinstance(message, Result | Abort):
+        elif isinstance(message, wire.Result | wire.Abort):
             self.ending = message
 
-    def _begin(self, setup: Setup) -> None:
+    def _begin(self, setup: wire.Setup) -> None:
         self.setup, self.unbuilt = setup, ""
         if self._build is None:
             return
@@ -181,7 +163,7 @@ class Summary:
         except ParleyError as error:
             self.unbuilt = f"the protocol of the setup cannot be built: {error}"
 
-    def _answer(self, replies: Replies, size: int, time: float) -> None:
+    def _answer(self, replies: wire.Replies, size: int, time: float) -> None:
         self.bytes_up += size
         self.sent[replies.node] += len(replies.users)
         if len(replies.users):
@@ -194,12 +176,10 @@ class Summary:
 
     @property
     def users(self) -> int:
-        """How many the roster counts."""
         return 0 if self.roster is None else self.roster.users
 
     @property
     def seconds(self) -> float:
-        """From the first record to the last."""
         return self.ended - self.began
 
     @property
@@ -264,7 +244,6 @@ class Summary:
 
 
 def summarize(records: Iterable[Record], build: Builder | None = None) -> Summary:
-    """Hear a record to its end."""
     summary = Summary(build)
     for record in records:
         summary.take(record)

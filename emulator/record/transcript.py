@@ -125,7 +125,6 @@ class TranscriptWriter:
         self.abandon()
 
     def sync(self) -> None:
-        """Have the disk hold what was written."""
         os.fdatasync(self._opened())
 
     def abandon(self) -> None:
@@ -146,12 +145,8 @@ class TranscriptWriter:
         chain = link(chain, length, payload)
         record = b"".join((before, length, payload, chain))
         begin = offset - len(before)
-        self._put(record, begin)
-        self._position = Position(begin + len(record), sequence + 1, chain)
-
-    def _put(self, record: bytes, begin: int) -> None:
-        """One write; if the disk takes only a part, the rest follows or the part is taken back."""
         descriptor = self._opened()
+        # One write; if the disk takes only a part, the rest follows or the part is taken back.
         try:
             written = os.pwrite(descriptor, record, begin)
             while written < len(record):
@@ -160,6 +155,7 @@ class TranscriptWriter:
             with suppress(OSError):
                 os.ftruncate(descriptor, begin)
             raise TranscriptError(f"{self.path} cannot be written: {error.strerror}") from error
+        self._position = Position(begin + len(record), sequence + 1, chain)
 
     def _opened(self) -> int:
         if self._descriptor < 0:
@@ -213,7 +209,6 @@ class TranscriptReader:
 
     @property
     def run(self) -> str:
-        """The name of the run."""
         return str(self.header["run"])
 
     def __iter__(self) -> Iterator[Record]:
@@ -225,7 +220,12 @@ class TranscriptReader:
         while wanted < len(self._kept):
             yield self._kept[wanted]
             wanted += 1
-        for record, _ in self._walk(self._before(wanted)):
+        # From the last position known at or before the record.
+        position = self._last
+        if position.sequence > wanted:
+            place = bisect_right(self._marks, wanted, key=lambda mark: mark.sequence) - 1
+            position = self._marks[max(0, place)]
+        for record, _ in self._walk(position):
             if record.sequence >= wanted:
                 yield record
 
@@ -236,12 +236,6 @@ class TranscriptReader:
             end = after
         return end
 
-    def _before(self, sequence: int) -> Position:
-        """The last position known at or before a record."""
-        if self._last.sequence <= sequence:
-            return self._last
-        return self._marks[max(0, bisect_right(self._marks, sequence, key=lambda mark: mark.sequence) - 1)]
-
     def _walk(self, position: Position) -> Iterator[tuple[Record, Position]]:
         self.truncated_at = None
         with self._open() as file:
@@ -249,21 +243,23 @@ class TranscriptReader:
             while (step := self._step(file, position)) is not None:
                 entry, after = step
                 if isinstance(entry, Closing):
-                    self._finish(file, entry, position, after)
+                    if entry.records != position.sequence:
+                        what = f"the closing record counts {entry.records} messages, there are {position.sequence}"
+                        raise AlteredTranscript(self.path, position, what)
+                    if file.read(1):
+                        raise AlteredTranscript(self.path, after, "there are bytes after the closing record")
+                    self.closing = entry
                     return
                 if not isinstance(entry, Record):
                     raise AlteredTranscript(self.path, position, "it is a second header")
                 position = after
-                self._remember(entry, position)
+                if after.offset > self._last.offset:
+                    self._last = after
+                if after.offset >= self._marks[-1].offset + _MARK_EVERY:
+                    self._marks.append(after)
+                if entry.sequence == len(self._kept) and after.offset <= self._keep:
+                    self._kept.append(entry)
                 yield entry, position
-
-    def _finish(self, file: BinaryIO, closing: Closing, position: Position, after: Position) -> None:
-        if closing.records != position.sequence:
-            what = f"the closing record counts {closing.records} messages, there are {position.sequence}"
-            raise AlteredTranscript(self.path, position, what)
-        if file.read(1):
-            raise AlteredTranscript(self.path, after, "there are bytes after the closing record")
-        self.closing = closing
 
     def _step(self, file: BinaryIO, position: Position) -> tuple[Entry, Position] | None:
         """The record at `position` and the position after it; None where the file ends before the record does."""
@@ -276,7 +272,15 @@ class TranscriptReader:
         payload = file.read(size) if len(length) == 4 else b""
         stored = file.read(HASH_BYTES) if len(length) == 4 and len(payload) == size else b""
         if len(stored) < HASH_BYTES:
-            self._check_torn(position, size, payload)
+            # A record that is merely not whole still has a payload as long as its length field says.
+            try:
+                inside = extent(payload)
+            except CutOff:
+                inside = size
+            except RemoteProtocolError as error:
+                raise AlteredTranscript(self.path, position, str(error)) from error
+            if inside != size:
+                raise AlteredTranscript(self.path, position, f"it claims to be {size} bytes long and holds {inside}")
             self.truncated_at = offset
             return None
         linked = link(chain, length, payload)
@@ -287,26 +291,6 @@ class TranscriptReader:
         except RemoteProtocolError as error:
             raise AlteredTranscript(self.path, position, str(error)) from error
         return entry, Position(offset + 4 + size + HASH_BYTES, sequence + 1, linked)
-
-    def _check_torn(self, position: Position, size: int, payload: bytes) -> None:
-        """A record that is merely not whole still has a payload as long as its length field says."""
-        try:
-            inside = extent(payload)
-        except CutOff:
-            return
-        except RemoteProtocolError as error:
-            raise AlteredTranscript(self.path, position, str(error)) from error
-        if inside != size:
-            what = f"it claims to be {size} bytes long and holds {inside}"
-            raise AlteredTranscript(self.path, position, what)
-
-    def _remember(self, record: Record, after: Position) -> None:
-        if after.offset > self._last.offset:
-            self._last = after
-        if after.offset >= self._marks[-1].offset + _MARK_EVERY:
-            self._marks.append(after)
-        if record.sequence == len(self._kept) and after.offset <= self._keep:
-            self._kept.append(record)
 
     def _read_version(self, file: BinaryIO) -> int:
         head = file.read(len(MAGIC) + 2)

@@ -21,21 +21,15 @@ class UserSet:
 
     def add(self, users: Users) -> None:
         """Users in increasing order."""
-        if len(users) == 0:
-            return
-        if users[-1] - users[0] == len(users) - 1:
-            self._add_runs(users[:1], users[-1:] + 1)
-        else:
+        if len(users):
             last = np.flatnonzero(np.diff(users) > 1)
             self._add_runs(users[np.r_[0, last + 1]], users[np.r_[last, len(users) - 1]] + 1)
 
     def add_range(self, first: int, end: int) -> None:
-        """Users first .. end - 1."""
         if first < end:
             self._add_runs(np.array([first]), np.array([end]))
 
     def join(self, other: "UserSet") -> None:
-        """All users of another set."""
         other._merge()
         if len(other._starts):
             self._add_runs(other._starts, other._stops)
@@ -62,7 +56,6 @@ class UserSet:
         return int((self._stops - self._starts).sum())
 
     def holds(self, users: Users) -> NDArray[np.bool_]:
-        """Which of these users are in the set."""
         self._merge()
         place = np.searchsorted(self._starts, users, side="right") - 1
         if len(self._starts) == 0:
@@ -79,10 +72,8 @@ class UserSet:
 
     def choose(self, count: int, generator: np.random.Generator) -> Users:
         """So many different users at random, in increasing order; all of them if there are no more."""
-        self._merge()
-        if count >= len(self):
-            count = len(self)
-        ranks = np.sort(generator.choice(len(self), size=count, replace=False, shuffle=False))
+        size = min(count, len(self))
+        ranks = np.sort(generator.choice(len(self), size=size, replace=False, shuffle=False))
         return self._number(ranks, np.r_[0, np.cumsum(self._stops - self._starts)])
 
     def _number(self, ranks: NDArray[np.int64], before: NDArray[np.int64]) -> Users:

@@ -23,7 +23,6 @@ class Witness:
     inputs: Inputs
 
     def save(self, path: Path) -> None:
-        """Write a new file that its owner alone can read."""
         content = MAGIC + pack({"run": self.run, "key": self.key, "inputs": self.inputs})
         handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         with os.fdopen(handle, "wb") as file:

@@ -7,7 +7,7 @@ the same roles run in memory and over sockets, and both give the same bytes.
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from enum import Enum, auto
+from enum import Enum
 from typing import Any
 
 import numpy as np
@@ -17,49 +17,25 @@ from parley.emulator.errors import RemoteProtocolError
 from parley.emulator.protocol import Analysis, Broadcast, Estimate, Protocol, check_arrays
 from parley.emulator.roles.consent import domain_of
 from parley.emulator.round import Tally
+from parley.emulator.wire import messages as wire
 from parley.emulator.wire.codec import FORMAT, encode
-from parley.emulator.wire.messages import (
-    Abort,
-    Announce,
-    Close,
-    Event,
-    Message,
-    Ready,
-    Refusal,
-    Reminder,
-    Replies,
-    Result,
-    Roster,
-    Setup,
-    silent_users,
-)
 
 # A seat for everybody on earth would keep the analyst, and whoever reads its record, busy for hours.
 MOST_USERS = 2**30
 Builder = Callable[[str, Mapping[str, Any]], Protocol]
 
-
-class Analyst(Enum):
-    """Where the analyst stands."""
-
-    WAITING = auto()
-    OPENING = auto()
-    GATHERING = auto()
-    CONCLUDING = auto()
-    DONE = auto()
-    ENDED = auto()
-
-
-ANALYST: Mapping[tuple[Analyst, type[Message]], Analyst] = {
-    (Analyst.WAITING, Roster): Analyst.OPENING,
-    (Analyst.OPENING, Setup): Analyst.OPENING,
-    (Analyst.OPENING, Announce): Analyst.GATHERING,
-    (Analyst.GATHERING, Replies): Analyst.GATHERING,
-    (Analyst.GATHERING, Close): Analyst.CONCLUDING,
-    (Analyst.CONCLUDING, Announce): Analyst.GATHERING,
-    (Analyst.CONCLUDING, Result): Analyst.DONE,
-    **{(state, Abort): Analyst.ENDED for state in Analyst if state not in (Analyst.DONE, Analyst.ENDED)},
-    **{(state, aside): state for state in Analyst for aside in (Ready, Refusal, Reminder, Event)},
+Analyst = Enum("Analyst", "WAITING OPENING GATHERING CONCLUDING DONE ENDED")
+"""Where the analyst stands."""
+ANALYST: Mapping[tuple[Analyst, type[wire.Message]], Analyst] = {
+    (Analyst.WAITING, wire.Roster): Analyst.OPENING,
+    (Analyst.OPENING, wire.Setup): Analyst.OPENING,
+    (Analyst.OPENING, wire.Announce): Analyst.GATHERING,
+    (Analyst.GATHERING, wire.Replies): Analyst.GATHERING,
+    (Analyst.GATHERING, wire.Close): Analyst.CONCLUDING,
+    (Analyst.CONCLUDING, wire.Announce): Analyst.GATHERING,
+    (Analyst.CONCLUDING, wire.Result): Analyst.DONE,
+    **{(state, wire.Abort): Analyst.ENDED for state in Analyst if state not in (Analyst.DONE, Analyst.ENDED)},
+    **{(state, aside): state for state in Analyst for aside in (wire.Ready, wire.Refusal, wire.Reminder, wire.Event)},
 }
 
 
@@ -77,19 +53,16 @@ class AnalystRole:
 
         `format` is that of the record; in format 1 nobody said what inputs mean and how many users answer.
         """
-        self.protocol = protocol
-        self.run = run
+        self.protocol, self.run, self.format = protocol, run, format
         self.domain = domain_of(protocol.inputs) if domain is None else domain
-        self.format = format
         self.nonce = b""
         self.state = Analyst.WAITING
-        self.pending: list[Message] = []
+        self.pending: list[wire.Message] = []
         self.rejections: Counter[str] = Counter()
         self._silent: dict[tuple[int, str], int] = {}
         self.replied = 0
         self._seats: list[tuple[int, int]] = []
-        self._seated = 0
-        self._chunks = 0
+        self._seated = self._chunks = 0
         self._held: set[int] = set()
         self._heard: list[tuple[Broadcast, Tally]] = []
         self._analysis = Analysis(protocol)
@@ -104,12 +77,17 @@ class AnalystRole:
         """The round now open or last open; 0 before the first."""
         return len(self._heard)
 
-    def hear(self, message: Message) -> list[Message]:
+    def hear(self, message: wire.Message) -> list[wire.Message]:
         """Take in one recorded message; return what is to be said because of it."""
         if self.pending and type(message) is type(self.pending[0]):
-            self._echo(message)
+            # What comes back must be what was said, to the byte; a choice may be another that users accept.
+            if not self.agrees(message, self.expected(message)):
+                raise RemoteProtocolError(f"analyst: the record holds a different {message.kind} than the one it said")
+            self.pending.pop(0)
+            if isinstance(message, wire.Announce):
+                self._heard[-1] = (message.broadcast, self._heard[-1][1])
             return []
-        if isinstance(message, Setup | Announce | Result):
+        if isinstance(message, wire.Setup | wire.Announce | wire.Result):
             raise RemoteProtocolError(f"analyst in {self.state.name}: heard a {message.kind} that it did not say")
         before = self.state
         try:
@@ -124,16 +102,16 @@ class AnalystRole:
         self.pending += said
         return said
 
-    def _move(self, message: Message) -> None:
+    def _move(self, message: wire.Message) -> None:
         following = ANALYST.get((self.state, type(message)))
         if following is None:
             raise RemoteProtocolError(f"analyst in {self.state.name}: a {message.kind} is not expected")
         self.state = following
 
-    def expected(self, message: Message) -> Message | None:
+    def expected(self, message: wire.Message) -> wire.Message | None:
         """What the analyst says at this place of the record: its own word, with choices as the record has them."""
         said = self.pending[0] if self.pending else None
-        if not (isinstance(said, Announce) and isinstance(message, Announce)) or not self._analysis.chosen:
+        if not (isinstance(said, wire.Announce) and isinstance(message, wire.Announce)) or not self._analysis.chosen:
             return said
         recorded = {name: message.broadcast[name] for name in self._analysis.chosen if name in message.broadcast}
         public = {**said.broadcast, **recorded}
@@ -142,27 +120,19 @@ class AnalystRole:
         step.check_broadcast(public)
         return replace(said, broadcast=public)
 
-    def _echo(self, message: Message) -> None:
-        """What comes back must be what was said, to the byte; a choice may be another that users accept."""
-        if not self.agrees(message, self.expected(message)):
-            raise RemoteProtocolError(f"analyst: the record holds a different {message.kind} than the one it said")
-        self.pending.pop(0)
-        if isinstance(message, Announce):
-            self._heard[-1] = (message.broadcast, self._heard[-1][1])
-
-    def agrees(self, message: Message, said: Message | None) -> bool:
+    def agrees(self, message: wire.Message, said: wire.Message | None) -> bool:
         """Whether a recorded word is the one that was said."""
         return said is not None and encode(message) == encode(said)
 
-    def _answer(self, message: Message) -> list[Message]:
-        if isinstance(message, Ready):
+    def _answer(self, message: wire.Message) -> list[wire.Message]:
+        if isinstance(message, wire.Ready):
             self._seats.append((message.first, message.first + message.users))
             self._seated += message.users
             if self._seated > MOST_USERS:
                 raise RemoteProtocolError(f"analyst: nodes claim more than {MOST_USERS} users")
-        if isinstance(message, Roster):
+        if isinstance(message, wire.Roster):
             claim, self.nonce = self.protocol.claim, message.nonce
-            setup = Setup(
+            setup = wire.Setup(
                 run=self.run,
                 protocol=self.protocol.name,
                 parameters=self.protocol.parameters(),
@@ -176,34 +146,26 @@ class AnalystRole:
             with one_thread():
                 opening = self._analysis.open()
             return [setup, self._open(opening)]
-        if isinstance(message, Replies):
+        if isinstance(message, wire.Replies):
             self._gather(message)
-        if isinstance(message, Event) and (silent := silent_users(message)):
+        if isinstance(message, wire.Event) and (silent := wire.silent_users(message)):
             self._silent[message.round, message.node] = silent
-        if isinstance(message, Close):
+        if isinstance(message, wire.Close):
             return [self._conclude(message)]
         return []
 
-    def _open(self, broadcast: Broadcast) -> Announce:
+    def _open(self, broadcast: Broadcast) -> wire.Announce:
         number = len(self._heard) + 1
-        check_arrays(f"round {number}", broadcast, self.protocol.rounds[number - 1].broadcast)
-        nobody = self._nobody(number, broadcast)
-        self._heard.append((broadcast, nobody))
+        step = self.protocol.rounds[number - 1]
+        check_arrays(f"round {number}", broadcast, step.broadcast)
+        nobody = {name: np.empty((0, *trailing), dtype) for name, (dtype, trailing) in step.reply.items()}
+        self._heard.append((broadcast, step.tally(broadcast, nobody)))
         self._chunks, self._held = 0, set()
-        return Announce(run=self.run, round=number, broadcast=broadcast, speakers=self._speakers(number))
+        # How many of the users who are there answer in this round.
+        speakers = 0 if self.format == 1 else sum(step.speakers(first, end) for first, end in self._seats)
+        return wire.Announce(run=self.run, round=number, broadcast=broadcast, speakers=speakers)
 
-    def _speakers(self, number: int) -> int:
-        """How many of the users who are there answer in this round."""
-        if self.format == 1:
-            return 0
-        return sum(self.protocol.rounds[number - 1].speakers(first, end) for first, end in self._seats)
-
-    def _nobody(self, number: int, broadcast: Broadcast) -> Tally:
-        shape = self.protocol.rounds[number - 1].reply
-        empty = {name: np.empty((0, *trailing), dtype) for name, (dtype, trailing) in shape.items()}
-        return self.protocol.rounds[number - 1].tally(broadcast, empty)
-
-    def _gather(self, replies: Replies) -> None:
+    def _gather(self, replies: wire.Replies) -> None:
         """Fold a chunk into the tally and forget it; replies outside the output space are left out and counted."""
         if replies.round != self.round:
             raise RemoteProtocolError(f"analyst in round {self.round}: a reply for round {replies.round}")
@@ -223,7 +185,7 @@ class AnalystRole:
             columns = {name: column[good] for name, column in columns.items()}
         self._heard[-1] = (broadcast, tally + step.tally(broadcast, columns))
 
-    def _conclude(self, close: Close) -> Message:
+    def _conclude(self, close: wire.Close) -> wire.Message:
         if close.round != self.round:
             raise RemoteProtocolError(f"analyst in round {self.round}: round {close.round} was closed")
         self.replied += self._heard[-1][1].replies
@@ -232,15 +194,14 @@ class AnalystRole:
         lacking = self._chunks - len(self._held)
         if self.protocol.claim.trusts == "shuffler" and lacking:
             # Sums of shares mean nothing unless all shares are there, and a part of a crowd hides nobody.
-            return self._give_up(
-                f"the shuffler's batch of round {self.round} is incomplete: {lacking} frames are missing"
-            )
+            what = f"the shuffler's batch of round {self.round} is incomplete"
+            return self._give_up(f"{what}: {lacking} frames are missing")
         # The same replies must give the same bits, here and when the record is replayed.
         with one_thread():
             conclusion = self._analysis.hear(*self._heard[-1])
         if not isinstance(conclusion, Estimate):
             return self._open(conclusion)
-        return Result(
+        return wire.Result(
             run=self.run,
             estimate=conclusion.value,
             predicted_rmse=conclusion.predicted_rmse,
@@ -250,8 +211,8 @@ class AnalystRole:
             details=self._with_rejections(conclusion.details),
         )
 
-    def _give_up(self, reason: str) -> Abort:
-        return Abort(run=self.run, outcome="failed", reason=reason, nonce=self.nonce)
+    def _give_up(self, reason: str) -> wire.Abort:
+        return wire.Abort(run=self.run, outcome="failed", reason=reason, nonce=self.nonce)
 
     def _with_rejections(self, details: Mapping[str, Any]) -> Mapping[str, Any]:
         """Whose replies were left out, and how many users were silent for their wallets: there for all to see.

@@ -17,7 +17,7 @@ the content of its replies is the same for every input.
 """
 
 from collections.abc import Callable, Iterator, Mapping
-from enum import Enum, auto
+from enum import Enum
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -28,26 +28,8 @@ from parley.emulator.protocol import Inputs, Protocol, check_arrays
 from parley.emulator.roles.consent import Consent
 from parley.emulator.roles.node_memory import Answered, Commit, Evidence, Finished, Memory, OwnSeat, Receipts, Seated
 from parley.emulator.roles.replies import CHUNK, Speakers
+from parley.emulator.wire import messages as wire
 from parley.emulator.wire.codec import decode, encode
-from parley.emulator.wire.messages import (
-    Abort,
-    Announce,
-    Close,
-    Event,
-    Inquiry,
-    Message,
-    Pledge,
-    Ready,
-    Receipt,
-    Refusal,
-    Reminder,
-    Replies,
-    Result,
-    Roster,
-    Seating,
-    Setup,
-    wallet_event,
-)
 from parley.emulator.wire.signatures import Signer
 
 if TYPE_CHECKING:
@@ -57,26 +39,15 @@ if TYPE_CHECKING:
 
 Measure = Callable[[str, Mapping[str, Any]], int]
 
-
-class Cohort(Enum):
-    """Where a user node stands."""
-
-    WAITING = auto()
-    SEATED = auto()
-    LEAVING = auto()
-    DONE = auto()
-
-
-COHORT: Mapping[tuple[Cohort, type[Message]], Cohort] = {
-    (Cohort.WAITING, Setup): Cohort.SEATED,
-    **{(Cohort.WAITING, early): Cohort.WAITING for early in (Roster, Announce, Reminder, Close, Receipt, Result)},
-    **{(Cohort.SEATED, word): Cohort.SEATED for word in (Roster, Setup, Announce, Reminder, Close, Receipt)},
-    (Cohort.SEATED, Result): Cohort.LEAVING,
-    **{(Cohort.LEAVING, late): Cohort.LEAVING for late in (Roster, Setup, Announce, Reminder, Close, Receipt, Result)},
-    **{(state, Abort): Cohort.DONE for state in Cohort},
-    **{(state, aside): state for state in Cohort for aside in (Pledge, Seating)},
-    **{(state, aside): state for state in Cohort for aside in (Event, Refusal)},
-    **{(Cohort.DONE, late): Cohort.DONE for late in (Roster, Setup, Announce, Reminder, Close, Receipt, Result)},
+Cohort = Enum("Cohort", "WAITING SEATED LEAVING DONE")
+"""Where a user node stands."""
+WORDS = (wire.Roster, wire.Setup, wire.Announce, wire.Reminder, wire.Close, wire.Receipt, wire.Result)
+COHORT: Mapping[tuple[Cohort, type[wire.Message]], Cohort] = {
+    **{(state, word): state for state in Cohort for word in WORDS},
+    (Cohort.WAITING, wire.Setup): Cohort.SEATED,
+    (Cohort.SEATED, wire.Result): Cohort.LEAVING,
+    **{(state, wire.Abort): Cohort.DONE for state in Cohort},
+    **{(state, aside): state for state in Cohort for aside in (wire.Pledge, wire.Seating, wire.Event, wire.Refusal)},
 }
 
 
@@ -84,7 +55,7 @@ class Unpledged(RemoteProtocolError):
     """A setup for which the shuffler that users trust has not said its word, or not yet: nothing is answered."""
 
 
-Said = Message | Commit | Evidence
+Said = wire.Message | Commit | Evidence
 
 
 class CohortRole:
@@ -102,7 +73,7 @@ class CohortRole:
         memory: Memory | None = None,
         signer: Signer | None = None,
         wallet: "Wallet | None" = None,
-        view: "Callable[[Setup], View] | None" = None,
+        view: "Callable[[wire.Setup], View] | None" = None,
         measure: Measure | None = None,
         chunk: int = CHUNK,
     ) -> None:
@@ -110,30 +81,19 @@ class CohortRole:
 
         `measure` gives the number of inputs of a protocol before it is built, which may be a lot of work.
         """
-        self.node = node
-        self.first = first
-        self.consent = consent
+        self.node, self.first, self.consent, self.signer = node, first, consent, signer
         self.memory = memory or Memory()
         self.state = Cohort.WAITING
         self.protocol: Protocol | None = None
-        self.ending: Result | Abort | None = None
-        self.signer = signer
-        self._build = build
-        self._measure = measure
+        self.ending: wire.Result | wire.Abort | None = None
+        self._build, self._measure = build, measure
         self._speakers = Speakers(node=node, first=first, inputs=inputs, key=key, chunk=chunk, wallet=wallet, view=view)
-        self._terms = b""
-        self._pledged = b""
+        self.chunks = self._speakers.chunks
+        self._terms = self._pledged = b""
         self._seat = OwnSeat(node, self.public, given=not consent.wants_seating or bool(self.memory.answered))
-        self._open: Announce | None = None
-        self._held: Announce | None = None
-        self._receipts = Receipts(
-            node=node, board=consent.board, chunks=self.chunks, memory=self.memory, frames=self._frames
-        )
-
-    @property
-    def chunks(self) -> int:
-        """Frames in which the cohort answers."""
-        return self._speakers.chunks
+        self._open: wire.Announce | None = None
+        self._held: wire.Announce | None = None
+        self._receipts = Receipts(node, consent.board, self.chunks, self.memory, self._frames)
 
     @property
     def run(self) -> str:
@@ -144,7 +104,6 @@ class CohortRole:
 
     @property
     def nonce(self) -> bytes:
-        """The nonce of the run; empty before the setup."""
         return b"" if self.memory.seated is None else self.memory.seated.nonce
 
     @property
@@ -154,63 +113,60 @@ class CohortRole:
 
     @property
     def is_known(self) -> bool:
-        """Whether it was ever told that its key holds a seat."""
         return self._seat.is_known
 
-    def ready(self, pid: int) -> Ready:
-        """How it says that it is there."""
+    def ready(self, pid: int) -> wire.Ready:
         users = len(self._speakers.users)
-        return Ready(node=self.node, first=self.first, users=users, pid=pid, run=self.run, key=self.public)
+        return wire.Ready(node=self.node, first=self.first, users=users, pid=pid, run=self.run, key=self.public)
 
     @property
     def round(self) -> int:
-        """The last round that was answered."""
         return self.memory.round
 
-    def hear(self, message: Message) -> Iterator[Said]:
+    def hear(self, message: wire.Message) -> Iterator[Said]:
         """Take in one authentic message; yield what to write down and say. Raise RemoteProtocolError to refuse."""
         following = COHORT.get((self.state, type(message)))
         if following is None:
             raise RemoteProtocolError(f"node {self.node} in {self.state.name}: a {message.kind} is not expected")
         said: Iterator[Said] = iter(())
         if self.state is not Cohort.DONE:
-            if isinstance(message, Setup):
+            if isinstance(message, wire.Setup):
                 said = self._sit(message)
-            elif isinstance(message, Pledge):
+            elif isinstance(message, wire.Pledge):
                 self._pledged = message.setup
-            elif isinstance(message, Seating):
+            elif isinstance(message, wire.Seating):
                 return self._told(message)
-            elif isinstance(message, Announce) and self.state is Cohort.SEATED:
+            elif isinstance(message, wire.Announce) and self.state is Cohort.SEATED:
                 said = self._asked(message)
-            elif isinstance(message, Reminder) and self.state is not Cohort.WAITING:
+            elif isinstance(message, wire.Reminder) and self.state is not Cohort.WAITING:
                 said = self._again(message)
-            elif isinstance(message, Receipt) and self.state is not Cohort.WAITING and self.consent.wants_receipts:
+            elif isinstance(message, wire.Receipt) and self.state is not Cohort.WAITING and self.consent.wants_receipts:
                 return self._believe(message)
-            elif isinstance(message, Result | Abort) and following is not self.state:
+            elif isinstance(message, wire.Result | wire.Abort) and following is not self.state:
                 return self._end(message)
         self.state = following
         return said
 
-    def inquiry(self) -> Inquiry | None:
+    def inquiry(self) -> wire.Inquiry | None:
         """What to ask the board for: whose the seat is, or the receipt of the first round it has not shown yet."""
         if self._held is not None and not self._seat.taken:
-            return Inquiry(run=self.run, round=0, node=self.node)
+            return wire.Inquiry(run=self.run, round=0, node=self.node)
         waiting = self._held is not None or self.state is Cohort.LEAVING
         if not waiting or not self.consent.wants_receipts:
             return None
-        return Inquiry(run=self.run, round=self._receipts.proven + 1, node=self.node)
+        return wire.Inquiry(run=self.run, round=self._receipts.proven + 1, node=self.node)
 
-    def frame(self, message: Message) -> bytes:
+    def frame(self, message: wire.Message) -> bytes:
         """A message of this node as it goes out, signed; of replies the digest is kept until they are on record."""
         frame = encode(message, self.signer, self.nonce)
-        if isinstance(message, Replies):
+        if isinstance(message, wire.Replies):
             self._receipts.note_sent(message, frame)
         return frame
 
     def _refuse(self, reason: str) -> RemoteProtocolError:
         return RemoteProtocolError(f"node {self.node}: {reason}")
 
-    def _sit(self, setup: Setup) -> Iterator[Said]:
+    def _sit(self, setup: wire.Setup) -> Iterator[Said]:
         """Accept the terms of a run once; hear them again only if not a byte has changed."""
         digest, seated = setup_digest(setup), self.memory.seated
         if self.protocol is not None or seated is not None:
@@ -235,9 +191,9 @@ class CohortRole:
             raise self._refuse("none of its users can afford this run")
         self.protocol, self._terms = protocol, terms_of(setup)
         fresh = Seated(run=setup.run, digest=digest, nonce=setup.nonce)
-        return iter(()) if seated is not None else self._write(fresh)
+        return iter(()) if seated is not None else iter((self._note(fresh),))
 
-    def _told(self, seating: Seating) -> Iterator[Said]:
+    def _told(self, seating: wire.Seating) -> Iterator[Said]:
         """Who holds the seat under its name. It may come before the setup, which says what the run's nonce is."""
         if not self.consent.wants_seating or seating.node != self.node or not self.consent.covers(seating.run):
             return
@@ -253,11 +209,11 @@ class CohortRole:
         except RemoteProtocolError as error:
             raise self._refuse(str(error)) from None
 
-    def _write(self, commit: Commit) -> Iterator[Said]:
+    def _note(self, commit: Commit) -> Commit:
         self.memory.note(commit)
-        return iter((commit,))
+        return commit
 
-    def _asked(self, announce: Announce) -> Iterator[Said]:
+    def _asked(self, announce: wire.Announce) -> Iterator[Said]:
         """Check the broadcast, fix the answer, answer. The second time the same broadcast comes, say nothing."""
         protocol = self._seated()
         if announce.run != self.run:
@@ -278,10 +234,13 @@ class CohortRole:
         with np.errstate(all="ignore"):
             step.check_broadcast(announce.broadcast)
         if known is None and not (self._may_answer(announce) and self._seat.taken):
-            return self._hold(announce)
+            # Answer when the receipts have come; ask for the first that is missing.
+            fresh, self._held = self._held is None or self._held.round != announce.round, announce
+            inquiry = self.inquiry()
+            return iter([inquiry] if fresh and inquiry is not None else [])
         return self._answer(announce, question, fresh=known is None)
 
-    def _may_answer(self, announce: Announce) -> bool:
+    def _may_answer(self, announce: wire.Announce) -> bool:
         """Whether every round before is accounted for; without receipts no round may be left out."""
         if self.consent.wants_receipts:
             return self._receipts.proven >= announce.round - 1
@@ -289,45 +248,34 @@ class CohortRole:
             raise self._refuse(f"round {announce.round} comes after round {self.round}; none may be left out")
         return True
 
-    def _hold(self, announce: Announce) -> Iterator[Said]:
-        """Answer when the receipts have come; ask for the first that is missing."""
-        fresh, self._held = self._held is None or self._held.round != announce.round, announce
-        inquiry = self.inquiry()
-        return iter([inquiry] if fresh and inquiry is not None else [])
-
     def _go_on(self) -> Iterator[Said]:
         """Look again at the broadcast that is held, if there is one."""
         if self._held is not None:
             announce, self._held = self._held, None
             yield from self._asked(announce)
 
-    def _answer(self, announce: Announce, question: bytes, *, fresh: bool) -> Iterator[Said]:
+    def _answer(self, announce: wire.Announce, question: bytes, *, fresh: bool) -> Iterator[Said]:
         self._open, self._held = announce, None
         if fresh:
-            size, root = self._receipts.head
-            frame = encode(announce)
-            yield from self._write(
-                Answered(round=announce.round, question=question, announce=frame, size=size, root=root)
-            )
+            (size, root), number, frame = self._receipts.head, announce.round, encode(announce)
+            yield self._note(Answered(round=number, question=question, announce=frame, size=size, root=root))
         protocol = self._seated()
         # An answer that is not whole looks like a lie, so say how many are silent for good reason.
         if silent := self._speakers.silent(announce, protocol.rounds[announce.round - 1]):
-            yield wallet_event(self.node, announce.round, silent)
+            yield wire.wallet_event(self.node, announce.round, silent)
         yield from self._speakers.answer(protocol, announce, question, range(self.chunks))
 
-    def _again(self, reminder: Reminder) -> Iterator[Said]:
+    def _again(self, reminder: wire.Reminder) -> Iterator[Said]:
         """The same bytes once more: coins are addressed, so the reply is drawn again, not anew."""
-        if reminder.run != self.run or self.node not in reminder.missing or self._open is None:
-            return iter(())
-        if reminder.round != self._open.round:
+        elsewhere = reminder.run != self.run or self.node not in reminder.missing
+        if elsewhere or self._open is None or reminder.round != self._open.round:
             return iter(())
         wanted = [each for each in reminder.missing[self.node] if each < self.chunks] or range(self.chunks)
         return self._speakers.answer(self._seated(), self._open, question_of(self._terms, self._open), wanted)
 
-    def _believe(self, receipt: Receipt) -> Iterator[Said]:
+    def _believe(self, receipt: wire.Receipt) -> Iterator[Said]:
         """The board shows our frames of a closed round on record, or that it declared them missing."""
-        expected = self.run, self.node, self._receipts.proven + 1
-        if (receipt.run, receipt.node, receipt.round) != expected:
+        if (receipt.run, receipt.node, receipt.round) != (self.run, self.node, self._receipts.proven + 1):
             return
         evidence = self._receipts.believe(receipt, self.nonce)
         if evidence is not None:
@@ -338,36 +286,33 @@ class CohortRole:
             yield from self._leave()
 
     def _frames(self, number: int) -> Iterator[bytes]:
-        """What this node sent in a round it has answered."""
         answered = self.memory.answered.get(number)
         announce = None if answered is None else decode(answered.announce)
-        if answered is not None and isinstance(announce, Announce):
+        if answered is not None and isinstance(announce, wire.Announce):
             for replies in self._speakers.answer(self._seated(), announce, answered.question, range(self.chunks)):
                 yield self.frame(replies)
 
-    def _end(self, ending: Result | Abort) -> Iterator[Said]:
+    def _end(self, ending: wire.Result | wire.Abort) -> Iterator[Said]:
         """A result ends the run once the last reply is accounted for; an abort ends it at once."""
         over = ending.run in self.memory.finished
         if over or self.run not in ("", ending.run) or not self.consent.covers(ending.run):
             return
-        if isinstance(ending, Abort) and self.memory.seated is not None and ending.nonce != self.nonce:
+        if isinstance(ending, wire.Abort) and self.memory.seated is not None and ending.nonce != self.nonce:
             # It was signed for another run of this name, or for this one before it had begun.
             return
         self.ending = ending
-        if isinstance(ending, Result) and self.consent.wants_receipts and self._receipts.proven < self.round:
+        if isinstance(ending, wire.Result) and self.consent.wants_receipts and self._receipts.proven < self.round:
             self.state = Cohort.LEAVING
-            inquiry = self.inquiry()
-            if inquiry is not None:
-                yield inquiry
+            yield from filter(None, (self.inquiry(),))
             return
         yield from self._leave()
-        if isinstance(ending, Result) and not self._seat.taken:
+        if isinstance(ending, wire.Result) and not self._seat.taken:
             what = f"run {ending.run} is over, and nobody said that this node holds the seat; nothing was answered"
             raise LocalProtocolError(f"node {self.node}: {what}")
 
     def _leave(self) -> Iterator[Said]:
         if self.memory.seated is not None:
-            yield from self._write(Finished(run=self.memory.seated.run))
+            yield self._note(Finished(run=self.memory.seated.run))
         self.state = Cohort.DONE
 
     def _seated(self) -> Protocol:

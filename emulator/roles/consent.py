@@ -39,12 +39,10 @@ class Column:
 
     def record(self) -> dict[str, Any]:
         """As plain data, which is how setups and states carry it."""
-        kind: dict[str, Any] = (
-            {"type": "categories", "categories": self.categories}
-            if self.categories
-            else {"type": "number", "low": self.low, "high": self.high}
-        )
-        return {"name": self.name, "levels": self.levels, **kind}
+        named: dict[str, Any] = {"name": self.name, "levels": self.levels}
+        if self.categories:
+            return named | {"type": "categories", "categories": self.categories}
+        return named | {"type": "number", "low": self.low, "high": self.high}
 
 
 def domain_of(inputs: int, columns: Sequence[Column] = ()) -> dict[str, Any]:
@@ -96,12 +94,10 @@ class Consent:
 
     @property
     def is_pattern(self) -> bool:
-        """Whether it is about more than one run."""
         return not WILDCARDS.isdisjoint(self.run)
 
     @property
     def inputs(self) -> int:
-        """k: the user's values are the integers 0 .. k-1."""
         return int(self.domain["inputs"])
 
     @property
@@ -115,7 +111,6 @@ class Consent:
         return bool(self.board)
 
     def covers(self, run: str) -> bool:
-        """Whether it is about this run."""
         return fnmatchcase(run, self.run) if self.is_pattern else run == self.run
 
     def check_setup(self, setup: Setup) -> None:
@@ -129,7 +124,6 @@ class Consent:
             raise RemoteProtocolError("the setup has no nonce")
 
     def check_size(self, setup: Setup, inputs: int) -> None:
-        """Refuse a protocol about another number of inputs."""
         if inputs != self.inputs:
             raise RemoteProtocolError(f"{setup.protocol} has {inputs} inputs, but these users agreed to {self.inputs}")
 
@@ -137,10 +131,9 @@ class Consent:
         """Refuse a protocol for another domain, one that does not claim what it is, and one that costs too much."""
         self.check_size(setup, inputs)
         declared = (setup.epsilon, setup.delta, setup.rounds)
-        if declared != (claim.epsilon, claim.delta, claim.rounds):
-            raise RemoteProtocolError(
-                f"the setup claims {declared} but {setup.protocol} is {(claim.epsilon, claim.delta, claim.rounds)}"
-            )
+        actual = (claim.epsilon, claim.delta, claim.rounds)
+        if declared != actual:
+            raise RemoteProtocolError(f"the setup claims {declared} but {setup.protocol} is {actual}")
         epsilon = claim.epsilon_for(self.trusts)
         # Said this way round a cap that is not a number lets nothing through.
         if not epsilon <= self.cap:
@@ -164,7 +157,6 @@ class Consent:
         return True
 
     def record(self) -> dict[str, Any]:
-        """As plain data, for the state on disk."""
         return {name: getattr(self, name) for name in self.__dataclass_fields__}
 
     @classmethod
@@ -178,14 +170,8 @@ class Consent:
 
 def consent_to(protocol: Protocol, run: str, domain: Mapping[str, Any] | None = None) -> Consent:
     """The consent of users who agree to exactly this protocol in this run, and ask for no signatures."""
-    claim = protocol.claim
-    return Consent(
-        run=run,
-        domain=domain or domain_of(protocol.inputs),
-        cap=claim.epsilon,
-        delta=claim.delta,
-        trusts=claim.trusts,
-    )
+    claim, domain = protocol.claim, domain or domain_of(protocol.inputs)
+    return Consent(run=run, domain=domain, cap=claim.epsilon, delta=claim.delta, trusts=claim.trusts)
 
 
 def _brief(domain: Mapping[str, Any]) -> str:

@@ -43,7 +43,6 @@ class Mixing:
     axes: Mapping[str, int] = field(default_factory=dict)
 
     def parameters(self) -> dict[str, Any]:
-        """What Setup carries."""
         return {"crowd": self.crowd, "axes": dict(self.axes)}
 
     @classmethod
@@ -71,7 +70,6 @@ def read_mixing(setup: Setup) -> Mixing:
 
 
 def system_draw(size: int) -> bytes:
-    """Bytes from the operating system."""
     return os.urandom(size)
 
 
@@ -116,8 +114,7 @@ def gather(held: Iterable[Replies]) -> tuple[Columns, int, int]:
     Those stay whose layout most of them have: one node's nonsense must not spoil the batch. What is mixed with the
     same draws is the same batch, whoever answered first.
     """
-    sizes: Counter[Layout] = Counter()
-    by_layout: dict[Layout, list[Replies]] = {}
+    sizes, by_layout = Counter[Layout](), dict[Layout, list[Replies]]()
     for replies in held:
         if len(replies.users) and replies.columns:
             found = layout(replies.columns)
@@ -133,7 +130,6 @@ def gather(held: Iterable[Replies]) -> tuple[Columns, int, int]:
 
 
 def rows_a_frame(columns: Columns, rows: int) -> int:
-    """How many rows of a batch a frame holds."""
     each = sum(column.nbytes for column in columns.values()) // rows + 1
     return max(1, min(FRAME_BYTES // each, MOST_ROWS))
 
@@ -141,27 +137,25 @@ def rows_a_frame(columns: Columns, rows: int) -> int:
 def mix(columns: Columns, mixing: Mixing, draw: Draw) -> Columns:
     """The columns as the rule says: nothing in them tells any more which messages came together or from whom."""
     rows = len(next(iter(columns.values())))
-    together = [name for name in columns if name not in mixing.axes]
-    order = permutation(rows, draw) if together else None
-    return {
-        name: column[order] if name in together else _mix_entries(column, mixing.axes[name], draw)
-        for name, column in sorted(columns.items())
-    }
+    order = permutation(rows, draw) if any(name not in mixing.axes for name in columns) else None
+    found: dict[str, Array] = {}
+    for name, column in sorted(columns.items()):
+        if name not in mixing.axes:
+            found[name] = column[order]
+            continue
+        axes = mixing.axes[name]
+        if column.ndim <= axes:
+            raise RemoteProtocolError(f"shuffler: a column of shape {column.shape} has no {axes} axes to keep apart")
+        apart = coordinates(column, axes)
+        mixed = np.empty(apart.shape, dtype=column.dtype)
+        for coordinate, entries in enumerate(apart):
+            flat = np.ascontiguousarray(entries).reshape(-1)
+            mixed[coordinate] = flat[permutation(len(flat), draw)].reshape(entries.shape)
+        found[name] = np.ascontiguousarray(np.moveaxis(mixed, 0, 1)).reshape(column.shape)
+    return found
 
 
 def coordinates(column: Array, axes: int) -> Array:
     """The entries of each coordinate: a column of shape (n, s_1, ..., s_a, t_1, ...) as (s_1 ... s_a, n, t_1 ...)."""
     shape = column.shape
     return np.moveaxis(column.reshape(shape[0], int(np.prod(shape[1 : axes + 1])), -1), 1, 0)
-
-
-def _mix_entries(column: Array, axes: int, draw: Draw) -> Array:
-    """Each coordinate's entries, permuted over all rows and what a row has of them."""
-    if column.ndim <= axes:
-        raise RemoteProtocolError(f"shuffler: a column of shape {column.shape} has no {axes} axes to keep apart")
-    apart = coordinates(column, axes)
-    mixed = np.empty(apart.shape, dtype=column.dtype)
-    for coordinate, entries in enumerate(apart):
-        flat = np.ascontiguousarray(entries).reshape(-1)
-        mixed[coordinate] = flat[permutation(len(flat), draw)].reshape(entries.shape)
-    return np.ascontiguousarray(np.moveaxis(mixed, 0, 1)).reshape(column.shape)

@@ -61,7 +61,6 @@ class Memory:
         return max(self.answered, default=0)
 
     def note(self, commit: Commit) -> None:
-        """Take in what was put on disk."""
         if isinstance(commit, Seated):
             self.seated, self.answered = commit, {}
         elif isinstance(commit, Answered):
@@ -103,13 +102,11 @@ class OwnSeat:
     """
 
     def __init__(self, node: str, key: bytes, *, given: bool) -> None:
-        self._node = node
-        self._key = key
+        self._node, self._key = node, key
         self._told: Seating | None = None
         self.is_known = self.taken = given
 
     def note(self, seating: Seating) -> None:
-        """Hear who holds the seat."""
         self._told = seating
         self.is_known |= seating.key == self._key
 
@@ -132,13 +129,9 @@ class Receipts:
     """
 
     def __init__(
-        self, *, node: str, board: bytes, chunks: int, memory: Memory, frames: Callable[[int], Iterator[bytes]]
+        self, node: str, board: bytes, chunks: int, memory: Memory, frames: Callable[[int], Iterator[bytes]]
     ) -> None:
-        self._node = node
-        self._board = board
-        self._chunks = chunks
-        self._memory = memory
-        self._frames = frames
+        self._node, self._board, self._chunks, self._memory, self._frames = node, board, chunks, memory, frames
         self._sent: dict[int, dict[int, bytes]] = {}
         # A round is answered only after all before it were accounted for.
         self.proven = max(0, memory.round - 1)
@@ -154,10 +147,14 @@ class Receipts:
         """Take in the receipt of the next round; evidence if the board declared an answer missing. Lies raise."""
         number, close = receipt.round, decode(receipt.close)
         if not (isinstance(close, Close) and (close.run, close.round) == (receipt.run, number)):
-            raise self._refuse(f"a receipt for round {number} without the close of that round")
+            what = f"a receipt for round {number} without the close of that round"
+            raise RemoteProtocolError(f"node {self._node}: {what}")
         if not said_by(self._board, receipt.close, close, nonce):
-            raise self._refuse(f"a receipt for round {number} whose close the board did not sign")
-        self._check_extends(receipt, close)
+            what = f"a receipt for round {number} whose close the board did not sign"
+            raise RemoteProtocolError(f"node {self._node}: {what}")
+        (size, root), path = self.head, _digests(receipt.consistency)
+        if size and not (receipt.before == size and is_consistent(size, root, close.size, close.root, path)):
+            raise Distrust(self._evidence(receipt, "the head of the record does not extend the one before"))
         known, absent = number in self._memory.answered, self._node in close.absent
         if not known and (receipt.chunks or not absent):
             raise Distrust(self._evidence(receipt, "the board has a reply that this node does not remember"))
@@ -169,13 +166,6 @@ class Receipts:
         self._sent.pop(number, None)
         return evidence
 
-    def _check_extends(self, receipt: Receipt, close: Close) -> None:
-        """The tree of this close extends the one of the close before, as far as this node has seen it."""
-        size, root = self.head
-        path = _digests(receipt.consistency)
-        if size and not (receipt.before == size and is_consistent(size, root, close.size, close.root, path)):
-            raise Distrust(self._evidence(receipt, "the head of the record does not extend the one before"))
-
     def _all_included(self, receipt: Receipt, close: Close) -> bool:
         """Whether each of our chunks leads to the signed root."""
         if set(receipt.chunks) != set(range(self._chunks)):
@@ -185,13 +175,13 @@ class Receipts:
             for _ in self._frames(receipt.round):
                 pass
         sent = self._sent[receipt.round]
-        places = zip(receipt.chunks, receipt.sequences, receipt.times, receipt.paths, strict=True)
-        return all(
-            is_included(
-                leaf_of(sequence, time, self._node, sent[chunk]), sequence, close.size, _digests(path), close.root
-            )
-            for chunk, sequence, time, path in places
-        )
+        for chunk, sequence, time, path in zip(
+            receipt.chunks, receipt.sequences, receipt.times, receipt.paths, strict=True
+        ):
+            leaf = leaf_of(sequence, time, self._node, sent[chunk])
+            if not is_included(leaf, sequence, close.size, _digests(path), close.root):
+                return False
+        return True
 
     def _evidence(self, receipt: Receipt, reason: str) -> Evidence:
         return Evidence(
@@ -203,9 +193,6 @@ class Receipts:
             frames=tuple(self._frames(receipt.round)),
             before=self._closed,
         )
-
-    def _refuse(self, reason: str) -> RemoteProtocolError:
-        return RemoteProtocolError(f"node {self._node}: {reason}")
 
 
 def _digests(path: bytes) -> tuple[bytes, ...]:

@@ -11,22 +11,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from parley.emulator.errors import RemoteProtocolError
+from parley.emulator.wire import messages as wire
 from parley.emulator.wire.codec import bundle, decode, open_envelope
-from parley.emulator.wire.messages import (
-    BROADCASTS,
-    Abort,
-    Announce,
-    Event,
-    Inquiry,
-    Message,
-    Ready,
-    Receipt,
-    Refusal,
-    Reminder,
-    Replies,
-    Result,
-    Seating,
-)
 
 MOST_BUNDLED = 2**20
 REPEAT_SECONDS = 0.25
@@ -49,7 +35,7 @@ class RelayRole:
 
     name: str
     nodes: set[str] = field(default_factory=set)
-    ending: Message | None = None
+    ending: wire.Message | None = None
     _recent: dict[str, tuple[int, bytes]] = field(default_factory=dict)
     _answered: set[str] = field(default_factory=set)
     _repeated: float = float("-inf")
@@ -61,44 +47,43 @@ class RelayRole:
 
     @property
     def farewell(self) -> tuple[bytes, ...]:
-        """What tells a node that the run is over."""
-        return self._newest(Result.kind, Abort.kind)
+        return self._newest(wire.Result.kind, wire.Abort.kind)
 
     def hear_node(self, frame: bytes, sender: str | None, now: float) -> Passed:
         """Pass a node's frame on as it came; a node that has missed something hears it again from here."""
         message = decode(frame)
-        if not isinstance(message, Ready | Replies | Refusal | Event | Inquiry):
+        if not isinstance(message, wire.Ready | wire.Replies | wire.Refusal | wire.Event | wire.Inquiry):
             raise RemoteProtocolError(f"relay {self.name}: a {message.kind}, which no user node sends")
         if sender is not None and sender != message.node:
             raise RemoteProtocolError(f"relay {self.name}: {sender} spoke in the name of {message.node:.80}")
         self.nodes.add(message.node)
-        if isinstance(message, Replies | Refusal):
+        if isinstance(message, wire.Replies | wire.Refusal):
             self._answered.add(message.node)
-        lacks = isinstance(message, Ready) and message.node not in self._answered
+        lacks = isinstance(message, wire.Ready) and message.node not in self._answered
         if not lacks or now - self._repeated < REPEAT_SECONDS:
             return Passed(up=(frame,))
         self._repeated = now
-        return Passed(up=(frame,), down=self._newest("setup", Announce.kind, Result.kind, Abort.kind))
+        return Passed(up=(frame,), down=self._newest("setup", wire.Announce.kind, wire.Result.kind, wire.Abort.kind))
 
     def hear_board(self, sealed: bytes, now: float) -> Passed:
         """Pass on what is new; what is repeated only if it is for a node of this host."""
         sequence, _, frame = open_envelope(sealed)
         message = decode(frame)
-        if isinstance(message, Receipt | Seating):
+        if isinstance(message, wire.Receipt | wire.Seating):
             return Passed(down=(sealed,), only=message.node) if message.node in self.nodes else Passed()
-        if not isinstance(message, BROADCASTS):
+        if not isinstance(message, wire.BROADCASTS):
             raise RemoteProtocolError(f"relay {self.name}: a {message.kind} on the feed of broadcasts")
-        if isinstance(message, Reminder):
+        if isinstance(message, wire.Reminder):
             if self.nodes.isdisjoint(message.missing) and now - self._spoke < QUIET_SECONDS:
                 return Passed()
             self._spoke = now
-            return Passed(down=(*self._newest(Announce.kind), sealed))
+            return Passed(down=(*self._newest(wire.Announce.kind), sealed))
         if sequence <= self._recent.get(message.kind, (-1, b""))[0]:
             return Passed()
         self._spoke, self._recent[message.kind] = now, (sequence, sealed)
-        if isinstance(message, Announce):
+        if isinstance(message, wire.Announce):
             self._answered.clear()
-        elif isinstance(message, Result | Abort):
+        elif isinstance(message, wire.Result | wire.Abort):
             self.ending = message
         return Passed(down=(sealed,))
 
@@ -108,8 +93,7 @@ class RelayRole:
 
 def merged(frames: Sequence[bytes]) -> list[bytes]:
     """The same frames in as few messages as their size allows; a single one stays as it is."""
-    parts: list[list[bytes]] = []
-    size = MOST_BUNDLED
+    parts, size = list[list[bytes]](), MOST_BUNDLED
     for frame in frames:
         if size + len(frame) > MOST_BUNDLED:
             parts.append([])

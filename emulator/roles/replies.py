@@ -42,12 +42,10 @@ class Speakers:
 
     @property
     def chunks(self) -> int:
-        """Frames in which they answer."""
         return max(1, -(-len(self.inputs) // self.chunk))
 
     @property
     def users(self) -> Users:
-        """Their numbers."""
         return np.arange(self.first, self.first + len(self.inputs), dtype=np.int64)
 
     def can_afford(self, setup: Setup, protocol: Protocol, trusts: Trust) -> bool:
@@ -65,14 +63,13 @@ class Speakers:
     def answer(
         self, protocol: Protocol, announce: Announce, question: bytes, wanted: Iterable[int]
     ) -> Iterator[Replies]:
-        """The wanted chunks of their answer to a broadcast."""
         step = protocol.rounds[announce.round - 1]
         may, flip = self._may(announce, step), partial(coins, self.key, question)
         for chunk in wanted:
             part = slice(chunk * self.chunk, (chunk + 1) * self.chunk)
-            first = self.first + part.start
             allowed = None if may is None else may[part]
             try:
+                first = self.first + part.start
                 users, columns = step.draw(announce.broadcast, self.inputs[part], first, flip, allowed)
             except (ParleyError, ArithmeticError, LookupError, ValueError) as error:
                 # What went wrong may tell an input, so it is neither a refusal nor part of what is said.

@@ -4,49 +4,58 @@ import zlib
 from bisect import bisect
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Protocol
 
 from parley.emulator.errors import RemoteProtocolError
 from parley.emulator.wire.messages import Replies
 
 
-class Owing(Protocol):
-    """A node that owes chunks of its answer to the open round: None stands for all of them."""
+@dataclass
+class AnySeat:
+    """One node: its users, the key that holds the seat, and which chunks it owes in the open round (None: all)."""
+
+    first: int
+    users: int
+    key: bytes = b""
+    owes: set[int] | None = field(default=None, kw_only=True)
+    refused: bool = field(default=False, kw_only=True)
 
     @property
-    def owes(self) -> set[int] | None: ...
+    def whole(self) -> bool:
+        """Whether every chunk of its answer was taken."""
+        return self.owes is not None and not self.owes
 
     @property
-    def finished(self) -> bool: ...
+    def finished(self) -> bool:
+        return self.refused or self.whole
+
+    def open(self) -> None:
+        """A round begins: everything is owed again."""
+        self.owes, self.refused = None, False
+
+    def hold(self, replies: Replies) -> None:
+        """Take a chunk that is new."""
+        if self.owes is None:
+            self.owes = set(range(replies.chunks))
+        self.owes.discard(replies.chunk)
 
 
 @dataclass
-class Seat:
-    """One node. `held` has a checksum of each chunk that is on record, `spans` the users those chunks speak for."""
+class Seat(AnySeat):
+    """A seat at the board. `held` has a checksum of each chunk on record, `spans` the users those chunks speak for."""
 
-    node: str
-    first: int
-    users: int
-    pid: int
-    key: bytes = b""
-    owes: set[int] | None = None
+    node: str = ""
+    pid: int = 0
     held: dict[int, int] = field(default_factory=dict)
     spans: list[tuple[int, int]] = field(default_factory=list)
-    refused: bool = False
     left: bool = False
 
     @property
     def finished(self) -> bool:
-        return self.left or self.refused or self.whole
-
-    @property
-    def whole(self) -> bool:
-        """Whether every chunk of its answer is on record."""
-        return self.owes is not None and not self.owes
+        return self.left or super().finished
 
     def open(self) -> None:
-        """A round begins: everything is owed again."""
-        self.owes, self.held, self.spans, self.refused = None, {}, [], False
+        super().open()
+        self.held, self.spans = {}, []
 
     def is_new(self, replies: Replies) -> bool:
         """Whether a chunk of the open round is to be recorded; not if it repeats one. Lies raise."""
@@ -59,30 +68,25 @@ class Seat:
         if replies.chunks > self.users:
             raise RemoteProtocolError(f"board: node {self.node} sends {self.users} users in {replies.chunks} chunks")
         if len(replies.users):
-            self._check_users(int(replies.users[0]), int(replies.users[-1]))
+            lowest, highest = int(replies.users[0]), int(replies.users[-1])
+            if lowest < self.first or highest >= self.first + self.users:
+                raise RemoteProtocolError(f"board: node {self.node} answers for users that are not its own")
+            # Nobody a second time: chunks speak for disjoint stretches of users.
+            place = bisect(self.spans, (lowest, highest))
+            before, after = self.spans[max(0, place - 1) : place], self.spans[place : place + 1]
+            if any(end >= lowest for _, end in before) or any(start <= highest for start, _ in after):
+                raise RemoteProtocolError(f"board: node {self.node} answers for users of another chunk again")
         return True
 
     def hold(self, replies: Replies) -> None:
-        """A chunk is on record."""
-        if self.owes is None:
-            self.owes = set(range(replies.chunks))
-        self.owes.discard(replies.chunk)
+        super().hold(replies)
         self.held[replies.chunk] = fingerprint(replies)
         if len(replies.users):
             span = int(replies.users[0]), int(replies.users[-1])
             self.spans.insert(bisect(self.spans, span), span)
 
-    def _check_users(self, lowest: int, highest: int) -> None:
-        """The node's own users, and nobody a second time: chunks speak for disjoint stretches of users."""
-        if lowest < self.first or highest >= self.first + self.users:
-            raise RemoteProtocolError(f"board: node {self.node} answers for users that are not its own")
-        place = bisect(self.spans, (lowest, highest))
-        before, after = self.spans[max(0, place - 1) : place], self.spans[place : place + 1]
-        if any(end >= lowest for _, end in before) or any(start <= highest for start, _ in after):
-            raise RemoteProtocolError(f"board: node {self.node} answers for users of another chunk again")
 
-
-def owed(seats: Mapping[str, Owing]) -> dict[str, tuple[int, ...]]:
+def owed(seats: Mapping[str, AnySeat]) -> dict[str, tuple[int, ...]]:
     """Who still owes which chunks; an empty tuple stands for all of them."""
     return {name: tuple(sorted(seat.owes or ())) for name, seat in seats.items() if not seat.finished}
 

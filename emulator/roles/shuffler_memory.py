@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from parley.emulator.errors import RemoteProtocolError
+from parley.emulator.roles.seats import AnySeat
 from parley.emulator.wire.messages import Replies
 
 
@@ -40,7 +41,6 @@ class Memory:
     batches: dict[int, Batch] = field(default_factory=dict)
 
     def note(self, keep: Keep) -> None:
-        """Take in what was put on disk."""
         if isinstance(keep, Pledged):
             self.setup = keep.setup
         else:
@@ -48,23 +48,14 @@ class Memory:
 
 
 @dataclass
-class Seat:
-    """One user node: its users and, for the open round, what it sent and what it still owes."""
+class Seat(AnySeat):
+    """A seat at the shuffler, and what its node sent in the open round."""
 
-    first: int
-    users: int
-    key: bytes = b""
-    owes: set[int] | None = None
     held: dict[int, Replies] = field(default_factory=dict)
-    refused: bool = False
-
-    @property
-    def finished(self) -> bool:
-        return self.refused or (self.owes is not None and not self.owes)
 
     def open(self) -> None:
-        """A round begins: everything is owed again."""
-        self.owes, self.held, self.refused = None, {}, False
+        super().open()
+        self.held = {}
 
     def take(self, replies: Replies) -> None:
         """Hold a new chunk of the open round; RemoteProtocolError if it says what this node may not say."""
@@ -78,7 +69,5 @@ class Seat:
             # A user in two chunks would count twice in the crowd.
             if len(np.intersect1d(other.users, replies.users, assume_unique=True)):
                 raise RemoteProtocolError("shuffler: a node answers twice for the same user")
-        if self.owes is None:
-            self.owes = set(range(replies.chunks))
-        self.owes.discard(replies.chunk)
+        self.hold(replies)
         self.held[replies.chunk] = replies

@@ -40,6 +40,7 @@ _INFO_BYTES = 256
 _RECEIVED_AT = 128
 _COUNT = struct.Struct("<Q")
 _WORD = struct.Struct("=i")
+_PEER = socket.socket.getpeername
 _NO_LINGER = struct.pack("ii", 1, 0)
 
 
@@ -69,31 +70,47 @@ def bytes_waiting(descriptor: int) -> int:
 
 def accepted_at(port: int) -> set[int]:
     """The connections of this process that came in at a port, from the table of its open files."""
-    return _found(port, socket.socket.getsockname)
+    return {number for number in _open_files() if _port(number, socket.socket.getsockname) == port}
 
 
-def connected_to(port: int) -> set[int]:
-    """The connections of this process to a port of somebody else."""
-    return _found(port, socket.socket.getpeername)
+class Connected:
+    """The connections of this process to ports of others, for sockets that have one each.
+
+    A look into the table of open files costs more than all else that a silent node does. Once every socket has its
+    connection, there are no others: the table is searched again when one of them is gone.
+    """
+
+    def __init__(self) -> None:
+        self._ports: list[int] = []
+        self._known: dict[int, int] = {}
+
+    def to(self, port: int) -> Callable[[], set[int]]:
+        """For one more socket, which connects to this port: a function that says what is connected to it now."""
+        self._ports.append(port)
+        return lambda: self._find(port)
+
+    def _find(self, port: int) -> set[int]:
+        # Another connection may have the number of one that is gone, so each is asked where it leads.
+        known = {number: place for number, place in self._known.items() if _port(number, _PEER) == place}
+        if len(known) < len(self._ports):
+            known = {number: place for number in _open_files() if (place := _port(number, _PEER)) in self._ports}
+        self._known = known
+        return {number for number, place in known.items() if place == port}
 
 
-def _found(port: int, name_of: Callable[[socket.socket], object]) -> set[int]:
-    found = set()
-    for number in _open_files():
-        try:
-            connection = _borrow(number)
-        except OSError:
-            # A file, a pipe, or closed since.
-            continue
-        try:
-            place = name_of(connection)
-            if isinstance(place, tuple) and len(place) > 1 and place[1] == port:
-                found.add(number)
-        except OSError:
-            continue
-        finally:
-            connection.detach()
-    return found
+def _port(descriptor: int, name_of: Callable[[socket.socket], object]) -> int:
+    """The port at one end of a connection; 0 for a file, a pipe, what is closed, and what is not connected."""
+    try:
+        connection = _borrow(descriptor)
+    except OSError:
+        return 0
+    try:
+        place = name_of(connection)
+        return place[1] if isinstance(place, tuple) and len(place) > 1 else 0
+    except OSError:
+        return 0
+    finally:
+        connection.detach()
 
 
 def _open_files() -> Iterable[int]:

@@ -58,11 +58,7 @@ class CutOff(RemoteProtocolError):
 
 
 def extent(body: bytes | memoryview) -> int:
-    """Where the value that starts `body` ends, be all its bytes there or not.
-
-    Only heads are read and nothing is built, so that a few bytes which announce a great many values, or values nested
-    very deep, cost nothing.
-    """
+    """Where the value that starts `body` ends, be all its bytes there or not."""
     size, at, items, pending = len(body), 0, 0, [1]
     while pending:
         if not pending[-1]:
@@ -90,14 +86,10 @@ def extent(body: bytes | memoryview) -> int:
                 raise RemoteProtocolError(f"more than {MOST_ITEMS} values in one, or values nested too deeply")
         elif follows:
             if head in _EXTENSIONS:
-                _check_extension(body, at)
+                if at >= size:
+                    raise CutOff(f"{size} bytes that end in the middle of a value")
+                if body[at] != ARRAY:
+                    raise RemoteProtocolError(f"byte {at} is {body[at]}, not the extension type of an array")
                 at += 1
             at += number
     return at
-
-
-def _check_extension(body: bytes | memoryview, at: int) -> None:
-    if at >= len(body):
-        raise CutOff(f"{len(body)} bytes that end in the middle of a value")
-    if body[at] != ARRAY:
-        raise RemoteProtocolError(f"byte {at} is {body[at]}, not the extension type of an array")

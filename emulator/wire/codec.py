@@ -59,7 +59,8 @@ def learn_fields() -> None:
 def encode(message: Message, signer: Signer | None = None, nonce: bytes = b"", *, format: int = FORMAT) -> bytes:
     """The one encoding of a message, signed where there is a signer; `nonce` is the run's."""
     tag = _TAGS[type(message)]
-    body = pack([tag, *(write(getattr(message, name)) for name, write, _ in _fields(tag, format))])
+    values = [(getattr(message, name), is_users) for name, is_users, _ in _fields(tag, format)]
+    body = pack([tag, *(_pack_users(value) if is_users else value for value, is_users in values)])
     if len(body) + SIGNATURE_BYTES + 4 > LARGEST_FRAME:
         raise LocalProtocolError(f"{message.kind} of {len(body)} bytes is larger than a frame may be")
     return _sum(body if signer is None else body + signer.sign(message.kind, _bound(message, nonce), body))
@@ -70,7 +71,12 @@ def decode(frame: bytes, *, format: int = FORMAT) -> Message:
     if not 5 <= len(frame) <= LARGEST_FRAME:
         raise RemoteProtocolError(f"a frame of {len(frame)} bytes")
     body, _ = _unsigned(_unsum(frame), format)
-    tag, values = _split(_unpack(body), format)
+    content = _unpack(body)
+    if not isinstance(content, tuple) or not content or type(content[0]) is not int:
+        raise RemoteProtocolError("a frame that is not a tagged array")
+    tag, *values = content
+    if not 0 <= tag < (len(MESSAGES) if format > 1 else KINDS_OF_FORMAT_1):
+        raise RemoteProtocolError(f"a message with the unknown tag {tag}")
     kind, readers = MESSAGES[tag], _fields(tag, format)
     if len(values) != len(readers):
         raise RemoteProtocolError(f"{kind.kind}: {len(values)} fields instead of {len(readers)}")
@@ -163,14 +169,12 @@ def pack(value: Any) -> bytes:
 
 def unpack(body: bytes | memoryview) -> Any:
     """Plain values from bytes of a stranger: in their one form, bounded, no map keys but text, nothing left over."""
-    size = len(body)
-    if extent(body) != size:
-        raise RemoteProtocolError(f"{size} bytes for a value of {extent(body)}")
+    if extent(body) != len(body):
+        raise RemoteProtocolError(f"{len(body)} bytes for a value of {extent(body)}")
     return _unpack(body)
 
 
 def _unpack(body: bytes | memoryview) -> Any:
-    size = len(body)
     try:
         return msgpack.unpackb(
             body,
@@ -179,42 +183,21 @@ def _unpack(body: bytes | memoryview) -> Any:
             raw=False,
             strict_map_key=True,
             use_list=False,
-            max_str_len=size,
-            max_bin_len=size,
-            max_ext_len=size,
-            max_array_len=size,
-            max_map_len=size,
+            **dict.fromkeys(("max_str_len", "max_bin_len", "max_ext_len", "max_array_len", "max_map_len"), len(body)),
         )
     except (ValueError, TypeError, OverflowError, msgpack.exceptions.UnpackException) as error:
         raise RemoteProtocolError(f"bytes that are not a value: {error}"[:200]) from error
 
 
-def _split(content: Any, format: int) -> tuple[int, tuple[Any, ...]]:
-    if not isinstance(content, tuple) or not content or type(content[0]) is not int:
-        raise RemoteProtocolError("a frame that is not a tagged array")
-    if not 0 <= content[0] < (len(MESSAGES) if format > 1 else KINDS_OF_FORMAT_1):
-        raise RemoteProtocolError(f"a message with the unknown tag {content[0]}")
-    return content[0], content[1:]
-
-
 @cache
-def _fields(tag: int, format: int = FORMAT) -> tuple[tuple[str, Callable[[Any], Any], Callable[[Any], Any]], ...]:
-    """For each field of a message: its name, what it becomes before it is packed, how it is read again."""
-    kind = MESSAGES[tag]
-    hints = get_type_hints(kind)
+def _fields(tag: int, format: int = FORMAT) -> tuple[tuple[str, bool, Callable[[Any], Any]], ...]:
+    """For each field of a message: its name, whether it holds numbers of users, how it is read."""
+    kind, hints = MESSAGES[tag], get_type_hints(MESSAGES[tag])
     return tuple(
-        (
-            each.name,
-            _pack_users if hints[each.name] == Users else _same,
-            _reader(hints[each.name], f"{kind.kind}: {each.name}"),
-        )
+        (each.name, hints[each.name] == Users, _reader(hints[each.name], f"{kind.kind}: {each.name}"))
         for each in fields(kind)
         if format > 1 or each.name not in kind.since_format_2
     )
-
-
-def _same(value: Any) -> Any:
-    return value
 
 
 def _pack(value: Any) -> Any:
@@ -223,7 +206,10 @@ def _pack(value: Any) -> Any:
     if isinstance(value, np.ndarray):
         return _pack_array(value)
     if isinstance(value, Mapping):
-        return _pack_map(value)
+        for name in value:
+            if not isinstance(name, str):
+                raise LocalProtocolError(f"the key {name!r:.80} cannot be sent: it is not text")
+        return {name: _pack(value[name]) for name in sorted(value)}
     if isinstance(value, tuple | list):
         return [_pack(each) for each in value]
     if isinstance(value, np.generic):
@@ -231,13 +217,6 @@ def _pack(value: Any) -> Any:
     if isinstance(value, float) and not math.isfinite(value):
         raise LocalProtocolError(f"{value} cannot be sent: it is not finite")
     return value
-
-
-def _pack_map(values: Mapping[Any, Any]) -> dict[str, Any]:
-    for name in values:
-        if not isinstance(name, str):
-            raise LocalProtocolError(f"the key {name!r:.80} cannot be sent: it is not text")
-    return {name: _pack(values[name]) for name in sorted(values)}
 
 
 def _pack_array(array: NDArray[Any]) -> Any:
@@ -281,8 +260,7 @@ def _users(where: str, value: Any) -> NDArray[np.int64]:
 def _unpack_array(code: int, data: bytes) -> NDArray[Any]:
     if code != ARRAY or len(data) < 2 or data[0] >= len(DTYPES) or data[1] > 3:
         raise ValueError("an extension that is not an array")
-    dtype, dimensions = np.dtype(DTYPES[data[0]]), data[1]
-    start = 2 + 4 * dimensions
+    dtype, dimensions, start = np.dtype(DTYPES[data[0]]), data[1], 2 + 4 * data[1]
     if len(data) < start:
         raise ValueError("an array without its dimensions")
     shape = struct.unpack_from(f"<{dimensions}I", data, 2)

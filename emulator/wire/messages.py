@@ -18,8 +18,6 @@ DIGEST_BYTES = 32
 NONCE_BYTES = 16
 Outcome = Literal["completed", "failed", "aborted"]
 Users = NDArray[np.int64]
-
-
 _LENGTHS = {"nonce": NONCE_BYTES, "question": DIGEST_BYTES, "setup": DIGEST_BYTES, "root": DIGEST_BYTES, "key": 32}
 """How long digests and keys are; an empty one says that there is none."""
 
@@ -30,7 +28,7 @@ class Message:
 
     kind: ClassVar[str]
     """How frames call it: the name of its class in small letters."""
-    names: ClassVar[tuple[str, ...]] = ("run",)
+    names: ClassVar[tuple[str, ...]] = ("run", "node", "protocol")
     since_format_2: ClassVar[tuple[str, ...]] = ()
     """Fields that frames of format 1 do not have."""
 
@@ -40,19 +38,16 @@ class Message:
     def __post_init__(self) -> None:
         for name, value in vars(self).items():
             if isinstance(value, str):
-                self._check_text(name, value)
+                if name in self.names and not NAME.fullmatch(value):
+                    raise RemoteProtocolError(f"{self.kind}: {name} is not a name: {value[:80]!r}")
+                if len(value) > LONGEST_TEXT:
+                    raise RemoteProtocolError(f"{self.kind}: {name} is {len(value)} characters long")
             elif type(value) is int and not 0 <= value < LARGEST_COUNT:
                 raise RemoteProtocolError(f"{self.kind}: {name} is negative or too large: {value}")
             elif isinstance(value, float) and not math.isfinite(value):
                 raise RemoteProtocolError(f"{self.kind}: {name} is not finite: {value}")
             elif isinstance(value, bytes) and name in _LENGTHS and len(value) not in (0, _LENGTHS[name]):
                 raise RemoteProtocolError(f"{self.kind}: {name} has {len(value)} bytes instead of {_LENGTHS[name]}")
-
-    def _check_text(self, name: str, value: str) -> None:
-        if name in self.names and not NAME.fullmatch(value):
-            raise RemoteProtocolError(f"{self.kind}: {name} is not a name: {value[:80]!r}")
-        if len(value) > LONGEST_TEXT:
-            raise RemoteProtocolError(f"{self.kind}: {name} is {len(value)} characters long")
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -62,8 +57,8 @@ class Ready(Message):
     `run` is empty where the node waits for any run of a pattern.
     """
 
-    names: ClassVar[tuple[str, ...]] = ("node",)
-    since_format_2: ClassVar[tuple[str, ...]] = ("run", "key")
+    names = ("node",)
+    since_format_2 = ("run", "key")
     node: str
     first: int
     users: int
@@ -81,7 +76,7 @@ class Ready(Message):
 class Roster(Message):
     """The barrier: the board has heard from every node it waits for. Only now the nonce of the run is drawn."""
 
-    since_format_2: ClassVar[tuple[str, ...]] = ("nonce",)
+    since_format_2 = ("nonce",)
     run: str
     nodes: int
     users: int
@@ -92,8 +87,7 @@ class Roster(Message):
 class Setup(Message):
     """Which protocol is spoken, its version and parameters, the domain it is about, and what it claims."""
 
-    names: ClassVar[tuple[str, ...]] = ("run", "protocol")
-    since_format_2: ClassVar[tuple[str, ...]] = ("version", "domain", "nonce")
+    since_format_2 = ("version", "domain", "nonce")
     run: str
     protocol: str
     parameters: Mapping[str, Any]
@@ -109,7 +103,7 @@ class Setup(Message):
 class Announce(Message):
     """The analyst's broadcast that opens a round, and how many users are to answer it. Rounds count from 1."""
 
-    since_format_2: ClassVar[tuple[str, ...]] = ("speakers",)
+    since_format_2 = ("speakers",)
     run: str
     round: int
     broadcast: Mapping[str, NDArray[Any]]
@@ -120,8 +114,7 @@ class Announce(Message):
 class Replies(Message):
     """A chunk of a cohort's replies in columns: row i is the reply of users[i] to the question with this digest."""
 
-    names: ClassVar[tuple[str, ...]] = ("run", "node")
-    since_format_2: ClassVar[tuple[str, ...]] = ("question",)
+    since_format_2 = ("question",)
     run: str
     round: int
     node: str
@@ -141,17 +134,14 @@ class Replies(Message):
         if (len(users) and users[0] < 0) or (len(users) > 1 and (users[1:] <= users[:-1]).any()):
             raise RemoteProtocolError("replies: user numbers are not increasing")
         for name, column in self.columns.items():
-            if column.ndim < 1 or len(column) != len(self.users):
-                raise RemoteProtocolError(
-                    f"replies: column {name} has shape {column.shape} for {len(self.users)} users"
-                )
+            if column.ndim < 1 or len(column) != len(users):
+                raise RemoteProtocolError(f"replies: column {name} has shape {column.shape} for {len(users)} users")
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Refusal(Message):
     """A user node will not answer this broadcast, and why."""
 
-    names: ClassVar[tuple[str, ...]] = ("run", "node")
     run: str
     round: int
     node: str
@@ -165,7 +155,7 @@ class Close(Message):
     `root` is the head of the tree over all records before this one, of which there are `size`.
     """
 
-    since_format_2: ClassVar[tuple[str, ...]] = ("absent", "size", "root")
+    since_format_2 = ("absent", "size", "root")
     run: str
     round: int
     replies: int
@@ -192,7 +182,7 @@ class Result(Message):
 class Abort(Message):
     """The run ends without a result. The nonce is the run's, and empty where none has been drawn yet."""
 
-    since_format_2: ClassVar[tuple[str, ...]] = ("nonce",)
+    since_format_2 = ("nonce",)
     run: str
     outcome: Outcome
     reason: str
@@ -225,6 +215,7 @@ class Resume(Message):
 class Event(Message):
     """Something that happened to a message or a process, with its cause: a drop, an injected fault, a restart."""
 
+    names = ()
     event: str
     node: str
     round: int
@@ -240,7 +231,6 @@ class Receipt(Message):
     tree extends that one.
     """
 
-    names: ClassVar[tuple[str, ...]] = ("run", "node")
     run: str
     round: int
     node: str
@@ -265,7 +255,6 @@ class Receipt(Message):
 class Inquiry(Message):
     """A node asks for the receipt of a round again; in round 0 for its seating. Transport, never on record."""
 
-    names: ClassVar[tuple[str, ...]] = ("run", "node")
     run: str
     round: int
     node: str
@@ -286,7 +275,6 @@ class Seating(Message):
     A node with a fresh state learns from it that it has no seat. The nonce is the run's.
     """
 
-    names: ClassVar[tuple[str, ...]] = ("run", "node")
     run: str
     node: str
     key: bytes
@@ -308,24 +296,8 @@ def silent_users(event: Event) -> int:
     return int(first) if event.event == WALLET and first.isascii() and first.isdigit() and len(first) < 16 else 0
 
 
-MESSAGES: tuple[type[Message], ...] = (
-    Ready,
-    Roster,
-    Setup,
-    Announce,
-    Replies,
-    Refusal,
-    Close,
-    Result,
-    Abort,
-    Reminder,
-    Resume,
-    Event,
-    Receipt,
-    Inquiry,
-    Pledge,
-    Seating,
-)
+MESSAGES: tuple[type[Message], ...] = tuple(Message.__subclasses__())
+"""In the order of this file, which gives each its tag: a new kind stands last."""
 KINDS_OF_FORMAT_1 = 12
 """A frame of format 1 holds one of the first so many kinds."""
 KINDS: tuple[str, ...] = tuple(each.kind for each in MESSAGES)

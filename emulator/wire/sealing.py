@@ -28,12 +28,10 @@ Bytes = NDArray[np.uint8]
 
 
 def new_secret() -> bytes:
-    """A secret key from the operating system."""
     return X25519PrivateKey.generate().private_bytes_raw()
 
 
 def public_of(secret: bytes) -> bytes:
-    """The public key that belongs to a secret one."""
     return X25519PrivateKey.from_private_bytes(secret).public_key().public_bytes_raw()
 
 
@@ -81,7 +79,6 @@ def open_boxes(secret: bytes, boxes: Bytes) -> tuple[Bytes, NDArray[np.bool_]]:
 
 
 def save_secret(path: Path, secret: bytes) -> None:
-    """Write a new file that its owner alone can read."""
     handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     with os.fdopen(handle, "wb") as file:
         file.write(secret.hex().encode() + b"\n")

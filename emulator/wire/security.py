@@ -63,7 +63,6 @@ def check_allowed(allowed: Mapping[str, str]) -> None:
 
 
 def write_keys(path: Path, keys: KeyPair) -> None:
-    """Write a pair to a new file that only its owner may read."""
     write_new(path, 0o600, {"public": keys.public, "secret": keys.secret})
 
 
@@ -82,7 +81,6 @@ def write_allowed(path: Path, allowed: Mapping[str, str]) -> None:
 
 
 def read_allowed(path: Path) -> dict[str, str]:
-    """Read the board's list: names by public key."""
     content = _read(path, secret=False)
     allowed = {key: name for name, key in content.items()}
     if len(allowed) != len(content):
@@ -98,7 +96,6 @@ def write_relays(path: Path, relays: Mapping[str, str]) -> None:
 
 
 def read_relays(path: Path) -> dict[str, str]:
-    """Read it: the relay of each node that has one."""
     relays = _read(path, secret=False)
     check_relays(relays)
     return relays

@@ -36,11 +36,9 @@ class Signer:
 
     @cached_property
     def public(self) -> bytes:
-        """The public key, 32 bytes."""
         return self._key.public_key().public_bytes_raw()
 
     def sign(self, kind: str, nonce: bytes, body: bytes | memoryview) -> bytes:
-        """The signature of a message of this kind in the run with this nonce."""
         return self._key.sign(covered(kind, nonce, body))
 
 

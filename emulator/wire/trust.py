@@ -24,7 +24,6 @@ def write_trust(path: Path, keys: Mapping[str, bytes]) -> None:
 
 
 def read_trust(path: Path) -> dict[str, bytes]:
-    """Read the list: a public key for each name."""
     try:
         content = tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:

@@ -3,14 +3,12 @@
 import math
 import shutil
 import signal
-import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from typing import Protocol
 
-from parley.emulator.errors import BadInput, LocalProtocolError, ParleyError
+from parley.emulator.errors import BadInput, LocalProtocolError
 from parley.emulator.record.witness import Witness
 from parley.emulator.roles.board import ANALYST_NAME, BOARD_NAME, LAUNCHER_NAME
 from parley.emulator.roles.shuffler import SHUFFLER_NAME
@@ -18,7 +16,7 @@ from parley.emulator.wire.sealing import save_secret
 from parley.emulator.wire.security import write_relays
 from parley.launch.cluster.event_reporter import EventReporter
 from parley.launch.cluster.fault_driver import plan_strikes
-from parley.launch.cluster.keyring import Keyring, make_keyring, parties
+from parley.launch.cluster.keyring import Keyring, make_keyring
 from parley.launch.cluster.layout import Layout
 from parley.launch.cluster.signers import Signers, make_signers, write_states
 from parley.launch.cluster.supervisor import Supervisor
@@ -27,11 +25,12 @@ from parley.launch.processes.processes import Exit, Processes, last_lines
 from parley.launch.results.folder import RunFolder
 from parley.launch.results.follow import Follower, close_broken
 from parley.launch.results.progress import Progress
+from parley.launch.settings import signals
 from parley.nodes.analyst import write_plan
 from parley.nodes.common import UNFINISHED, read_addresses
 
-__all__ = ["Cluster", "Layout"]
-
+# Nobody's impatience keeps a record from being closed.
+IMPATIENCE = (signal.SIGINT, signal.SIGTERM)
 LOOK_SECONDS = 0.05
 LOOK_SHARE = 3
 LEAVE_SECONDS = 3.0
@@ -63,11 +62,8 @@ class Cluster:
         processes: Processes | None = None,
     ) -> None:
         """`processes`: those that were begun ahead, while the problem was still being read."""
-        self.layout = layout
-        self.hosts = hosts
+        self.layout, self.folder, self.progress, self.hosts = layout, folder, progress, hosts
         self._processes = processes or Processes()
-        self.folder = folder
-        self.progress = progress
         self.follower = Follower(
             folder.transcript,
             nodes=layout.terms("check").nodes,
@@ -109,16 +105,16 @@ class Cluster:
             raise
         except BaseException as error:
             # Everybody is gone by now, so the record is ours to end.
-            with undisturbed():
+            with signals(signal.SIG_IGN, *IMPATIENCE):
                 close_broken(self.folder.transcript, self.folder.run, error)
             raise
         finally:
-            with undisturbed():
+            with signals(signal.SIG_IGN, *IMPATIENCE):
                 self.folder.erase_secrets()
 
     def _prepare(self) -> None:
-        protocol, layout, folder = self.layout.protocol, self.layout, self.folder
-        write_plan(folder.plan, protocol, layout.meaning)
+        layout, folder = self.layout, self.folder
+        write_plan(folder.plan, layout.protocol, layout.meaning)
         Witness(run=folder.run, key=layout.key, inputs=layout.inputs).save(folder.witness)
         if layout.opening_key:
             save_secret(folder.opening_key, layout.opening_key)
@@ -127,33 +123,27 @@ class Cluster:
         if layout.relays:
             write_relays(folder.relays, layout.relay_of())
         if layout.secure:
-            self._keyring = make_keyring(
-                folder.keys, parties(layout.nodes, shuffler=layout.shuffled, relays=layout.relay_names)
-            )
+            self._keyring = make_keyring(folder.keys, layout.parties)
         elif layout.keys is not None:
             self._keyring = Keyring(folder=layout.keys)
         self._signers = make_signers(layout)
         write_states(layout, folder, self._signers, self._keyring)
-
-    def _supervisor(self, processes: Processes) -> Supervisor:
-        names = (BOARD_NAME, ANALYST_NAME, *self._middle, *self.layout.nodes)
-        return Supervisor(
-            command_lines=CommandLines(self.layout, self.folder, self._keyring),
-            processes=processes,
-            follower=self.follower,
-            strikes=plan_strikes(self.layout.parsed_conditions, names),
-            restarts=self.layout.restarts,
-            reporter=self._reporter,
-        )
 
     @property
     def _middle(self) -> tuple[str, ...]:
         """Who stands between users and board."""
         return (SHUFFLER_NAME,) if self.layout.shuffled else tuple(self.layout.relay_names)
 
-    def _reporter(self) -> EventReporter:
-        security = None if self._keyring is None else self._keyring.security(LAUNCHER_NAME)
-        return EventReporter(read_addresses(self.folder.addresses), security)
+    def _supervisor(self, processes: Processes) -> Supervisor:
+        layout, folder, keyring = self.layout, self.folder, self._keyring
+
+        def reporter() -> EventReporter:
+            security = None if keyring is None else keyring.security(LAUNCHER_NAME)
+            return EventReporter(read_addresses(folder.addresses), security)
+
+        strikes = plan_strikes(layout.parsed_conditions, (BOARD_NAME, ANALYST_NAME, *self._middle, *layout.nodes))
+        command_lines = CommandLines(layout, folder, keyring)
+        return Supervisor(command_lines, processes, self.follower, strikes, layout.restarts, reporter)
 
     def _start(self, processes: Processes, supervisor: Supervisor) -> None:
         command_lines = supervisor.command_lines
@@ -175,9 +165,11 @@ class Cluster:
         while not addresses.exists():
             for exit in processes.exits(0.005):
                 if not supervisor.takes_back(exit):
-                    raise self._stillborn(exit)
+                    said = last_lines(self.folder.log(exit.name), 1)
+                    text = said[0].removeprefix("parley: ") if said else f"the {exit.name} {exit.cause}"
+                    raise BadInput(text) if exit.status == 2 else LocalProtocolError(text)
                 self._name(exit)
-            supervisor.bring_back()
+            supervisor.act(time.monotonic())
 
     def _watch(self, processes: Processes, supervisor: Supervisor, enough: Callable[[], bool]) -> None:
         """Until it is enough or the board has ended; then give the others a moment to hear so and leave."""
@@ -193,19 +185,17 @@ class Cluster:
                     self._leave = time.monotonic() + LEAVE_SECONDS
                 if exit.status != 0:
                     self._lament(exit)
-            if supervisor.attentive or time.monotonic() >= due:
+            # What waits for being on record must not wait for us.
+            if supervisor.strikes or supervisor.reports or time.monotonic() >= due:
                 # Reading the record takes what the nodes could use, so it gets a small share of the time.
                 due = time.monotonic() + LOOK_SHARE * self._show()
             if self._leave == math.inf:
-                self._tend(supervisor)
-                supervisor.step()
+                # What happened to nodes that run elsewhere goes on record, too.
+                for line in self.hosts.step() if self.hosts is not None else ():
+                    self.progress.note(line)
+                    supervisor.reports["restart", line] = None
+                supervisor.tend()
         self._show()
-
-    def _tend(self, supervisor: Supervisor) -> None:
-        """See to the nodes that run elsewhere; what happened to them goes on record."""
-        for line in self.hosts.step() if self.hosts is not None else ():
-            self.progress.note(line)
-            supervisor.fault_driver.reports["restart", line] = None
 
     def _show(self) -> float:
         """Look at the record and show how far it is; the seconds that took."""
@@ -213,11 +203,6 @@ class Cluster:
         for standing in self.follower.look():
             self.progress.show(standing)
         return time.monotonic() - began
-
-    def _stillborn(self, exit: Exit) -> ParleyError:
-        said = last_lines(self.folder.log(exit.name), 1)
-        text = said[0].removeprefix("parley: ") if said else f"the {exit.name} {exit.cause}"
-        return BadInput(text) if exit.status == 2 else LocalProtocolError(text)
 
     def _name(self, exit: Exit) -> None:
         """Name a node that died with the end of its log."""
@@ -230,31 +215,14 @@ class Cluster:
             return
         self._name(exit)
         self._hosted.pop(exit.name, None)
-        present = sum(self._hosted.values())
+        present, log, reason = sum(self._hosted.values()), self.folder.log(exit.name), ""
         if exit.name in (BOARD_NAME, ANALYST_NAME, *self._middle) or present < self.layout.quorum * self.layout.users:
+            said = last_lines(log, 1)
+            if exit.status == UNFINISHED and said and said[0].startswith("parley: "):
+                reason = f" ({said[0].removeprefix('parley: ')})"
+            elif exit.status > 0 and shutil.disk_usage(self.folder.path).free == 0:
+                # A node may not have been able to write down why it gave up.
+                reason = " (the disk is full)"
             raise LocalProtocolError(
-                f"{exit.name} {exit.cause} and the run cannot finish without it{self._reason(exit)}; "
-                f"see {self.folder.log(exit.name)}"
+                f"{exit.name} {exit.cause} and the run cannot finish without it{reason}; see {log}"
             )
-
-    def _reason(self, exit: Exit) -> str:
-        """What a node that gave up said last; on a full disk it may not have been able to write that down."""
-        said = last_lines(self.folder.log(exit.name), 1)
-        if exit.status == UNFINISHED and said and said[0].startswith("parley: "):
-            return f" ({said[0].removeprefix('parley: ')})"
-        full = exit.status > 0 and shutil.disk_usage(self.folder.path).free == 0
-        return " (the disk is full)" if full else ""
-
-
-@contextmanager
-def undisturbed() -> Iterator[None]:
-    """Inside, nobody's impatience keeps a record from being closed."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    before = {number: signal.signal(number, signal.SIG_IGN) for number in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)

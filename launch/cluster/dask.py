@@ -14,7 +14,6 @@ from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -103,9 +102,7 @@ class Workers:
             raise BadInput(f"no Dask scheduler answers at {self.address}: {error}"[:300]) from error
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         if self._client is not None:
             self._client.close()
             self._client = None
@@ -198,15 +195,9 @@ class Farm:
 
     def _place(self, name: str, worker: str) -> None:
         self._lives[name] = self._lives.get(name, 0) + 1
-        future = self.workers.client.submit(
-            host,
-            self._tasks[name],
-            key=f"parley-{self._tasks[name].run}-{name}-{self._lives[name]}",
-            workers=[worker],
-            allow_other_workers=False,
-            pure=False,
-        )
-        self._placed[name] = worker, future
+        key = f"parley-{self._tasks[name].run}-{name}-{self._lives[name]}"
+        options: dict[str, Any] = {"key": key, "workers": [worker], "allow_other_workers": False, "pure": False}
+        self._placed[name] = worker, self.workers.client.submit(host, self._tasks[name], **options)
 
     def _on_record(self) -> tuple[Commit, ...]:
         """What the node's state would hold: the setup, and the broadcast of each round that was opened."""

@@ -4,7 +4,6 @@ import asyncio
 import threading
 from concurrent.futures import Future
 from contextlib import suppress
-from types import TracebackType
 from typing import Self
 
 from parley.emulator.roles.board import LAUNCHER_NAME
@@ -36,9 +35,7 @@ class EventReporter:
         self._port = asyncio.run_coroutine_threadsafe(self._connect(), self._loop).result()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         asyncio.run_coroutine_threadsafe(self._disconnect(), self._loop).result()
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()

@@ -91,7 +91,7 @@ class Layout:
                 what = f"{folder} is not a wallet of the {users} users of {name}"
                 raise BadInput(f"{what}; make it with `parley wallet create --processes {self.processes}`")
         if self.keys is not None:
-            Keyring(folder=self.keys).check(parties(self.nodes, shuffler=self.shuffled, relays=self.relay_names))
+            Keyring(folder=self.keys).check(self.parties)
 
     @cached_property
     def parsed_conditions(self) -> Conditions:
@@ -136,6 +136,11 @@ class Layout:
     def nodes(self) -> list[str]:
         """The names of the user nodes."""
         return [name for name, _, _ in self.cohorts()]
+
+    @property
+    def parties(self) -> list[str]:
+        """All who need a pair of keys."""
+        return parties(self.nodes, shuffler=self.shuffled, relays=self.relay_names)
 
     def terms(self, run: str) -> Terms:
         """What the board is told; to it, a shuffler is one node that hosts everybody."""

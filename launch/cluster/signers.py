@@ -59,12 +59,7 @@ def identities(layout: Layout, folder: RunFolder, signers: Signers, keyring: Key
     )
     for name, first, users in layout.cohorts():
         yield Identity(
-            node=name,
-            first=first,
-            users=users,
-            consent=consent,
-            coin_key=layout.key,
-            signing_key=signers.secret(name),
+            node=name, first=first, users=users, consent=consent, coin_key=layout.key, signing_key=signers.secret(name)
         )
 
 

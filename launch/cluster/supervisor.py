@@ -3,7 +3,7 @@
 import time
 from collections import Counter
 from collections.abc import Callable
-from types import TracebackType
+from contextlib import ExitStack
 from typing import Self
 
 from parley.emulator.roles.board import BOARD_NAME
@@ -16,89 +16,63 @@ from parley.launch.results.follow import Follower
 RESTART_SECONDS = 0.1
 
 
-class Supervisor:
+class Supervisor(FaultDriver):
     """A node that a signal ended is started again, a few times; one that ended by itself had its reasons."""
 
     def __init__(
         self,
-        *,
         command_lines: CommandLines,
         processes: Processes,
         follower: Follower,
         strikes: list[Strike],
         restarts: int,
-        reporter: Callable[[], EventReporter],
+        make_reporter: Callable[[], EventReporter],
     ) -> None:
-        self.command_lines = command_lines
-        self.processes = processes
-        self.follower = follower
-        self._make_reporter = reporter
-        self._reporter: EventReporter | None = None
-        self._restarts = restarts
-        self._started: Counter[str] = Counter()
-        self.fault_driver = FaultDriver(
+        super().__init__(
             strikes=strikes,
             report=self._report,
             send_signal=lambda name, number: processes.send_signal([name], number),
             start=lambda name: processes.spawn([command_lines.again(name)]),
         )
+        self.command_lines, self.processes, self.follower = command_lines, processes, follower
+        self._restarts, self._started = restarts, Counter[str]()
+        self._make_reporter, self._open = make_reporter, ExitStack()
+        self._reporter: EventReporter | None = None
 
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if self._reporter is not None:
-            self._reporter.__exit__(kind, error, trace)
-
-    @property
-    def busy(self) -> bool:
-        """Somebody is away and will be back."""
-        return self.fault_driver.busy
-
-    @property
-    def attentive(self) -> bool:
-        """The record is to be read at once: something waits for being on it."""
-        return bool(self.fault_driver.strikes or self.fault_driver.reports)
+    def __exit__(self, *_: object) -> None:
+        self._open.close()
 
     def begin(self) -> None:
         """The board is up: time counts from here. Everybody starts but those who are to be late."""
-        self.fault_driver.began = time.monotonic()
-        late = self.fault_driver.late
+        self.began, late = time.monotonic(), self.late
         wanted = (self.command_lines.analyst(), *self.command_lines.users())
         self.processes.spawn(command_line for command_line in wanted if command_line.name not in late)
 
-    def step(self) -> None:
+    def tend(self) -> None:
         """Do what is due."""
-        self.fault_driver.step(
-            time.monotonic(),
-            round_number=self.follower.standing.round,
-            running=self.processes.running,
-            recorded=self.follower.reports,
-        )
-
-    def bring_back(self) -> None:
-        """Before the run has begun: start again who is to be, and nothing else."""
-        self.fault_driver.act(time.monotonic())
+        follower = self.follower
+        running, recorded = self.processes.running, follower.reports
+        self.step(time.monotonic(), round_number=follower.standing.round, running=running, recorded=recorded)
 
     def takes_back(self, exit: Exit) -> bool:
         """Whether a node that ended is going to be started again."""
-        now = time.monotonic()
-        if self.fault_driver.comes_back(exit.name, exit.status, now):
+        now, name = time.monotonic(), exit.name
+        if self.comes_back(name, exit.status, now):
             return True
         # A board may have died between the last word and the end of its record; for the others that was the end.
-        over = self.follower.ended and exit.name != BOARD_NAME
-        doomed = exit.name in self.fault_driver.doomed
-        if exit.status >= 0 or over or doomed or self._started[exit.name] >= self._restarts:
+        over = self.follower.ended and name != BOARD_NAME
+        if exit.status >= 0 or over or name in self.doomed or self._started[name] >= self._restarts:
             return False
-        self._started[exit.name] += 1
-        detail = f"{exit.name} {exit.cause} and is started again, time {self._started[exit.name]} of {self._restarts}"
-        self.fault_driver.reports["restart", detail] = None
-        self.fault_driver.start_later(exit.name, now + RESTART_SECONDS)
+        self._started[name] += 1
+        detail = f"{name} {exit.cause} and is started again, time {self._started[name]} of {self._restarts}"
+        self.reports["restart", detail] = None
+        self.start_later(name, now + RESTART_SECONDS)
         return True
 
     def _report(self, event: str, detail: str, round_number: int) -> None:
         if self._reporter is None:
-            self._reporter = self._make_reporter().__enter__()
+            self._reporter = self._open.enter_context(self._make_reporter())
         self._reporter.report(event, detail, round_number)

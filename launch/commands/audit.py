@@ -1,37 +1,33 @@
 """`parley audit`: what a run's record proves about it."""
 
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import click
 from rich.console import Console
-from rich.progress import BarColumn, TaskProgressColumn, TextColumn, TimeElapsedColumn
+from rich.progress import BarColumn, TaskID, TaskProgressColumn, TextColumn, TimeElapsedColumn
 from rich.progress import Progress as Bars
 
 from parley.emulator.audit.report import Report
 from parley.emulator.audit.report import audit as audit_transcript
-from parley.emulator.record.conversation import Progress, quiet
-from parley.launch.results.against import Comparison, compare_evidence, compare_records, is_evidence
+from parley.launch.results.against import compare_evidence, compare_records, is_evidence
 from parley.launch.results.printable import printable, printable_json
-from parley.launch.results.run_files import TRUST, RunFiles, find_run, json_option, run_argument, witness_option
-from parley.launch.settings import CHECK_FAILED, GOOD, debug_option
+from parley.launch.results.run_files import TRUST, find_run, json_option, run_argument, witness_option
+from parley.launch.settings import CHECK_FAILED, GOOD, debug_option, path_option
 
 
 @click.command()
 @run_argument
 @witness_option
-@click.option(
+@path_option(
     "--trust",
-    type=click.Path(path_type=Path),
     metavar="FILE",
     help=f"Whose signatures count, from a source you trust.  [default: {TRUST} beside the run]",
 )
-@click.option(
+@path_option(
     "--against",
-    type=click.Path(path_type=Path),
     metavar="OTHER|EVIDENCE",
     help="Only compare RUN with another copy of its record, or with evidence that a node kept.",
 )
@@ -62,9 +58,24 @@ def audit(
     """
     files = find_run(run, witness, trust)
     if against is not None:
-        return _say(compare(files, against), as_json)
+        if is_evidence(against):
+            found = compare_evidence(files.transcript, against, files.load_keys())
+        else:
+            found = compare_records(files.transcript, find_run(against).transcript)
+        lines = "\n".join(map(printable, found.findings))
+        click.echo(printable_json(found.record(), indent=2) if as_json else lines)
+        return GOOD if found.good else CHECK_FAILED
     began = time.perf_counter()
-    with _progress(silent) as progress:
+    console = Console(stderr=True)
+    columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeElapsedColumn())
+    with Bars(*columns, console=console, disable=silent or not console.is_terminal) as bars:
+        tasks = dict[str, TaskID]()
+
+        def show(check: str, done: int, total: int) -> None:
+            if check not in tasks:
+                tasks[check] = bars.add_task(check, total=total)
+            bars.update(tasks[check], completed=done, total=total)
+
         report = audit_transcript(
             files.transcript,
             files.build,
@@ -72,62 +83,31 @@ def audit(
             keys=files.load_keys(),
             sample=sample,
             trials=trials if empirical else None,
-            progress=progress,
+            progress=show,
         )
     seconds = time.perf_counter() - began
-    good = report.ok and not (strict and any(each.verdict == "unknown" for each in report.verdicts.values()))
+    good = report.ok and not (strict and report.named("unknown"))
     record = {**report.record(), "ok": good, "seconds": seconds}
     click.echo(printable_json(record, indent=2) if as_json else describe(report, good, seconds))
     return GOOD if good else CHECK_FAILED
 
 
-def compare(files: RunFiles, against: Path) -> Comparison:
-    """The record held against another copy, or against what a node kept."""
-    if is_evidence(against):
-        return compare_evidence(files.transcript, against, files.load_keys())
-    return compare_records(files.transcript, find_run(against).transcript)
-
-
-def _say(found: Comparison, as_json: bool) -> int:
-    lines = "\n".join(map(printable, found.findings))
-    click.echo(printable_json(found.record(), indent=2) if as_json else lines)
-    return GOOD if found.good else CHECK_FAILED
-
-
 def describe(report: Report, good: bool, seconds: float) -> str:
-    """The report for people: a line a check, then how long it took."""
-    record = report.record()
-    lines = [f"{name.replace('_', ' '):<13} {_line(name, record[name])}" for name in report.verdicts]
+    """The report for people: a line a check, how long it took, and in the end what "good" does not speak about."""
+    record, lines = report.record(), list[str]()
+    for name in report.verdicts:
+        detail = record[name].get("reason") or DETAILS[name](record[name])
+        lines.append(f"{name.replace('_', ' '):<13} {record[name]['verdict']:<8} {printable(detail)}")
+    lines += [f"{'warning':<13} {printable(each)}" for each in record["integrity"].get("warnings", ())]
     users = record["privacy"].get("users")
     speed = f", {users / seconds:,.0f} users a second" if users else ""
     if "seconds" in record["integrity"]:
         speed += f"; the run itself took {record['integrity']['seconds']:.2f} s"
-    warnings = [f"{'warning':<13} {printable(each)}" for each in record["integrity"].get("warnings", ())]
-    return "\n".join([*lines, *warnings, f"{'time':<13} {seconds:.2f} s{speed}", last_line(report, good)])
-
-
-def last_line(report: Report, good: bool) -> str:
-    """Good or not, and what that does not speak about."""
-    said = [
-        f"{label}: {_listed(names)}"
-        for label, names in (("failed", report.named("fail")), ("not tested", report.named("unknown")))
-        if names
-    ]
-    return "; ".join(["good" if good else "NOT GOOD", *said])
-
-
-def _listed(names: list[str]) -> str:
-    return ", ".join(name.replace("_", " ") for name in names)
-
-
-def _authorship(check: dict[str, Any]) -> str:
-    said = f"{check['signatures']} signatures of {check['authors']} parties, {check['heads']} heads of the record"
-    return f"{said}; {check['meaning']}" if "meaning" in check else said
-
-
-def _line(name: str, check: dict[str, Any]) -> str:
-    detail = check.get("reason") or DETAILS[name](check)
-    return f"{check['verdict']:<8} {printable(detail)}"
+    last = "good" if good else "NOT GOOD"
+    for label, names in (("failed", report.named("fail")), ("not tested", report.named("unknown"))):
+        if names:
+            last += f"; {label}: {', '.join(names).replace('_', ' ')}"
+    return "\n".join([*lines, f"{'time':<13} {seconds:.2f} s{speed}", last])
 
 
 def _privacy(check: dict[str, Any]) -> str:
@@ -141,7 +121,10 @@ def _privacy(check: dict[str, Any]) -> str:
 
 DETAILS: dict[str, Callable[[dict[str, Any]], str]] = {
     "integrity": lambda check: f"{check['records']} records, chain {check['chain'][:16]}, closed as {check['outcome']}",
-    "authorship": _authorship,
+    "authorship": lambda check: (
+        f"{check['signatures']} signatures of {check['authors']} parties, {check['heads']} heads of the record"
+        + (f"; {check['meaning']}" if "meaning" in check else "")
+    ),
     "rounds": lambda check: (
         f"{check['declared']} declared, {check['observed']} observed, {check['interaction']['observed']}; "
         f"transport: {', '.join(f'{count} {kind}' for kind, count in check['transport'].items())}"
@@ -154,23 +137,3 @@ DETAILS: dict[str, Callable[[dict[str, Any]], str]] = {
     ),
     "result": lambda check: f"estimate {check['estimate']:.12g} recomputed bit for bit",
 }
-
-
-@contextmanager
-def _progress(silent: bool) -> Iterator[Progress]:
-    """A bar a check, if somebody watches."""
-    console = Console(stderr=True)
-    if silent or not console.is_terminal:
-        yield quiet
-        return
-    with Bars(
-        TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeElapsedColumn(), console=console
-    ) as bars:
-        tasks = {}
-
-        def show(check: str, done: int, total: int) -> None:
-            if check not in tasks:
-                tasks[check] = bars.add_task(check, total=total)
-            bars.update(tasks[check], completed=done, total=total)
-
-        yield show

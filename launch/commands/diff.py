@@ -6,7 +6,7 @@ from typing import Any
 import click
 
 from parley.emulator.record.diff import compare_runs
-from parley.launch.commands.show import unclosed
+from parley.launch.commands.show import place, unclosed
 from parley.launch.results.printable import printable, printable_json
 from parley.launch.results.run_files import find_run, json_option
 from parley.launch.settings import CHECK_FAILED, GOOD, debug_option
@@ -43,8 +43,5 @@ def describe(outcome: dict[str, Any]) -> str:
     first = outcome["first_difference"]
     if first is None:
         return f"identical: {counts}"
-    who = "the analyst" if first["user"] is None else f"user {first['user']}"
-    where = who if first["round"] is None else f"round {first['round']}, {who}"
-    return (
-        f"DIFFERENT: {counts}\nfirst at {where}\n  A  {printable_json(first['a'])}\n  B  {printable_json(first['b'])}"
-    )
+    said = f"  A  {printable_json(first['a'])}\n  B  {printable_json(first['b'])}"
+    return f"DIFFERENT: {counts}\nfirst at {place(first['round'], first['user'])}\n{said}"

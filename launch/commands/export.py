@@ -10,10 +10,11 @@ from parley.emulator.errors import BadInput, TranscriptError
 from parley.emulator.record.conversation import KEPT_BYTES
 from parley.emulator.record.transcript import TranscriptReader
 from parley.launch.commands.show import Listing
-from parley.launch.results.export import Source, write_json_lines, write_parquet
+from parley.launch.results.export import write_json_lines, write_parquet
+from parley.launch.results.folder import whole_file
 from parley.launch.results.printable import printable, printable_json
 from parley.launch.results.run_files import find_run, run_argument
-from parley.launch.settings import CHECK_FAILED, GOOD, debug_option
+from parley.launch.settings import CHECK_FAILED, GOOD, debug_option, path_option
 
 Format = Literal["jsonl", "parquet"]
 
@@ -21,7 +22,7 @@ Format = Literal["jsonl", "parquet"]
 @click.command()
 @run_argument
 @click.option("--format", "format_name", type=click.Choice(["jsonl", "parquet"]), help="[default: by the file's name]")
-@click.option("--out", type=click.Path(path_type=Path), help="File to write; - is standard output.  [default: -]")
+@path_option("--out", help="File to write; - is standard output.  [default: -]")
 @click.option("--json", "as_json", is_flag=True, help="Print what was written as JSON; needs --out.")
 @debug_option
 def export(run: Path, format_name: Format | None, out: Path | None, as_json: bool) -> int:
@@ -45,30 +46,17 @@ def export(run: Path, format_name: Format | None, out: Path | None, as_json: boo
     if out is None or to_terminal:
         rows = write_json_lines(whole, sys.stdout)
     else:
-        rows = _write(whole, chosen, out)
+        if out.exists():
+            raise BadInput(f"{out} exists already; give a file that does not")
+        with whole_file(out) as fresh:
+            if chosen == "parquet":
+                rows = write_parquet(whole, fresh)
+            else:
+                with open(fresh, "w", encoding="utf-8") as file:
+                    rows = write_json_lines(whole, file)
         record = {"file": str(out), "format": chosen, "rows": rows, "damage": whole.damage}
-        said = printable_json(record, indent=2) if as_json else printable(f"{rows} replies written to {out}")
-        click.echo(said)
+        click.echo(printable_json(record, indent=2) if as_json else printable(f"{rows} replies written to {out}"))
     if whole.damage is None:
         return GOOD
     click.echo(f"{whole.last_words()}; only the {rows} replies before that place were exported", err=True)
     return CHECK_FAILED
-
-
-def _write(source: Source, chosen: Format, out: Path) -> int:
-    """Write to a new file, whole or not at all."""
-    if out.exists():
-        raise BadInput(f"{out} exists already; give a file that does not")
-    fresh = out.with_name(f".{out.name}.new")
-    try:
-        if chosen == "parquet":
-            rows = write_parquet(source, fresh)
-        else:
-            with open(fresh, "w", encoding="utf-8") as file:
-                rows = write_json_lines(source, file)
-        fresh.replace(out)
-    except OSError as error:
-        raise BadInput(f"{out} cannot be written: {error.strerror or error}") from error
-    finally:
-        fresh.unlink(missing_ok=True)
-    return rows

@@ -19,7 +19,7 @@ from parley.emulator.roles.consent import domain_of
 from parley.launch.api import public_salt
 from parley.launch.problem import ProblemFlags, asked, declared_domain, make_problem, problem_options
 from parley.launch.results.plot import check_plot, draw
-from parley.launch.settings import debug_option
+from parley.launch.settings import debug_option, path_option
 from parley.nodes.analyst import write_plan
 from parley.protocols.planning import fast_simulation
 from parley.protocols.planning.plan import AUTO, Bounds, Option, bounds, checked_histogram, rank_protocols
@@ -28,13 +28,12 @@ from parley.protocols.tuned.split_users import salted
 from parley.protocols.workloads.workload import Levels, Workload
 
 TIMED_USERS = 2000
+SHOWN = ("name", "rounds", "predicted_rmse", "bytes_up", "bytes_down")
 
 
 @click.command()
 @problem_options
-@click.option(
-    "--like", type=click.Path(path_type=Path), help="A public guess of the histogram: k numbers, .npy or .csv."
-)
+@path_option("--like", help="A public guess of the histogram: k numbers, .npy or .csv.")
 @click.option(
     "--trust",
     type=click.Choice(["nobody", "shuffler"]),
@@ -42,12 +41,8 @@ TIMED_USERS = 2000
     show_default=True,
     help="Whom users trust; with a shuffler, (epsilon, delta) is what the transcript shows.",
 )
-@click.option("--plot", type=click.Path(path_type=Path), help="Draw predicted RMSE against users (.svg, .png, .pdf).")
-@click.option(
-    "--save",
-    type=click.Path(path_type=Path),
-    help="Write the best protocol to this file, for `parley node analyst --plan`.",
-)
+@path_option("--plot", help="Draw predicted RMSE against users (.svg, .png, .pdf).")
+@path_option("--save", help="Write the best protocol to this file, for `parley node analyst --plan`.")
 @click.option("--json", "as_json", is_flag=True, help="Print one record.")
 @debug_option
 def plan(
@@ -56,7 +51,10 @@ def plan(
     """Predict every protocol's error, bytes and rounds for a problem; no private value is looked at."""
     check_plot(plot)
     workload = asked(flags)
-    users = public_users(flags)
+    # n is public: given, or the number of rows of the data.
+    users = make_problem(flags).users if flags.users is None else flags.users
+    if flags.users is not None and users < 2:
+        raise BadInput(f"--users {users} cannot be used; give at least 2")
     guess = None if like is None else checked_histogram(workload, read_numbers(like))
     names = None if flags.protocol in (AUTO, "all") else flags.protocol.split(",")
     options = rank_protocols(workload, flags.epsilon, users, guess, names, trust, flags.delta)
@@ -66,49 +64,24 @@ def plan(
     else:
         show(f"{workload.name}, k = {workload.size}, {users} users, epsilon {flags.epsilon:g}", limits, options)
     if plot is not None:
-        picture(plot, workload, flags.epsilon, users, guess, [option.name for option in options], trust, flags.delta)
+        # Predictions from a tenth of the users to ten times as many.
+        curves: dict[str, list[tuple[float, float]]] = {}
+        floor = []
+        for crowd in (max(2, users // 10), users, users * 10):
+            if (found := bounds(workload, flags.epsilon, crowd, guess)) is not None:
+                floor.append((crowd, found.floor))
+            named = [option.name for option in options]
+            for option in rank_protocols(workload, flags.epsilon, crowd, guess, named, trust, flags.delta):
+                curves.setdefault(option.name, []).append((crowd, option.predicted_rmse))
+        draw(plot, f"{workload.name}, epsilon {flags.epsilon:g}: predicted", curves, floor)
     if save is not None:
-        save_plan(save, flags, workload, users, options[0].name)
-
-
-def save_plan(path: Path, flags: ProblemFlags, workload: Workload | Levels, users: int, name: str) -> None:
-    """What an analyst that is started by hand asks: the protocol, and the columns that its inputs come from."""
-    if path.exists():
-        raise BadInput(f"--save {path} exists already; give a new file")
-    protocol = design(name, workload, epsilon=flags.epsilon, users=users, delta=flags.delta)
-    columns = declared_domain(flags, workload)
-    meaning = domain_of(workload.size, () if columns is None else columns.declared)
-    write_plan(path, salted(protocol, public_salt(flags.seed)), meaning)
-
-
-def picture(
-    path: Path,
-    workload: Workload | Levels,
-    epsilon: float,
-    users: int,
-    guess: Floats | None,
-    names: list[str],
-    trust: Trust,
-    delta: float | None,
-) -> None:
-    """Predictions from a tenth of the users to ten times as many."""
-    curves: dict[str, list[tuple[float, float]]] = {}
-    floor = []
-    for crowd in (max(2, users // 10), users, users * 10):
-        if (limits := bounds(workload, epsilon, crowd, guess)) is not None:
-            floor.append((crowd, limits.floor))
-        for option in rank_protocols(workload, epsilon, crowd, guess, names, trust, delta):
-            curves.setdefault(option.name, []).append((crowd, option.predicted_rmse))
-    draw(path, f"{workload.name}, epsilon {epsilon:g}: predicted", curves, floor)
-
-
-def public_users(flags: ProblemFlags) -> int:
-    """n is public: given, or the number of rows of the data."""
-    if flags.users is None:
-        return make_problem(flags).users
-    if flags.users < 2:
-        raise BadInput(f"--users {flags.users} cannot be used; give at least 2")
-    return flags.users
+        # What an analyst that is started by hand asks: the protocol, and the columns that its inputs come from.
+        if save.exists():
+            raise BadInput(f"--save {save} exists already; give a new file")
+        protocol = design(options[0].name, workload, epsilon=flags.epsilon, users=users, delta=flags.delta)
+        columns = declared_domain(flags, workload)
+        meaning = domain_of(workload.size, () if columns is None else columns.declared)
+        write_plan(save, salted(protocol, public_salt(flags.seed)), meaning)
 
 
 def read_numbers(path: Path) -> Floats:
@@ -125,11 +98,7 @@ def read_numbers(path: Path) -> Floats:
 
 
 def record(
-    workload: Workload | Levels,
-    users: int,
-    epsilon: float,
-    limits: Bounds | None,
-    options: list[Option],
+    workload: Workload | Levels, users: int, epsilon: float, limits: Bounds | None, options: list[Option]
 ) -> dict[str, object]:
     """What `--json` prints."""
     return {
@@ -140,16 +109,7 @@ def record(
         "gamma_2": None if limits is None else {"lower": limits.gamma_lower, "upper": limits.gamma_upper},
         "floor": None if limits is None else limits.floor,
         "lower_bound": None if limits is None else limits.lower_bound,
-        "protocols": [
-            {
-                "name": option.name,
-                "rounds": option.rounds,
-                "predicted_rmse": option.predicted_rmse,
-                "bytes_up": option.bytes_up,
-                "bytes_down": option.bytes_down,
-            }
-            for option in options
-        ],
+        "protocols": [{name: getattr(option, name) for name in SHOWN} for option in options],
     }
 
 
@@ -174,11 +134,8 @@ def show(title: str, limits: Bounds | None, options: list[Option]) -> None:
     console.print(table)
     if limits is None:
         return
-    gamma = (
-        f"{limits.gamma_lower:.4g}"
-        if limits.gamma_lower == limits.gamma_upper
-        else (f"in [{limits.gamma_lower:.4g}, {limits.gamma_upper:.4g}]")
-    )
+    low, high = limits.gamma_lower, limits.gamma_upper
+    gamma = f"{low:.4g}" if low == high else f"in [{low:.4g}, {high:.4g}]"
     console.print(f"gamma_2 of W - cJ: {gamma}")
     console.print(f"floor (h known, one scalar a user): {limits.floor:.3g}")
     console.print(f"bound for one round, its constant taken as 1: {limits.lower_bound:.3g}")

@@ -68,6 +68,10 @@ def listed(name: str) -> dict[str, Any]:
 
 def drawn(shown: dict[str, Any]) -> str:
     """The state machine for people."""
+
+    def epsilon(spent: dict[str, Any]) -> str:
+        return "unbounded epsilon" if spent["epsilon"] is None else f"epsilon {spent['epsilon']:.4g}"
+
     claim = shown["claim"]
     delta = f", delta {claim['delta']:g}" if claim["delta"] else ""
     lines = [
@@ -81,13 +85,12 @@ def drawn(shown: dict[str, Any]) -> str:
         lines += [
             f"  analyst broadcasts {broadcast}",
             "   |",
-            f"   v  state {each['number']}: asking {each['name']!r}; "
-            f"{_epsilon(each['epsilon'])} from {each['answers']}{before}",
+            f"   v  state {each['number']}: asking {each['name']!r}; {epsilon(each)} from {each['answers']}{before}",
             *(f"      {line}" for line in each["says"].splitlines()),
         ]
         for send in each["sends"]:
             columns = ", ".join(f"{name} {kind}".strip() for name, kind in send["columns"].items())
-            lines.append(f"      {send['name']}: {send['randomizer']}, {_epsilon(send['epsilon'])}, sent as {columns}")
+            lines.append(f"      {send['name']}: {send['randomizer']}, {epsilon(send)}, sent as {columns}")
         lines.append("   |")
     steps = [f"  {line}" for line in shown["analyst"]["steps"].splitlines()]
     lines += ["   v  state ended: the estimate", "", f"analyst: {shown['analyst']['says']}"]
@@ -99,10 +102,6 @@ def _wrapped(line: str) -> str:
     indent = " " * (len(line) - len(line.lstrip(" |v")) + 2)
     width = shutil.get_terminal_size((80, 24)).columns
     return textwrap.fill(line, max(width, 40), subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)
-
-
-def _epsilon(value: float | None) -> str:
-    return "unbounded epsilon" if value is None else f"epsilon {value:.4g}"
 
 
 TEMPLATE = '''"""@NAME@: the mean of a value in [0, 1], by one bit per user. Change it step by step; it runs as it is.

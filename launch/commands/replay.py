@@ -6,11 +6,10 @@ from pathlib import Path
 import click
 
 from parley.emulator.errors import BadInput
-from parley.emulator.record.conversation import Conversation
 from parley.emulator.record.replay import Replay, Role, replay_analyst, replay_users
-from parley.launch.commands.show import unclosed
+from parley.launch.commands.show import place, unclosed
 from parley.launch.results.printable import printable, printable_json
-from parley.launch.results.run_files import RunFiles, find_run, json_option, run_argument, witness_option
+from parley.launch.results.run_files import find_run, json_option, run_argument, witness_option
 from parley.launch.settings import CHECK_FAILED, GOOD, debug_option
 from parley.nodes.replay import Timing, replay_live
 
@@ -39,7 +38,13 @@ def replay(run: Path, role: Role, live: bool, timing: Timing, witness: Path | No
         raise BadInput("--timing recorded is for --live; without sockets there is nothing to wait for")
     files = find_run(run, witness)
     conversation = files.listen()
-    outcome = _replay(conversation, files, role, live, timing)
+    parts: list[Replay] = []
+    if role in ("analyst", "all"):
+        parts.append(asyncio.run(replay_live(conversation, timing)) if live else replay_analyst(conversation))
+    if role in ("users", "all"):
+        parts.append(replay_users(conversation, files.need_witness()))
+    difference = next((part.difference for part in parts if part.difference is not None), None)
+    outcome = Replay(role=role, compared=sum(part.compared for part in parts), difference=difference)
     click.echo(printable_json(outcome.record(), indent=2) if as_json else describe(outcome))
     damage = unclosed(conversation.reader)
     if damage:
@@ -47,22 +52,10 @@ def replay(run: Path, role: Role, live: bool, timing: Timing, witness: Path | No
     return GOOD if outcome.identical and not damage else CHECK_FAILED
 
 
-def _replay(conversation: Conversation, files: RunFiles, role: Role, live: bool, timing: Timing) -> Replay:
-    parts: list[Replay] = []
-    if role in ("analyst", "all"):
-        parts.append(asyncio.run(replay_live(conversation, timing)) if live else replay_analyst(conversation))
-    if role in ("users", "all"):
-        parts.append(replay_users(conversation, files.need_witness()))
-    difference = next((part.difference for part in parts if part.difference is not None), None)
-    return Replay(role=role, compared=sum(part.compared for part in parts), difference=difference)
-
-
 def describe(outcome: Replay) -> str:
     """The outcome for people."""
     if outcome.difference is None:
         return f"identical: {outcome.compared} messages and replies of {outcome.role} came out the same, byte for byte"
     found = outcome.difference
-    who = "the analyst" if found.user is None else f"user {found.user}"
-    where = f"round {found.round}, {who}" if found.round is not None else who
     recorded, replayed = printable_json(found.recorded), printable_json(found.replayed)
-    return f"DIFFERENT: {where}\n  recorded  {recorded}\n  replayed  {replayed}"
+    return f"DIFFERENT: {place(found.round, found.user)}\n  recorded  {recorded}\n  replayed  {replayed}"

@@ -9,13 +9,13 @@ from parley.launch.report.model import SAMPLE, make_model
 from parley.launch.report.page import write_page
 from parley.launch.results.printable import printable, printable_json
 from parley.launch.results.run_files import find_run, json_option, run_argument, witness_option
-from parley.launch.settings import debug_option
+from parley.launch.settings import debug_option, path_option
 
 
 @click.command()
 @run_argument
 @witness_option
-@click.option("--out", type=click.Path(path_type=Path), help="File to write.  [default: report.html beside the record]")
+@path_option("--out", help="File to write.  [default: report.html beside the record]")
 @click.option(
     "--public",
     is_flag=True,

@@ -2,18 +2,17 @@
 
 import json
 import signal
-from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
+from contextlib import nullcontext
 from ipaddress import ip_address
 from pathlib import Path
+from typing import Any
 
 import click
 
 from parley.emulator.errors import BadInput
 from parley.emulator.wire.sealing import new_secret
 from parley.launch.api import USUAL_PROCESSES
-from parley.launch.cluster.cluster import Cluster, Hosts
+from parley.launch.cluster.cluster import Cluster
 from parley.launch.cluster.dask import Farm, Workers
 from parley.launch.cluster.fault_driver import find_conditions
 from parley.launch.cluster.layout import LOOPBACK
@@ -23,7 +22,7 @@ from parley.launch.processes.processes import Processes
 from parley.launch.results.answer import Answer
 from parley.launch.results.progress import make_progress
 from parley.launch.results.reporting import reporting
-from parley.launch.settings import Stopped, debug_option
+from parley.launch.settings import Stopped, debug_option, path_option, signals
 from parley.protocols.shuffle.sealed import sealed
 
 
@@ -38,7 +37,7 @@ from parley.protocols.shuffle.sealed import sealed
 @click.option("--process-per-user", is_flag=True, help="Give every user a process of its own.")
 @click.option("--relays", default=0, metavar="R", help="Number of relays between user nodes and the board.")
 @click.option("--on", metavar="dask://HOST:PORT", help="Place the user nodes on the workers of this Dask cluster.")
-@click.option("--out", type=click.Path(path_type=Path), help="Folder for the run instead of runs/<time>-<name>.")
+@path_option("--out", help="Folder for the run instead of runs/<time>-<name>.")
 @click.option("--name", help="Name of the run.  [default: statistic and protocol]")
 @click.option("--deadline", default=600.0, show_default=True, help="Seconds that a round may last.")
 @click.option("--quorum", default=1.0, show_default=True, help="Share of users a round needs at its deadline.")
@@ -47,11 +46,9 @@ from parley.protocols.shuffle.sealed import sealed
     "--conditions", metavar="FILE|NAME", help="Faults to inject: a TOML file, or the name of a ready-made one."
 )
 @click.option("--restarts", default=3, show_default=True, help="How often to restart a node that was killed.")
-@click.option("--keys", type=click.Path(path_type=Path), help="Encrypt every link with the keys of this folder.")
+@path_option("--keys", help="Encrypt every link with the keys of this folder.")
 @click.option("--secure", is_flag=True, help="Encrypt every link with fresh keys.")
-@click.option(
-    "--wallet", type=click.Path(path_type=Path), help="Folder that counts what users give away over many runs."
-)
+@path_option("--wallet", help="Folder that counts what users give away over many runs.")
 @click.option(
     "--signed/--unsigned",
     default=None,
@@ -66,15 +63,11 @@ def run(
     flags: ProblemFlags,
     processes: int | None,
     process_per_user: bool,
-    relays: int,
     on: str | None,
     out: Path | None,
     name: str | None,
-    deadline: float,
     quorum: float,
-    port: int | None,
     conditions: str | None,
-    restarts: int,
     keys: Path | None,
     secure: bool,
     wallet: Path | None,
@@ -83,31 +76,41 @@ def run(
     watch: bool,
     as_json: bool,
     quiet: bool,
+    **terms: Any,
 ) -> None:
     """Run a protocol between processes on this machine and print the estimate."""
     # The process that forks nodes warms up while the problem is read.
-    with Processes() as started, _place(on) as place:
+    with Processes() as started, nullcontext() if on is None else Workers(on) as workers:
+        hosts, address, usual = None, LOOPBACK, USUAL_PROCESSES
+        if workers is not None:
+            workers.check()
+            hosts, address, usual = Farm(workers), workers.own_address(), len(workers.names)
         problem = make_problem(flags)
         protocol = problem.protocol(flags.protocol, flags.epsilon, delta=flags.delta, quorum=quorum, seed=flags.seed)
         opening_key = new_secret() if seal else b""
-        count = _processes(processes, process_per_user, problem.users, place.nodes)
+        if process_per_user and processes is not None:
+            raise BadInput("--processes and --process-per-user contradict each other; give one of them")
+        many = problem.users if process_per_user else min(usual, problem.users) if processes is None else processes
+        # Where other machines reach the board, it needs keys.
+        secure = secure or (keys is None and not ip_address(address).is_loopback)
+        if signed is None:
+            # Everybody signs, unless a crowd of plain processes does: there it takes a fifth more time and proves
+            # little, because all keys are the launcher's.
+            signed = keys is not None or secure or many < CROWD
         layout = problem.layout(
             sealed(protocol, opening_key) if seal else protocol,
             seed=flags.seed,
-            processes=count,
-            deadline=deadline,
+            processes=many,
             quorum=quorum,
-            port=port,
             conditions=None if conditions is None else find_conditions(conditions),
-            restarts=restarts,
-            relays=relays,
-            host=place.address,
-            elsewhere=place.hosts is not None,
+            host=address,
+            elsewhere=hosts is not None,
             keys=None if keys is None else keys.absolute(),
-            secure=secure or (keys is None and place.exposed),
+            secure=secure,
             opening_key=opening_key,
-            signed=_signs(signed, count, encrypted=keys is not None or secure or place.exposed),
+            signed=signed,
             wallet=None if wallet is None else wallet.absolute(),
+            **terms,
         )
         folder = problem.folder(out, layout.protocol, name)
         if flags.seed is not None:
@@ -122,9 +125,13 @@ def run(
                 folder.write_result(answers[0].record())
                 report()
 
+            def stop(*_: object) -> None:
+                raise Stopped("stopped by SIGTERM")
+
             answers: list[Answer] = []
-            with _stoppable(), make_progress(quiet=quiet) as progress:
-                cluster = Cluster(layout, folder, progress, place.hosts, started)
+            # SIGTERM raises, so that whoever holds processes lets go of them.
+            with signals(stop, signal.SIGTERM), make_progress(quiet=quiet) as progress:
+                cluster = Cluster(layout, folder, progress, hosts, started)
                 cluster.run(conclude)
             click.echo(json.dumps(answers[0].record(), indent=2) if as_json else str(answers[0]))
             if answers[0].silent:
@@ -133,56 +140,3 @@ def run(
                     "before, and the interval does not cover that",
                     err=True,
                 )
-
-
-@dataclass(frozen=True, kw_only=True)
-class Place:
-    """Where user nodes run, the address at which they find the board, and how many there are unless somebody says."""
-
-    hosts: Hosts | None = None
-    address: str = LOOPBACK
-    nodes: int = USUAL_PROCESSES
-
-    @property
-    def exposed(self) -> bool:
-        """Whether other machines reach the board, so that it needs keys."""
-        return not ip_address(self.address).is_loopback
-
-
-@contextmanager
-def _place(on: str | None) -> Iterator[Place]:
-    """This machine, or the workers of a cluster."""
-    if on is None:
-        yield Place()
-        return
-    with Workers(on) as workers:
-        workers.check()
-        yield Place(hosts=Farm(workers), address=workers.own_address(), nodes=len(workers.names))
-
-
-def _processes(wanted: int | None, per_user: bool, users: int, usual: int) -> int:
-    if per_user and wanted is not None:
-        raise BadInput("--processes and --process-per-user contradict each other; give one of them")
-    if per_user:
-        return users
-    return min(usual, users) if wanted is None else wanted
-
-
-def _signs(asked: bool | None, processes: int, *, encrypted: bool) -> bool:
-    """Everybody signs, unless a crowd of plain processes does: there it takes a fifth more time and proves little,
-    because all keys are the launcher's."""
-    return (encrypted or processes < CROWD) if asked is None else asked
-
-
-@contextmanager
-def _stoppable() -> Iterator[None]:
-    """Inside, SIGTERM raises, so that whoever holds processes lets go of them."""
-
-    def stop(*_: object) -> None:
-        raise Stopped("stopped by SIGTERM")
-
-    before = signal.signal(signal.SIGTERM, stop)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)

@@ -44,8 +44,10 @@ def show(run: Path, number: int | None, user: int | None, kind: str | None, as_j
     listing = Listing(reader)
     rows = (row(record) for record in listing if chosen(record.message, number, user, kind))
     if as_json:
-        records = list(rows)
-        click.echo(printable_json({"run": reader.run, "records": records, **listing.ending()}, indent=2))
+        said = {"run": reader.run, "records": list(rows)}
+        closing = reader.closing
+        ending = None if closing is None else {"outcome": closing.outcome, "reason": closing.reason}
+        click.echo(printable_json({**said, "closing": ending, "damage": listing.damage}, indent=2))
         if listing.damage:
             click.echo(listing.last_words(), err=True)
     else:
@@ -86,11 +88,6 @@ class Listing:
             if isinstance(record.message, Replies):
                 yield record, record.message
 
-    def ending(self) -> dict[str, Any]:
-        closing = self.reader.closing
-        described = None if closing is None else {"outcome": closing.outcome, "reason": closing.reason}
-        return {"closing": described, "damage": self.damage}
-
     def last_words(self) -> str:
         closing = self.reader.closing
         if self.damage is not None or closing is None:
@@ -104,6 +101,12 @@ def unclosed(reader: TranscriptReader, after: str = "") -> str | None:
     if reader.closing is not None:
         return None
     return f"{reader.path} is truncated: it ends at byte {reader.truncated_at}, {after}without a closing record"
+
+
+def place(number: int | None, user: int | None) -> str:
+    """Where in a conversation something was said."""
+    who = "the analyst" if user is None else f"user {user}"
+    return who if number is None else f"round {number}, {who}"
 
 
 def chosen(message: Message, number: int | None, user: int | None, kind: str | None) -> bool:

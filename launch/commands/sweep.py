@@ -21,23 +21,15 @@ from parley.launch.cluster.dask import run_on
 from parley.launch.commands.plan import wide_console
 from parley.launch.problem import ProblemFlags, make_problem, problem_options
 from parley.launch.results.plot import check_plot, draw
-from parley.launch.results.sweeps import Batch, Outcome, batches, rmse, run_all
-from parley.launch.settings import debug_option
+from parley.launch.results.sweeps import Batch, Outcome, batches, rmse, spread, trial
+from parley.launch.settings import debug_option, path_option
 from parley.protocols.planned import truth_of
 from parley.protocols.planning import plan
 from parley.protocols.planning.table import predicted_rmse
 from parley.protocols.registry import design
 from parley.protocols.workloads.workload import Levels
 
-
-def whole_numbers(text: str) -> tuple[int, ...]:
-    """One whole number or several with commas between them."""
-    return tuple(int(part) for part in text.split(","))
-
-
-def numbers(text: str) -> tuple[float, ...]:
-    """One number or several with commas between them."""
-    return tuple(float(part) for part in text.split(","))
+HEADINGS = ("protocol", "users", "epsilon", "trials", "rmse", "predicted_rmse", "floor")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,7 +51,7 @@ class Case:
 @click.option("--exact", is_flag=True, help="Run the real roles user by user instead of drawing their sums.")
 @click.option("--processes", type=int, metavar="P", help="Worker processes.  [default: one per core]")
 @click.option("--on", metavar="dask://HOST:PORT", help="Spread the trials over the workers of this Dask cluster.")
-@click.option("--plot", type=click.Path(path_type=Path), help="Draw measured RMSE against users (.svg, .png, .pdf).")
+@path_option("--plot", help="Draw measured RMSE against users (.svg, .png, .pdf).")
 @click.option("--json", "as_json", is_flag=True, help="Print a list of records.")
 @click.option("--quiet", is_flag=True, help="Hide progress.")
 @debug_option
@@ -84,35 +76,42 @@ def sweep(
         work += batches(number, case.protocol, case.inputs, case.truth, trials=trials, seed=seed, exact=exact)
     if on is not None and processes is not None:
         raise BadInput("--on and --processes contradict each other: the cluster has as many workers as it has")
-    outcomes = run_all(work, processes) if on is None else run_on(on, work)
+    outcomes = spread(trial, work, processes) if on is None else run_on(on, work)
     rows = measure(cases, outcomes, trials, quiet)
     if as_json:
         click.echo(json.dumps(rows, indent=2))
     else:
-        show(rows)
-    if plot is not None:
-        picture(plot, rows, several=len({row["epsilon"] for row in rows}) > 1)
-
-
-def picture(path: Path, rows: list[dict[str, Any]], *, several: bool) -> None:
-    """A line for every protocol and epsilon; the floor is that of the largest epsilon."""
+        table = Table(box=box.SIMPLE_HEAD)
+        for heading in HEADINGS:
+            table.add_column(heading, justify="left" if heading == "protocol" else "right", no_wrap=True)
+        for row in rows:
+            table.add_row(*(f"{each:.4g}" if isinstance(each, float) else str(each or "") for each in row.values()))
+        wide_console().print(table)
+    if plot is None:
+        return
+    # A line for every protocol and epsilon; the floor is that of the largest epsilon.
+    several = len({row["epsilon"] for row in rows}) > 1
     curves: dict[str, list[tuple[float, float]]] = {}
     for row in rows:
         name = f"{row['protocol']}, epsilon {row['epsilon']:g}" if several else row["protocol"]
         curves.setdefault(name, []).append((row["users"], row["rmse"]))
     largest = max(row["epsilon"] for row in rows)
     floor = {row["users"]: row["floor"] for row in rows if row["epsilon"] == largest and row["floor"] is not None}
-    draw(path, f"measured, {rows[0]['trials']} trials each", curves, list(floor.items()))
+    draw(plot, f"measured, {rows[0]['trials']} trials each", curves, list(floor.items()))
 
 
 # The same flags as everywhere, but here users and epsilon may be several and all protocols are the default.
-for _parameter in sweep.params:
-    if _parameter.name == "users":
-        _parameter.type = convert_type(whole_numbers)
-    if _parameter.name == "epsilon":
-        _parameter.type = convert_type(numbers)
-    if _parameter.name == "protocol":
-        _parameter.default = "all"
+def whole_numbers(text: str) -> tuple[int, ...]:
+    return tuple(map(int, text.split(",")))
+
+
+def numbers(text: str) -> tuple[float, ...]:
+    return tuple(map(float, text.split(",")))
+
+
+_flags = {str(each.name): each for each in sweep.params}
+_flags["users"].type, _flags["epsilon"].type = convert_type(whole_numbers), convert_type(numbers)
+_flags["protocol"].default = "all"
 
 
 def make_cases(flags: ProblemFlags, seed: int) -> list[Case]:
@@ -150,7 +149,7 @@ def make_cases(flags: ProblemFlags, seed: int) -> list[Case]:
     return cases
 
 
-def measure(cases: list[Case], outcomes: Iterator[Outcome], trials: int, quiet: bool) -> list[dict[str, object]]:
+def measure(cases: list[Case], outcomes: Iterator[Outcome], trials: int, quiet: bool) -> list[dict[str, Any]]:
     """Let everything run; one record a case, in order."""
     errors: list[list[Any]] = [[] for _ in cases]
     console = Console(file=sys.stderr)
@@ -171,13 +170,3 @@ def measure(cases: list[Case], outcomes: Iterator[Outcome], trials: int, quiet: 
         }
         for case, found in zip(cases, errors, strict=True)
     ]
-
-
-def show(rows: list[dict[str, object]]) -> None:
-    """The same as a table."""
-    table = Table(box=box.SIMPLE_HEAD)
-    for heading in ("protocol", "users", "epsilon", "trials", "rmse", "predicted_rmse", "floor"):
-        table.add_column(heading, justify="left" if heading == "protocol" else "right", no_wrap=True)
-    for row in rows:
-        table.add_row(*(f"{each:.4g}" if isinstance(each, float) else str(each or "") for each in row.values()))
-    wide_console().print(table)

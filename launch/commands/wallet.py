@@ -2,6 +2,9 @@
 
 import json
 import math
+import os
+import shutil
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +18,7 @@ from parley.emulator.errors import BadInput
 from parley.emulator.randomizer import Floats
 from parley.emulator.roles.consent import domain_of
 from parley.emulator.roles.wallet.entries import MOST_INPUTS, Mode, Terms
-from parley.launch.cluster.wallets import create_wallets, wallets_in
+from parley.launch.cluster.layout import shares
 from parley.launch.results.run_files import json_option
 from parley.launch.settings import debug_option, protocol_file_option
 from parley.nodes.init import read_column
@@ -70,7 +73,17 @@ def create(
 
     Example: parley wallet create purse --users 2000 --cap 4 --constant --column age=18:90/16
     """
-    terms = make_terms(users, cap, delta_cap, constant, inputs, columns)
+    if inputs is not None and columns:
+        raise BadInput("--inputs and --column contradict each other; give one of them")
+    if constant and inputs is None and not columns:
+        raise BadInput("say what the constant values are: --inputs K, or --column NAME=LOW:HIGH/LEVELS for each column")
+    if inputs is not None and not 2 <= inputs <= MOST_INPUTS:
+        raise BadInput(f"--inputs {inputs} cannot be used; give a number from 2 to {MOST_INPUTS}")
+    found = [read_column(text) for text in columns]
+    size = math.prod(column.levels for column in found) if columns else inputs or 0
+    domain = domain_of(size, found) if size else {}
+    mode: Mode = "constant" if constant else "sum"
+    terms = Terms(users=users, mode=mode, cap=cap, delta_cap=delta_cap, inputs=size, domain=domain)
     create_wallets(folder, terms, processes)
     if as_json:
         click.echo(json.dumps({"folder": str(folder), **vars(terms)}))
@@ -97,25 +110,20 @@ def show(folder: Path, epsilon: float | None, as_json: bool) -> None:
     found = record(folder, [StoredWallet.look(each) for each in wallets_in(folder)], epsilon)
     if as_json:
         click.echo(json.dumps(found, indent=2))
-    else:
-        print_table(found)
-
-
-def make_terms(
-    users: int, cap: float, delta_cap: float, constant: bool, inputs: int | None, columns: tuple[str, ...]
-) -> Terms:
-    """The terms that flags ask for, or BadInput naming the flag that is wrong."""
-    if inputs is not None and columns:
-        raise BadInput("--inputs and --column contradict each other; give one of them")
-    if constant and inputs is None and not columns:
-        raise BadInput("say what the constant values are: --inputs K, or --column NAME=LOW:HIGH/LEVELS for each column")
-    if inputs is not None and not 2 <= inputs <= MOST_INPUTS:
-        raise BadInput(f"--inputs {inputs} cannot be used; give a number from 2 to {MOST_INPUTS}")
-    found = [read_column(text) for text in columns]
-    size = math.prod(column.levels for column in found) if columns else inputs or 0
-    domain = domain_of(size, found) if size else {}
-    mode: Mode = "constant" if constant else "sum"
-    return Terms(users=users, mode=mode, cap=cap, delta_cap=delta_cap, inputs=size, domain=domain)
+        return
+    counted = "what was said about a constant value" if found["mode"] == "constant" else "the sum of claims"
+    table = Table(box=box.SIMPLE_HEAD)
+    for heading in ("", "cap", "smallest", "median", "largest"):
+        table.add_column(heading, justify="right" if heading else "left")
+    rows = [("epsilon spent", "cap", "spent"), ("delta spent", "delta_cap", "delta_spent")]
+    for title, cap, spent in rows if found["delta_cap"] else rows[:1]:
+        table.add_row(title, f"{found[cap]:g}", *(f"{found[spent][each]:.4g}" for each in found[spent]))
+    can = found["can_answer"]
+    console = Console(width=100)
+    console.print(f"{found['users']} users, {found['runs']} runs, counted by {counted}")
+    console.print(table)
+    if can["epsilon"] is not None:
+        console.print(f"can still answer a round of epsilon {can['epsilon']:g}: {can['users']} of {found['users']}")
 
 
 def record(folder: Path, found: list[StoredWallet], epsilon: float | None) -> dict[str, Any]:
@@ -145,18 +153,30 @@ def summary(values: Floats) -> dict[str, float]:
     return {"smallest": float(values.min()), "median": float(np.median(values)), "largest": float(values.max())}
 
 
-def print_table(found: dict[str, Any]) -> None:
-    """The same for people."""
-    counted = "what was said about a constant value" if found["mode"] == "constant" else "the sum of claims"
-    table = Table(box=box.SIMPLE_HEAD)
-    for heading in ("", "cap", "smallest", "median", "largest"):
-        table.add_column(heading, justify="right" if heading else "left")
-    rows = [("epsilon spent", "cap", "spent"), ("delta spent", "delta_cap", "delta_spent")]
-    for title, cap, spent in rows if found["delta_cap"] else rows[:1]:
-        table.add_row(title, f"{found[cap]:g}", *(f"{found[spent][each]:.4g}" for each in found[spent]))
-    can = found["can_answer"]
-    console = Console(width=100)
-    console.print(f"{found['users']} users, {found['runs']} runs, counted by {counted}")
-    console.print(table)
-    if can["epsilon"] is not None:
-        console.print(f"can still answer a round of epsilon {can['epsilon']:g}: {can['users']} of {found['users']}")
+def wallets_in(folder: Path) -> list[Path]:
+    """The wallets a folder holds: itself, or those of node-0, node-1, ..."""
+    count = 0
+    while (folder / f"node-{count}").is_dir():
+        count += 1
+    return [folder / f"node-{number}" for number in range(count)] or [folder]
+
+
+def create_wallets(folder: Path, terms: Terms, processes: int) -> None:
+    """Empty wallets for users who are spread over so many nodes, all of them or none."""
+    if not 1 <= processes <= terms.users:
+        raise BadInput(f"--processes {processes} cannot share {terms.users} users; give 1 to {terms.users}")
+    if processes == 1:
+        StoredWallet.create(folder, terms)
+        return
+    if folder.exists() or folder.is_symlink():
+        raise BadInput(f"{folder} exists already; a wallet is never written over, give a new folder")
+    draft = folder.with_name(f".{folder.name}.{os.getpid()}")
+    try:
+        draft.mkdir(mode=0o700)
+        for number, (_, users) in enumerate(shares(terms.users, processes)):
+            StoredWallet.create(draft / f"node-{number}", replace(terms, users=users))
+        draft.rename(folder)
+    except OSError as error:
+        raise BadInput(f"the wallets {folder} cannot be made: {error.strerror}") from error
+    finally:
+        shutil.rmtree(draft, ignore_errors=True)

@@ -48,17 +48,15 @@ class CommandLines:
         if self._layout.port is not None or self._layout.host != LOOPBACK:
             wanted = BoardAddresses.on(self._layout.host, self._layout.port or 0)
             arguments |= {"--inbox": wanted.inbox, "--feed": wanted.feed, "--delivery": wanted.delivery}
-        if self._layout.signed:
-            arguments["--trust"] = folder.trust
         if self._layout.nonce:
             arguments["--nonce"] = self._layout.nonce.hex()
-        return self._command_line(BOARD_NAME, BOARD_NAME, {**arguments, **self._signing(BOARD_NAME)})
+        return self._command_line(BOARD_NAME, BOARD_NAME, arguments)
 
     def analyst(self) -> CommandLine:
         """The analyst."""
         opens = {"--opening-key": self._folder.opening_key} if self._layout.opening_key else {}
         arguments = {"--run": self._folder.run, "--plan": self._folder.plan, **opens, **self._link()}
-        return self._command_line(ANALYST_NAME, ANALYST_NAME, {**arguments, **self._signing(ANALYST_NAME)})
+        return self._command_line(ANALYST_NAME, ANALYST_NAME, arguments)
 
     def shuffler(self) -> CommandLine:
         """The shuffler, at free ports or, when it comes back, at its old ones."""
@@ -74,11 +72,9 @@ class CommandLines:
             "--state": self._folder.node_state(SHUFFLER_NAME),
             **self._link(),
         }
-        if self._layout.signed:
-            arguments["--trust"] = self._folder.trust
         if self._layout.draw_seed:
             arguments["--draw-seed"] = self._layout.draw_seed.hex()
-        return self._command_line(SHUFFLER_NAME, SHUFFLER_NAME, {**arguments, **self._signing(SHUFFLER_NAME)})
+        return self._command_line(SHUFFLER_NAME, SHUFFLER_NAME, arguments)
 
     def relays(self) -> Iterator[CommandLine]:
         """Every relay, at free ports or, when it comes back, at its old ones."""
@@ -92,30 +88,25 @@ class CommandLines:
         if self._layout.elsewhere:
             return
         for name in self._layout.nodes:
-            front: dict[str, object] = {}
-            if self._server(name) != BOARD_NAME:
-                front = {"--addresses": self._folder.server_addresses(self._server(name))}
+            server = self._server(name)
             arguments = {
                 "--state": self._folder.node_state(name),
                 "--witness": self._folder.witness,
                 **({} if (wallet := self._layout.wallet_of(name)) is None else {"--wallet": wallet}),
                 "--patience": max(SILENCE_SECONDS, CROWD_SECONDS * self._layout.processes),
                 **self._link(),
-                **front,
+                **({} if server == BOARD_NAME else {"--addresses": self._folder.server_addresses(server)}),
             }
             yield self._command_line(name, "user", arguments)
 
     def again(self, name: str) -> CommandLine:
         """The command line of a node that was running before."""
-        if name == ANALYST_NAME:
-            return self.analyst()
-        if name == SHUFFLER_NAME:
-            return self.shuffler()
-        if name != BOARD_NAME:
+        alone = {ANALYST_NAME: self.analyst, SHUFFLER_NAME: self.shuffler, BOARD_NAME: self.board}
+        if name not in alone:
             return next(command_line for command_line in (*self.relays(), *self.users()) if command_line.name == name)
-        command_line = self.board()
-        if not self._folder.addresses.exists():
-            # Nobody has heard of its ports yet, so any will do.
+        command_line = alone[name]()
+        # Until somebody has heard of a board's ports, any will do.
+        if name != BOARD_NAME or not self._folder.addresses.exists():
             return command_line
         bound = read_addresses(self._folder.addresses)
         ports = ("--inbox", bound.inbox, "--feed", bound.feed, "--delivery", bound.delivery)
@@ -129,14 +120,14 @@ class CommandLines:
         """Whom a user node connects to."""
         return SHUFFLER_NAME if self._layout.shuffled else self._relay_of.get(node, BOARD_NAME)
 
-    def _signing(self, name: str) -> dict[str, object]:
-        return {"--signing-key": self._folder.signing(name)} if self._layout.signed else {}
-
     def _link(self) -> dict[str, object]:
         under = {} if self._layout.conditions is None else {"--conditions": self._folder.conditions}
         return {"--addresses": self._folder.addresses, **under}
 
     def _command_line(self, name: str, node: str, arguments: dict[str, object]) -> CommandLine:
+        if self._layout.signed and name in (BOARD_NAME, ANALYST_NAME, SHUFFLER_NAME):
+            keys = {"--trust": self._folder.trust} if name != ANALYST_NAME else {}
+            arguments = {**arguments, **keys, "--signing-key": self._folder.signing(name)}
         if self._keyring is not None:
             server = self._server(name) if node == "user" else BOARD_NAME
             arguments = {**arguments, **self._keyring.arguments(name, server)}

@@ -15,14 +15,15 @@ import struct
 import sys
 import traceback
 from collections.abc import Iterator
+from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
 from typing import Any, NoReturn
 
 import click
 
+from parley.emulator.errors import ParleyError
 from parley.emulator.wire.codec import learn_fields
-from parley.launch.processes.argument_cache import ArgumentCache
 from parley.launch.processes.system import CRASHED, die_with_parent
 
 LENGTH = struct.Struct("<I")
@@ -80,6 +81,43 @@ class Channel:
             yield message
 
 
+class ArgumentCache:
+    """Reads the command lines of nodes, so that a thousand nodes need not.
+
+    It remembers the last one: of the next one, which differs in a few values, it reads only those.
+    """
+
+    def __init__(self) -> None:
+        self._words: dict[str, str] = {}
+        self._context: click.Context | None = None
+
+    def read(self, node: str, arguments: list[str]) -> dict[str, Any] | None:
+        """What the node's function is called with; None if that fails, so that the node itself says why, in its log."""
+        words = dict(zip(arguments[::2], arguments[1::2], strict=False))
+        try:
+            context = self._context
+            # The same options, each with its value, in the same order: those with other values than before are read.
+            alike = 2 * len(words) == len(arguments) and list(words) == list(self._words)
+            if context is not None and context.info_name == node and alike:
+                options = {name: option for option in context.command.params for name in option.opts}
+                given = {options[word]: value for word, value in words.items() if value != self._words[word]}
+                others = {str(option.name): option.process_value(context, value) for option, value in given.items()}
+                return with_addresses(node, {**context.params, **others})
+            command: click.Command = import_module(f"parley.nodes.{node}").main
+            self._words, self._context = words, command.make_context(node, list(arguments))
+            return with_addresses(node, self._context.params)
+        except (ImportError, KeyError, click.ClickException, click.exceptions.Exit):
+            return None
+
+
+def with_addresses(node: str, parameters: dict[str, Any]) -> dict[str, Any]:
+    """The same parameters, with the board's addresses read: forked nodes find them in memory."""
+    if node == "user" and parameters["addresses"] is not None:
+        with suppress(ParleyError):
+            import_module("parley.nodes.common").known_addresses(parameters["addresses"])
+    return parameters
+
+
 class ForkServer:
     """Forks and watches nodes as the channel asks."""
 
@@ -90,11 +128,10 @@ class ForkServer:
         self._witness: Path | None = None
         self._arguments = ArgumentCache()
         self._selector = selectors.DefaultSelector()
-        self._woken, wake = socket.socketpair()
-        self._woken.setblocking(False)
-        wake.setblocking(False)
-        self._wake = wake
-        signal.set_wakeup_fd(wake.fileno(), warn_on_full_buffer=False)
+        self._woken, self._wake = socket.socketpair()
+        for each in (self._woken, self._wake):
+            each.setblocking(False)
+        signal.set_wakeup_fd(self._wake.fileno(), warn_on_full_buffer=False)
         signal.signal(signal.SIGCHLD, lambda *_: None)
         self._selector.register(self._woken, selectors.EVENT_READ)
         self._selector.register(channel.stream, selectors.EVENT_READ)
@@ -108,36 +145,34 @@ class ForkServer:
             for key, _ in self._selector.select():
                 if key.fileobj is self._woken:
                     self._woken.recv(4096)
-            self._reap()
+            while self.children and (ended := os.waitpid(-1, os.WNOHANG))[0]:
+                name, status = self.children.pop(ended[0]), os.waitstatus_to_exitcode(ended[1])
+                self.channel.send({"event": "exit", "name": name, "pid": ended[0], "status": status})
             self.channel.flush()
             # All arguments are read before the first fork: what is written between two forks is copied at each.
-            requests = [(request, self._read(request)) for request in self.channel.receive()]
-            if self._witness is not None and any(request.get("node") == "user" for request, _ in requests):
-                self._share_witness(self._witness)
+            requests = list(self.channel.receive())
+            parameters = [self._arguments.read(each["node"], each["arguments"]) for each in requests if "node" in each]
+            if self._witness is not None and any(request.get("node") == "user" for request in requests):
+                # Just before the first user node is forked: all of them share the inputs that were read.
+                import_module("parley.nodes.user").read_witness(self._witness)
+                freeze()
                 self._witness = None
-            for request, parameters in requests:
-                self._handle(request, parameters)
+            for request in requests:
+                if request["request"] == "spawn":
+                    self._spawn(request, parameters.pop(0))
+                elif request["request"] == "prepare":
+                    self._prepare(request["plan"], request["crowd"])
+                else:
+                    for pid in [pid for pid, name in self.children.items() if name in request["names"]]:
+                        os.kill(pid, request["signal"])
             # Reported when all are forked, for the same reason.
             for pid in self._forked:
                 self.channel.send({"event": "spawned", "name": self.children[pid], "pid": pid})
             self._forked.clear()
-        self.end()
-
-    def end(self) -> None:
-        """Kill every child and wait for it."""
         for pid in self.children:
             os.kill(pid, signal.SIGKILL)
         for pid in self.children:
             os.waitpid(pid, 0)
-        self.children.clear()
-
-    def _handle(self, request: dict[str, Any], parameters: dict[str, Any] | None) -> None:
-        if request["request"] == "spawn":
-            self._spawn(request, parameters)
-        elif request["request"] == "prepare":
-            self._prepare(request["plan"], request["crowd"])
-        else:
-            self._signal(request["names"], request["signal"])
 
     def _prepare(self, plan: str, crowd: str | None) -> None:
         """Build the run's protocol once, so that every node has from the start what its parts remember.
@@ -150,20 +185,6 @@ class ForkServer:
             import_module("parley.launch.processes.warmup").warm_up(protocol)
             self._witness = Path(crowd)
         freeze()
-
-    def _share_witness(self, witness: Path) -> None:
-        """Read the inputs just before the first user node is forked: all of them share what was read."""
-        import_module("parley.nodes.user").read_witness(witness)
-        freeze()
-
-    def _read(self, request: dict[str, Any]) -> dict[str, Any] | None:
-        return self._arguments.read(request["node"], request["arguments"]) if request["request"] == "spawn" else None
-
-    def _signal(self, names: list[str], number: int) -> None:
-        wanted = set(names)
-        for pid, name in self.children.items():
-            if name in wanted:
-                os.kill(pid, number)
 
     def _spawn(self, request: dict[str, Any], parameters: dict[str, Any] | None) -> None:
         parent, name = os.getpid(), request["name"]
@@ -188,7 +209,13 @@ class ForkServer:
             self._selector.close()
             for each in (self.channel.stream, self._woken, self._wake):
                 each.close()
-            redirect(request["log"])
+            # The log is made private: it may quote what its user holds.
+            log = os.open(request["log"], os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+            nothing = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
+            for source, target in ((nothing, 0), (log, 1), (log, 2)):
+                os.dup2(source, target)
+            os.close(nothing)
+            os.close(log)
             os.nice(request["niceness"])
             if request["node"] != "user":
                 # Inputs are for user nodes: nobody else shall have them even in memory.
@@ -204,26 +231,6 @@ class ForkServer:
             finally:
                 # Even if a full disk takes no last words: this process must not go on as its parent.
                 os._exit(code)
-
-    def _reap(self) -> None:
-        while self.children:
-            pid, status = os.waitpid(-1, os.WNOHANG)
-            if pid == 0:
-                return
-            name = self.children.pop(pid)
-            self.channel.send({"event": "exit", "name": name, "pid": pid, "status": os.waitstatus_to_exitcode(status)})
-
-
-def redirect(log: str) -> None:
-    """Standard output and error to the log, nothing to read from."""
-    # Made private: a node's log may quote what its user holds.
-    descriptor = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
-    nothing = os.open(os.devnull, os.O_RDONLY)
-    os.dup2(nothing, 0)
-    os.dup2(descriptor, 1)
-    os.dup2(descriptor, 2)
-    os.close(nothing)
-    os.close(descriptor)
 
 
 def run_node(node: str, arguments: list[str], parameters: dict[str, Any] | None) -> int:

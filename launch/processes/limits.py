@@ -9,6 +9,7 @@ import os
 import resource
 import sys
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -47,7 +48,11 @@ def check_room(nodes: int, relays: int = 0, proc: Path = Path("/proc"), groups: 
 
 def limits(proc: Path, groups: Path) -> Iterator[Limit]:
     """Every limit that is known here."""
-    running = _running(proc)
+    try:
+        # Tasks there are now: the fourth field is running/all.
+        running = int((proc / "loadavg").read_text().split()[3].split("/")[1])
+    except (OSError, ValueError, IndexError):
+        running = 0
     for name in ("threads-max", "pid_max"):
         most = _number(proc / "sys" / "kernel" / name)
         if most is not None:
@@ -61,13 +66,16 @@ def limits(proc: Path, groups: Path) -> Iterator[Limit]:
     hard = resource.getrlimit(resource.RLIMIT_NPROC)[1]
     if os.geteuid() != 0 and hard != resource.RLIM_INFINITY:
         yield _tasks(hard - running, f"`ulimit -Hu` = {hard}", "raise nproc in /etc/security/limits.conf")
-    free = _available(proc)
-    if free is not None:
+    with suppress(OSError, ValueError, KeyError):
+        # MiB that programs can still have.
+        fields = dict(line.split(":", 1) for line in (proc / "meminfo").read_text().splitlines())
+        free = int(fields["MemAvailable"].split()[0]) // 1024
         yield Limit(int(free / MEBIBYTES_PER_NODE), f"{free} MiB of free memory", "free some memory")
-    ports = _ports(proc)
-    if ports is not None:
+    with suppress(OSError, ValueError):
+        # Connections from this machine to one port of its own.
+        low, high = map(int, (proc / "sys/net/ipv4/ip_local_port_range").read_text().split())
         cure = "widen it with `sysctl net.ipv4.ip_local_port_range=...`"
-        yield Limit(ports, "net.ipv4.ip_local_port_range", cure)
+        yield Limit(high - low + 1, "net.ipv4.ip_local_port_range", cure)
 
 
 def _tasks(free: int, cause: str, cure: str) -> Limit:
@@ -78,32 +86,6 @@ def _number(file: Path) -> int | None:
     """The number in a file of the kernel; None where there is no such file or no limit in it."""
     try:
         return int(file.read_text())
-    except (OSError, ValueError):
-        return None
-
-
-def _running(proc: Path) -> int:
-    """Tasks there are now: the fourth field of loadavg is running/all."""
-    try:
-        return int((proc / "loadavg").read_text().split()[3].split("/")[1])
-    except (OSError, ValueError, IndexError):
-        return 0
-
-
-def _available(proc: Path) -> int | None:
-    """MiB that programs can still have."""
-    try:
-        fields = dict(line.split(":", 1) for line in (proc / "meminfo").read_text().splitlines())
-        return int(fields["MemAvailable"].split()[0]) // 1024
-    except (OSError, ValueError, KeyError):
-        return None
-
-
-def _ports(proc: Path) -> int | None:
-    """Connections from this machine to one port of its own."""
-    try:
-        low, high = (proc / "sys/net/ipv4/ip_local_port_range").read_text().split()
-        return int(high) - int(low) + 1
     except (OSError, ValueError):
         return None
 

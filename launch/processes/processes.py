@@ -11,7 +11,6 @@ from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import TracebackType
 from typing import IO, Self
 
 from parley.emulator.errors import LocalProtocolError
@@ -71,29 +70,12 @@ class Processes:
             return self
         ours, theirs = socket.socketpair()
         with theirs:
-            self.process = subprocess.Popen(
-                [
-                    sys.executable,
-                    "-P",
-                    "-m",
-                    "parley.launch.processes.forkserver",
-                    str(theirs.fileno()),
-                    str(os.getpid()),
-                ],
-                pass_fds=[theirs.fileno()],
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,
-                stderr=self._complaints,
-                env=child_environment(),
-                # Its own session: an interrupt typed at the terminal is for the launcher alone.
-                start_new_session=True,
-            )
+            name = "parley.launch.processes.forkserver"
+            self.process = start_helper(name, theirs, self._complaints, subprocess.DEVNULL)
         self._channel = Channel(ours)
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         channel, process = self._opened()
         channel.stream.close()
         try:
@@ -112,16 +94,7 @@ class Processes:
         channel, _ = self._opened()
         for command_line in command_lines:
             self.running.add(command_line.name)
-            channel.send(
-                {
-                    "request": "spawn",
-                    "name": command_line.name,
-                    "node": command_line.node,
-                    "arguments": list(command_line.arguments),
-                    "log": str(command_line.log),
-                    "niceness": command_line.niceness,
-                }
-            )
+            channel.send({"request": "spawn", **vars(command_line), "log": str(command_line.log)})
             self._hear()
 
     def prepare(self, plan: Path, *, crowd: Path | None = None) -> None:
@@ -161,15 +134,34 @@ class Processes:
                 )
         if channel.closed:
             process.wait(PATIENCE_SECONDS)
-            self._complaints.seek(0)
-            said = self._complaints.read().decode(errors="replace").strip()
-            last = said.splitlines()[-1] if said else f"exit code {process.returncode}"
+            last = last_complaint(self._complaints) or f"exit code {process.returncode}"
             raise LocalProtocolError(f"the process that starts the nodes has ended: {last}")
 
     def _opened(self) -> "tuple[Channel, subprocess.Popen[bytes]]":
         if self._channel is None or self.process is None:
             raise LocalProtocolError("the processes of a run exist only inside its `with` block")
         return self._channel, self.process
+
+
+def start_helper(module: str, stream: socket.socket, complaints: IO[bytes], stdin: int) -> "subprocess.Popen[bytes]":
+    """A process of our own, which is given a socket and our process id."""
+    return subprocess.Popen(
+        [sys.executable, "-P", "-m", module, str(stream.fileno()), str(os.getpid())],
+        pass_fds=[stream.fileno()],
+        stdin=stdin,
+        stdout=subprocess.DEVNULL,
+        stderr=complaints,
+        env=child_environment(),
+        # Its own session: an interrupt typed at the terminal is for the launcher alone.
+        start_new_session=True,
+    )
+
+
+def last_complaint(complaints: IO[bytes]) -> str:
+    """The last line that such a process wrote to its standard error, if any."""
+    complaints.seek(0)
+    said = complaints.read().decode(errors="replace").strip()
+    return said.splitlines()[-1] if said else ""
 
 
 def last_lines(log: Path, count: int = LAST_LINES) -> list[str]:

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from parley.emulator.errors import ParleyError
-from parley.emulator.protocol import Heard, Protocol
+from parley.emulator.protocol import Heard
 from parley.emulator.record.answers import tallies
 from parley.emulator.record.conversation import Conversation
 from parley.emulator.record.witness import Witness
@@ -29,10 +29,22 @@ def error_budget(conversation: Conversation, witness: Witness | None) -> dict[st
     protocol, ending = conversation.protocol, conversation.ending
     if protocol is None or not isinstance(ending, Result):
         return {"sources": [], "reason": "there is no answer of a known protocol on record"}
+    planning, found = getattr(protocol, "planning", None), dict[str, float]()
     try:
-        heard = _heard(protocol, conversation)
-        expected = _predicted(protocol, heard, ending)
-        found = {} if witness is None else _realised(protocol, heard, witness)
+        public, sums = conversation.broadcasts(), tallies(conversation, protocol)
+        if len(sums) != len(protocol.rounds):
+            raise ValueError(f"{len(sums)} of {len(protocol.rounds)} rounds were answered")
+        # What the analyst heard of each round.
+        heard = tuple(
+            Heard(said := public[each.number], each.sends(said), sums[each.number]) for each in protocol.rounds
+        )
+        if (own := getattr(protocol, "error_budget", None)) is not None:
+            expected = _finite(own())
+        else:
+            expected = _finite(getattr(planning, "error_sources", _nothing)(heard, ending.predicted_rmse) or {})
+        if witness is not None:
+            realised: Any = getattr(protocol, "realised_errors", getattr(planning, "realised_errors", _nothing))
+            found = _finite(realised(heard, witness.inputs) or {})
     except (ParleyError, ArithmeticError, ValueError, KeyError, IndexError) as error:
         return {"sources": [], "reason": cut(f"the error budget cannot be computed: {error}")}
     if not expected:
@@ -48,31 +60,8 @@ def error_budget(conversation: Conversation, witness: Witness | None) -> dict[st
     return {"sources": rows, "reason": ""}
 
 
-def _predicted(protocol: Protocol, heard: tuple[Heard, ...], result: Result) -> dict[str, float]:
-    own, planning = getattr(protocol, "error_budget", None), getattr(protocol, "planning", None)
-    if own is not None:
-        return _finite(own())
-    return _finite(getattr(planning, "error_sources", _nothing)(heard, result.predicted_rmse) or {})
-
-
-def _realised(protocol: Protocol, heard: tuple[Heard, ...], witness: Witness) -> dict[str, float]:
-    planning = getattr(protocol, "planning", None)
-    own: Any = getattr(protocol, "realised_errors", getattr(planning, "realised_errors", _nothing))
-    return _finite(own(heard, witness.inputs) or {})
-
-
 def _nothing(*given: object) -> None:
     """Of a protocol that nobody has worked the sources out for."""
-
-
-def _heard(protocol: Protocol, conversation: Conversation) -> tuple[Heard, ...]:
-    """What the analyst heard of each round."""
-    public, sums = conversation.broadcasts(), tallies(conversation, protocol)
-    if len(sums) != len(protocol.rounds):
-        raise ValueError(f"{len(sums)} of {len(protocol.rounds)} rounds were answered")
-    return tuple(
-        Heard(public[step.number], step.sends(public[step.number]), sums[step.number]) for step in protocol.rounds
-    )
 
 
 def _finite(values: Mapping[str, float]) -> dict[str, float]:

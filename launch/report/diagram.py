@@ -2,10 +2,13 @@
 
 import re
 from collections import Counter, deque
-from dataclasses import dataclass, field, replace
-from typing import Any
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import Any, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
 from parley.emulator.record.summary import Summary
 from parley.emulator.roles.board import LAUNCHER_NAME
@@ -24,12 +27,14 @@ from parley.emulator.wire.messages import (
     Result,
     Roster,
     Setup,
+    Users,
 )
-from parley.launch.report.lanes import Lanes
 from parley.launch.report.words import body, cut, headline, named, plural
 
 ALL, BOARD, ANALYST = "all", "board", "analyst"
 End = str | int
+MOST_LANES = 30
+GROUPS = 24
 MOST_ROUNDS = 12
 MOST_FRAMES = 64
 MOST_SIGNS = 40
@@ -43,27 +48,95 @@ LOST = ("loss", "partition", "drop", "corrupt")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Mark:
-    """One thing to draw. `to` is a lane, a party, `all` or several lanes; a sign stays on its lane."""
+class Lane:
+    """A lifeline: the users from `first` on, up to the next lane's."""
 
-    sequence: int
-    seconds: float
-    kind: str
-    start: End
-    to: End | list[int]
+    label: str
     title: str
-    lines: list[str]
-    broken: bool = False
-    sign: bool = False
-    replies: int = 0
-    frames: int = 1
+    first: int
+    users: int
 
-    def record(self) -> dict[str, Any]:
-        """For the page."""
-        if self.frames == 1:
-            return dict(vars(self))
-        lines = [f"{plural(self.frames, 'frame')}, drawn as one arrow where the last one arrived"]
-        return {**vars(self), "title": plural(self.replies, "reply"), "lines": lines}
+
+class Lanes:
+    """Who is drawn where. Made when the board has closed the table; a node that comes later gets a lane at the end."""
+
+    def __init__(self, seats: Iterable[Ready]) -> None:
+        ordered = sorted(seats, key=lambda seat: seat.first)
+        users = sum(seat.users for seat in ordered)
+        self.by: Literal["user", "node", "group"] = "group"
+        self.lanes: list[Lane] = []
+        self._nodes: dict[str, list[int]] = {}
+        if any(seat.node == SHUFFLER_NAME for seat in ordered):
+            # Behind a shuffler the rows of a frame are no users: nothing can be said of a single one.
+            self.by, parts = "node", [ordered]
+        elif users <= MOST_LANES:
+            self.by, parts = "user", [[seat] for seat in ordered]
+        elif len(ordered) <= MOST_LANES:
+            self.by, parts = "node", [[seat] for seat in ordered]
+        else:
+            edges = np.linspace(0, len(ordered), GROUPS + 1).astype(int).tolist()
+            parts = [ordered[start:stop] for start, stop in pairwise(edges)]
+        for part in parts:
+            self._add(part)
+        self._sort()
+
+    def add(self, seat: Ready) -> bool:
+        """A lane for a node that came late; False if there is no room for it."""
+        if seat.node in self._nodes or len(self.lanes) + (seat.users if self.by == "user" else 1) > MOST_LANES:
+            return False
+        self._add([seat])
+        self._sort()
+        return True
+
+    def _add(self, part: list[Ready]) -> None:
+        before = len(self.lanes)
+        self.lanes += self._made(part)
+        for seat in part:
+            self._nodes[seat.node] = list(range(before, len(self.lanes)))
+
+    def _made(self, part: list[Ready]) -> list[Lane]:
+        head, users = part[0], sum(seat.users for seat in part)
+        if self.by == "user":
+            return [
+                Lane(label=str(user), title=f"user {user} on {head.node}", first=user, users=1)
+                for user in range(head.first, head.first + users)
+            ]
+        if self.by == "node" or len(part) == 1:
+            title = f"{head.node}: {plural(users, 'user')} from {head.first} on"
+            return [Lane(label=head.node, title=title, first=head.first, users=users)]
+        title = f"{plural(len(part), 'node')}, {head.node} to {part[-1].node}: {plural(users, 'user')}"
+        return [Lane(label=f"{len(part)} nodes", title=title, first=head.first, users=users)]
+
+    def _sort(self) -> None:
+        firsts = np.array([lane.first for lane in self.lanes], np.int64)
+        self._order = np.argsort(firsts, kind="stable")
+        self._firsts = firsts[self._order]
+
+    def of_node(self, name: str) -> list[int]:
+        """The lanes a node's users are in; none for a node without a seat."""
+        return self._nodes.get(name, [])
+
+    def of_users(self, users: Users) -> NDArray[np.intp]:
+        """The lane of each user."""
+        place = np.maximum(np.searchsorted(self._firsts, users, side="right") - 1, 0)
+        return self._order[place]
+
+    def count(self, users: Users) -> NDArray[np.int64]:
+        """How many of these users are in each lane."""
+        return np.bincount(self.of_users(users), minlength=len(self.lanes)).astype(np.int64)
+
+    @property
+    def words(self) -> str:
+        """What a lane is."""
+        return {
+            "user": "each lane is a user",
+            "node": "each lane is a node with all its users",
+            "group": "each lane is several nodes with all their users",
+        }[self.by]
+
+
+# One thing to draw: where it starts, where it goes (a lane, a party, `all` or several lanes), what is said about it.
+Mark = dict[str, Any]
 
 
 @dataclass
@@ -74,17 +147,22 @@ class Band:
     number: int | None
     marks: list[Mark] = field(default_factory=list)
     frames: int = 0
+    # One arrow per lane, for rounds with more frames than can be drawn.
     merged: dict[int, Mark] = field(default_factory=dict)
     heard: Counter[int] = field(default_factory=Counter)
     signs: int = 0
 
     def record(self) -> dict[str, Any]:
         """For the page: too many frames become one arrow a lane."""
-        marks = sorted(self.marks, key=lambda mark: mark.sequence)
+        marks = self.marks
         if self.frames > MOST_FRAMES:
-            marks = [each for each in marks if each.kind != Replies.kind] + list(self.merged.values())
-            marks.sort(key=lambda mark: mark.sequence)
-        return {"title": self.title, "round": self.number, "marks": [mark.record() for mark in marks]}
+            marks = [each for each in marks if each["kind"] != Replies.kind]
+            for each in self.merged.values():
+                lines = [f"{plural(each['frames'], 'frame')}, drawn as one arrow where the last one arrived"]
+                several = {"title": plural(each["replies"], "reply"), "lines": lines} if each["frames"] > 1 else {}
+                marks.append({**each, **several})
+        marks = sorted(marks, key=lambda mark: int(mark["sequence"]))
+        return {"title": self.title, "round": self.number, "marks": marks}
 
 
 class Diagram:
@@ -93,178 +171,114 @@ class Diagram:
     def __init__(self, summary: Summary) -> None:
         self.summary = summary
         self.seats: dict[str, Ready] = {}
-        self._arrivals: dict[str, tuple[int, float]] = {}
+        self._arrivals: list[tuple[int, float, str, Message]] = []
         self.lanes: Lanes | None = None
         self._early: deque[tuple[int, float, str, Message]] = deque(maxlen=MOST_SIGNS)
         self.bands = [Band("start-up", None)]
         self.rounds = 0
         self.undrawn: Counter[str] = Counter()
 
-    @property
-    def band(self) -> Band:
-        return self.bands[-1]
-
     def take(self, sequence: int, seconds: float, sender: str, message: Message) -> None:
         """Draw one message, if it can be drawn."""
+        heard = (sequence, seconds, sender, message)
         if isinstance(message, Ready):
-            self._arrive(sequence, seconds, message)
+            if message.node in self.seats:
+                return
+            self.seats[message.node] = message
+            if self.lanes is None:
+                self._arrivals.append(heard)
+                return
+            self.undrawn["late nodes"] += not self.lanes.add(message)
+        elif self.lanes is None and not isinstance(message, AFTER_SEATING):
+            self._early.append(heard)
             return
-        if self.lanes is None and not isinstance(message, AFTER_SEATING):
-            self._early.append((sequence, seconds, sender, message))
-            return
-        if isinstance(message, Announce):
+        elif isinstance(message, Announce):
             self.rounds += 1
             self.bands.append(Band("", message.round))
         elif isinstance(message, Result | Abort):
             self.bands.append(Band("the end", None))
-        if self.rounds > MOST_ROUNDS and self.band.number is not None:
+        if self.rounds > MOST_ROUNDS and self.bands[-1].number is not None and not isinstance(message, Ready):
             self.undrawn["rounds"] += isinstance(message, Announce)
             return
         if self.lanes is None:
-            self._seat()
-            for early in self._early:
-                self._draw(*early)
-        self._draw(sequence, seconds, sender, message)
-        if isinstance(message, Close) and message.missing:
-            self._missing(sequence, seconds)
+            # The lanes are known once the board has closed the table.
+            self.lanes = Lanes(self.seats.values())
+            for before in (*(self._arrivals if self.lanes.by != "group" else ()), *self._early):
+                self._draw(self.lanes, *before)
+        self._draw(self.lanes, *heard)
 
-    def _draw(self, sequence: int, seconds: float, sender: str, message: Message) -> None:
-        for mark in self._marks(sequence, seconds, sender, message):
-            self._keep(mark)
+    def _draw(self, lanes: Lanes, sequence: int, seconds: float, sender: str, message: Message) -> None:
+        def mark(start: End, to: End | list[int], **more: Any) -> None:
+            said = {"title": headline(message), "lines": body(message)} if "title" not in more else {}
+            plain = {"broken": False, "sign": False, "replies": 0, "frames": 1}
+            ends = {"sequence": sequence, "seconds": seconds, "kind": message.kind, "start": start, "to": to}
+            self._keep({**ends, **said, **plain, **more})
 
-    def _arrive(self, sequence: int, seconds: float, ready: Ready) -> None:
-        if ready.node in self.seats:
-            return
-        self.seats[ready.node] = ready
-        self._arrivals[ready.node] = (sequence, seconds)
-        if self.lanes is None:
-            return
-        if not self.lanes.add(ready):
-            self.undrawn["late nodes"] += 1
-        for lane in self.lanes.of_node(ready.node)[:1]:
-            self._keep(self._mark(sequence, seconds, ready, lane, BOARD))
-
-    def _seat(self) -> None:
-        """The lanes are known once the board has closed the table."""
-        self.lanes = Lanes(self.seats.values())
-        if self.lanes.by == "group":
-            return
-        for node, (sequence, seconds) in self._arrivals.items():
-            for lane in self.lanes.of_node(node)[:1]:
-                self._keep(self._mark(sequence, seconds, self.seats[node], lane, BOARD))
-
-    def _mark(self, sequence: int, seconds: float, message: Message, start: End, to: Any, **more: Any) -> Mark:
-        return Mark(
-            sequence=sequence,
-            seconds=seconds,
-            kind=message.kind,
-            start=start,
-            to=to,
-            **{"title": headline(message), "lines": body(message), **more},
-        )
-
-    def _marks(self, sequence: int, seconds: float, sender: str, message: Message) -> list[Mark]:
+        band = self.bands[-1]
         if isinstance(message, Roster | Setup | Announce | Close | Result | Abort):
-            start = ANALYST if sender == ANALYST else BOARD
-            return [self._mark(sequence, seconds, message, start, ALL)]
-        assert self.lanes is not None
-        if isinstance(message, Reminder):
-            to = sorted({lane for node in message.missing for lane in self.lanes.of_node(node)})
-            return [self._mark(sequence, seconds, message, BOARD, to)] if to else []
-        if isinstance(message, Replies):
-            return self._replies(sequence, seconds, message)
-        if isinstance(message, Refusal):
-            return [self._mark(sequence, seconds, message, lane, BOARD) for lane in self.lanes.of_node(message.node)]
-        return self._event(sequence, seconds, message) if isinstance(message, Event) else []
-
-    def _replies(self, sequence: int, seconds: float, message: Replies) -> list[Mark]:
-        assert self.lanes is not None
-        known = self.lanes.of_node(message.node)
-        if not known or not len(message.users):
-            return []
-        lanes = self.lanes.of_users(message.users)
-        if self.lanes.by != "user":
-            lane = int(lanes[0])
-            self.band.heard[lane] += len(message.users)
-            return [self._mark(sequence, seconds, message, lane, BOARD, replies=len(message.users))]
-        marks = []
-        for row, (user, lane) in enumerate(zip(message.users.tolist(), lanes.tolist(), strict=True)):
-            self.band.heard[lane] += 1
-            lines = named({name: column[row] for name, column in message.columns.items()})
-            marks.append(
-                self._mark(
-                    sequence, seconds, message, lane, BOARD, title=f"reply of user {user}", lines=lines, replies=1
-                )
-            )
-        return marks
-
-    def _event(self, sequence: int, seconds: float, message: Event) -> list[Mark]:
-        """A lost message breaks off on its way; anything else is a sign on the lane it happened to."""
-        assert self.lanes is not None
-        # The launcher's own reports name the process it struck.
-        struck = VICTIM.match(message.detail) if message.node == LAUNCHER_NAME else None
-        node = message.node if struck is None else struck[1]
-        places: list[End] = [node] if node in (ANALYST, BOARD) else [*self.lanes.of_node(node)[:1]]
-        if not places:
-            self.undrawn["faults of parties without a lane"] += 1
-            return []
-        (lane,) = places
-        lines = [cut(message.detail)] if message.detail else []
-        title = cut(f"{message.event} at {node}", 80)
-        if message.event not in LOST or lane == BOARD:
-            return [self._mark(sequence, seconds, message, lane, lane, title=title, lines=lines, sign=True)]
-        downward = message.detail.startswith("down")
-        start, to = (BOARD, lane) if downward else (lane, BOARD)
-        return [self._mark(sequence, seconds, message, start, to, title=title, lines=lines, broken=True)]
+            mark(ANALYST if sender == ANALYST else BOARD, ALL)
+            for lane, owed in self._owed(lanes) if isinstance(message, Close) and message.missing else ():
+                title = f"{plural(owed, 'reply')} missing when the round was closed"
+                mark(lane, BOARD, kind="missing", title=title, lines=[lanes.lanes[lane].title], broken=True)
+        elif isinstance(message, Reminder):
+            if to := sorted({lane for node in message.missing for lane in lanes.of_node(node)}):
+                mark(BOARD, to)
+        elif isinstance(message, Ready | Refusal):
+            for lane in lanes.of_node(message.node)[: 1 if isinstance(message, Ready) else None]:
+                mark(lane, BOARD)
+        elif isinstance(message, Replies) and lanes.of_node(message.node) and len(message.users):
+            places = lanes.of_users(message.users).tolist()
+            if lanes.by != "user":
+                band.heard[places[0]] += len(message.users)
+                mark(places[0], BOARD, replies=len(message.users))
+                return
+            for row, (user, lane) in enumerate(zip(message.users.tolist(), places, strict=True)):
+                band.heard[lane] += 1
+                lines = named({name: column[row] for name, column in message.columns.items()})
+                mark(lane, BOARD, title=f"reply of user {user}", lines=lines, replies=1)
+        elif isinstance(message, Event):
+            # The launcher's own reports name the process it struck.
+            struck = VICTIM.match(message.detail) if message.node == LAUNCHER_NAME else None
+            node = message.node if struck is None else struck[1]
+            spots: list[End] = [node] if node in (ANALYST, BOARD) else [*lanes.of_node(node)[:1]]
+            self.undrawn["faults of parties without a lane"] += not spots
+            for spot in spots:
+                lines = [cut(message.detail)] if message.detail else []
+                more = {"title": cut(f"{message.event} at {node}", 80), "lines": lines}
+                # A lost message breaks off on its way; anything else is a sign on the lane it happened to.
+                if message.event not in LOST or spot == BOARD:
+                    mark(spot, spot, **more, sign=True)
+                elif message.detail.startswith("down"):
+                    mark(BOARD, spot, **more, broken=True)
+                else:
+                    mark(spot, BOARD, **more, broken=True)
 
     def _keep(self, mark: Mark) -> None:
-        band = self.band
-        if mark.kind == Replies.kind:
+        band, lane = self.bands[-1], mark["start"]
+        if mark["kind"] == Replies.kind:
             band.frames += 1
-            self._merge(band, mark)
-            if band.frames <= MOST_FRAMES:
-                band.marks.append(mark)
-            return
-        if mark.kind in (Event.kind, Reminder.kind, Refusal.kind, Ready.kind):
+            before = band.merged.get(lane, {"replies": 0, "frames": 0})
+            band.merged[lane] = {**mark, **{name: mark[name] + before[name] for name in ("replies", "frames")}}
+            if band.frames > MOST_FRAMES:
+                return
+        elif mark["kind"] in (Event.kind, Reminder.kind, Refusal.kind, Ready.kind):
             band.signs += 1
             if band.signs > MOST_SIGNS:
                 self.undrawn["faults, reminders and refusals"] += 1
                 return
         band.marks.append(mark)
 
-    @staticmethod
-    def _merge(band: Band, mark: Mark) -> None:
-        """One arrow a lane, for rounds with more frames than can be drawn."""
-        lane = mark.start
-        assert isinstance(lane, int)
-        before = band.merged.get(lane)
-        if before is not None:
-            mark = replace(mark, replies=mark.replies + before.replies, frames=mark.frames + before.frames)
-        band.merged[lane] = mark
-
-    def _missing(self, sequence: int, seconds: float) -> None:
-        """An arrow that breaks off for every lane that still owed replies when the round was closed."""
-        lanes, band, seated = self.lanes, self.band, self.summary.seated
+    def _owed(self, lanes: Lanes) -> list[tuple[int, int]]:
+        """The lanes that still owe replies in the last round, and how many."""
+        band, seated = self.bands[-1], self.summary.seated
         step = self.summary.step(band.number or 0)
-        if lanes is None or step is None or not 0 < len(seated) <= MOST_USERS:
-            return
+        if step is None or not 0 < len(seated) <= MOST_USERS:
+            return []
         due = np.zeros(len(lanes.lanes), np.int64)
         for users in seated.blocks(BLOCK_USERS):
             due += lanes.count(users[step.participates(users)])
-        for lane, owed in enumerate((due - [band.heard[lane] for lane in range(len(due))]).tolist()):
-            if owed > 0:
-                title = f"{plural(owed, 'reply')} missing when the round was closed"
-                missing = Mark(
-                    sequence=sequence,
-                    seconds=seconds,
-                    kind="missing",
-                    start=lane,
-                    to=BOARD,
-                    title=title,
-                    lines=[lanes.lanes[lane].title],
-                    broken=True,
-                )
-                band.marks.append(missing)
+        owed = due - [band.heard[lane] for lane in range(len(due))]
+        return [(lane, int(owed[lane])) for lane in np.flatnonzero(owed > 0).tolist()]
 
     def record(self) -> dict[str, Any]:
         """For the page."""
@@ -296,5 +310,5 @@ class Diagram:
             notes.append("Messages between users and shuffler are not on record.")
         if lanes.by == "group":
             notes.append(f"Start-up messages of {plural(len(self.seats), 'node')} are not drawn.")
-        notes += [f"Also not drawn: {count:,} {what}." for what, count in self.undrawn.items()]
+        notes += [f"Also not drawn: {count:,} {what}." for what, count in self.undrawn.items() if count]
         return notes

@@ -1,6 +1,5 @@
 """Everything the page shows, as plain data: the story of the record, what the audit says, what the witness knows."""
 
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -54,29 +53,32 @@ def make_model(transcript: Path, *, witness: Witness | None = None, sample: int 
     with np.errstate(all="ignore"):
         beside = transcript.with_name(KEYS)
         keys = read_trust(beside) if beside.is_file() else None
-        return _make_model(TranscriptReader(transcript, keep=KEPT_BYTES), witness, sample, keys)
-
-
-def _make_model(
-    reader: TranscriptReader, witness: Witness | None, sample: int | None, keys: Mapping[str, bytes] | None
-) -> dict[str, Any]:
-    conversation = Conversation(reader, build)
-    story = Story(conversation)
-    outcome, reason = tell(story, reader)
-    if witness is not None and witness.run != reader.run:
-        witness = None
-    model = {**_head(reader.run, outcome, reason), **story.record()}
-    conversation.heard_all()
-    # Which users are looked at must not change the page from one making to the next.
-    verdicts = audit(reader, build, keys=keys, sample=sample, generator=np.random.default_rng(SEED)).verdicts
-    if outcome == "altered":
-        unknown: dict[str, Any] = {"loss": None, "budget": None, "script": []}
-        return {**model, "verdicts": _verdicts(verdicts, ("integrity",)), **unknown}
-    model["verdicts"] = _verdicts(verdicts, SHOWN if keys is None else (*SHOWN, "authorship"))
-    model["loss"] = _loss(verdicts["privacy"])
-    model["budget"] = error_budget(conversation, witness)
-    model["script"] = _script(conversation.protocol)
-    return _with_truth(model, conversation, witness)
+        reader = TranscriptReader(transcript, keep=KEPT_BYTES)
+        conversation = Conversation(reader, build)
+        story = Story(conversation)
+        outcome, reason = tell(story, reader)
+        if witness is not None and witness.run != reader.run:
+            witness = None
+        model = {**_head(reader.run, outcome, reason), **story.record()}
+        conversation.heard_all()
+        # Which users are looked at must not change the page from one making to the next.
+        verdicts = audit(reader, build, keys=keys, sample=sample, generator=np.random.default_rng(SEED)).verdicts
+        whole, protocol = outcome != "altered", conversation.protocol
+        shown = (*SHOWN, *(() if keys is None else ("authorship",))) if whole else ("integrity",)
+        model["verdicts"] = {
+            name: {"verdict": verdicts[name].verdict, "reason": cut(verdicts[name].reason, 500)} for name in shown
+        }
+        model["loss"] = _loss(verdicts["privacy"]) if whole else None
+        model["budget"] = error_budget(conversation, witness) if whole else None
+        model["script"] = _script(protocol) if whole else []
+        if witness is not None and whole:
+            # Only an emulation knows what the users' inputs say the answer is.
+            model["emulation"] = True
+            if model["answer"] is not None and protocol is not None and isinstance(conversation.ending, Result):
+                truth = truth_of(protocol, witness.inputs)
+                if truth is not None:
+                    model["answer"] |= {"truth": truth, "error": conversation.ending.estimate - truth}
+        return model
 
 
 def live_model(run: str, story: Story, latest: int) -> dict[str, Any]:
@@ -86,14 +88,8 @@ def live_model(run: str, story: Story, latest: int) -> dict[str, Any]:
 
 
 def _head(run: str, outcome: str, reason: str) -> dict[str, Any]:
-    return {
-        "version": VERSION,
-        "software": release(),
-        "run": run,
-        "outcome": outcome,
-        "reason": reason,
-        "emulation": False,
-    }
+    head = {"version": VERSION, "software": release(), "run": run}
+    return {**head, "outcome": outcome, "reason": reason, "emulation": False}
 
 
 def _script(protocol: Protocol | None) -> list[dict[str, Any]]:
@@ -102,10 +98,6 @@ def _script(protocol: Protocol | None) -> list[dict[str, Any]]:
         return []
     wanted = ("number", "name", "says", "broadcast", "answers", "epsilon", "sends")
     return [{name: each[name] for name in wanted} for each in outline(protocol)["rounds"]]
-
-
-def _verdicts(verdicts: Mapping[str, Verdict], names: tuple[str, ...]) -> dict[str, dict[str, str]]:
-    return {name: {"verdict": verdicts[name].verdict, "reason": cut(verdicts[name].reason, 500)} for name in names}
 
 
 def _loss(privacy: Verdict) -> dict[str, Any]:
@@ -118,16 +110,3 @@ def _loss(privacy: Verdict) -> dict[str, Any]:
         return {"reason": cut(privacy.reason or "there are no replies on record", 500)}
     wanted = ("claim", "max_loss", "users", "population", "above_claim")
     return {**{name: evidence[name] for name in wanted}, **evidence["histogram"], "reason": ""}
-
-
-def _with_truth(model: dict[str, Any], conversation: Conversation, witness: Witness | None) -> dict[str, Any]:
-    """Add what the users' inputs say the answer is; only an emulation can."""
-    if witness is None:
-        return model
-    model["emulation"] = True
-    protocol = conversation.protocol
-    if model["answer"] is not None and protocol is not None and isinstance(conversation.ending, Result):
-        truth = truth_of(protocol, witness.inputs)
-        if truth is not None:
-            model["answer"] |= {"truth": truth, "error": conversation.ending.estimate - truth}
-    return model

@@ -6,26 +6,15 @@ import html
 import json
 import math
 import os
+import re
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from parley.emulator.errors import BadInput
+from parley.launch.results.folder import whole_file
 
-SCRIPTS = (
-    "build.js",
-    "chart.js",
-    "answer.js",
-    "facts.js",
-    "sequence.js",
-    "replies.js",
-    "loss.js",
-    "budget.js",
-    "faults.js",
-    "messages.js",
-    "main.js",
-)
+SCRIPTS = ("build", "chart", "answer", "facts", "sequence", "replies", "loss", "budget", "faults", "messages", "main")
 DATA = '<script type="application/json" id="data">'
 ESCAPES = str.maketrans({"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\u2028": "\\u2028", "\u2029": "\\u2029"})
 
@@ -40,41 +29,24 @@ def safe_json(value: Any) -> str:
 def render(model: dict[str, Any]) -> str:
     """The page. Everything from the record is data; the template takes nothing else from it but the escaped title."""
     style = _asset("style.css")
-    script = '"use strict";\n(() => {\n' + "\n".join(_asset(name) for name in SCRIPTS) + "\n})();\n"
+    script = '"use strict";\n(() => {\n' + "\n".join(_asset(f"{name}.js") for name in SCRIPTS) + "\n})();\n"
     policy = (
         f"default-src 'none'; style-src {_hash(style)}; script-src {_hash(script)}; connect-src 'self'; img-src data:; "
         "base-uri 'none'; form-action 'none'"
     )
-    parts = {
-        "policy": policy,
-        "title": html.escape(f"{model['run']} — Parley"),
-        "style": style,
-        "data": safe_json(model),
-        "script": script,
-    }
-    template = _asset("page.html")
-    # Split, not replaced one after the other: data that spells a placeholder stays data.
-    pieces = template.split("{{")
-    filled = [pieces[0]]
-    for piece in pieces[1:]:
-        name, rest = piece.split("}}", 1)
-        filled += [parts[name], rest]
-    return "".join(filled)
+    title = html.escape(f"{model['run']} — Parley")
+    parts = {"policy": policy, "title": title, "style": style, "data": safe_json(model), "script": script}
+    # All at once, not one after the other: data that spells a placeholder stays data.
+    return re.sub(r"\{\{(\w+)\}\}", lambda found: parts[found[1]], _asset("page.html"))
 
 
 def write_page(path: Path, model: dict[str, Any]) -> None:
     """Write the page whole or not at all; what an emulation knows is for its owner alone."""
-    fresh = path.with_name(f".{path.name}.new")
     mode = 0o600 if model["emulation"] else 0o644
-    try:
+    with whole_file(path) as fresh:
         handle = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, mode)
         with os.fdopen(handle, "w", encoding="utf-8") as file:
             file.write(render(model))
-        fresh.replace(path)
-    except OSError as error:
-        raise BadInput(f"{path} cannot be written: {error.strerror or error}") from error
-    finally:
-        fresh.unlink(missing_ok=True)
 
 
 def read_model(path: Path) -> dict[str, Any]:

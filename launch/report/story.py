@@ -3,22 +3,26 @@
 The same story is told while the run goes on and after it. All it keeps is bounded, except a pair of numbers a frame.
 """
 
-from collections import Counter
+from collections import Counter, deque
 from typing import Any
 
 import numpy as np
 
 from parley.emulator.record.records import Record
 from parley.emulator.record.summary import RoundSummary, Summary
-from parley.emulator.wire.messages import Event, Result, Setup
+from parley.emulator.wire.messages import Event, Message, Ready, Replies, Result
 from parley.launch.report.diagram import Diagram
-from parley.launch.report.table import Table
-from parley.launch.report.words import cut, value_brief
+from parley.launch.report.words import cut, headline, value_brief
 from parley.launch.results.answer import statistic_name
 from parley.protocols.registry import build
 
 MOST_FAULTS = 500
 MOST_POINTS = 160
+# Messages of a table that are too many for one page: the first and the last.
+FIRST, LAST = 1500, 500
+# User numbers that are listed one by one, so that the filter by user is exact.
+MOST_LISTED = 20_000
+Row = dict[str, Any]
 
 
 class Story:
@@ -35,19 +39,17 @@ class Story:
         self.summary.take(record)
         seconds = record.time - self.summary.began
         if isinstance(record.message, Event) and len(self._faults) < MOST_FAULTS:
-            self._faults.append(_fault(record.message, seconds))
+            event = record.message
+            detail = {"node": cut(event.node, 64), "event": cut(event.event, 40), "detail": cut(event.detail)}
+            self._faults.append({"seconds": round(seconds, 6), "round": event.round, **detail})
         self.diagram.take(record.sequence, seconds, record.sender, record.message)
         self.table.take(record.sequence, seconds, record.sender, record.message, len(record.frame))
-
-    @property
-    def problem(self) -> str:
-        """Why the page cannot say everything; empty where it can."""
-        unbuilt = "" if self.summary.setup is None else self.summary.unbuilt
-        return cut(unbuilt or self.summary.uncounted)
 
     def record(self, latest: int | None = None) -> dict[str, Any]:
         """Plain data for the page; with `latest`, the table holds only so many of the last messages."""
         events: Counter[str] = Counter()
+        # Why the page cannot say everything; empty where it can.
+        unbuilt = "" if self.summary.setup is None else self.summary.unbuilt
         for event, count in self.summary.faults.items():
             events[cut(event, 40)] += count
         return {
@@ -57,7 +59,7 @@ class Story:
             "diagram": self.diagram.record(),
             "faults": {"rows": self._faults, "total": events.total(), "counts": dict(events)},
             "messages": self.table.record(latest),
-            "problem": self.problem,
+            "problem": cut(unbuilt or self.summary.uncounted),
         }
 
     def _answer(self) -> dict[str, Any] | None:
@@ -77,18 +79,20 @@ class Story:
     def _facts(self) -> dict[str, Any]:
         summary = self.summary
         setup, claim = summary.setup, None if summary.protocol is None else summary.protocol.claim
+        name = None if setup is None else statistic_name(setup)
+        parameters = [] if setup is None else list(setup.parameters.items())[:24]
         return {
-            "protocol": None if setup is None else setup.protocol,
-            "statistic": None if setup is None else _statistic(setup),
-            "interaction": None if claim is None else claim.interaction,
-            "trusts": None if claim is None else claim.trusts,
-            "epsilon": None if setup is None else setup.epsilon,
-            "delta": None if setup is None else setup.delta,
-            "parameters": {} if setup is None else _parameters(setup),
+            "protocol": getattr(setup, "protocol", None),
+            "statistic": None if name is None else cut(name, 64),
+            "interaction": getattr(claim, "interaction", None),
+            "trusts": getattr(claim, "trusts", None),
+            "epsilon": getattr(setup, "epsilon", None),
+            "delta": getattr(setup, "delta", None),
+            "parameters": {cut(each, 40): cut(value_brief(value)) for each, value in parameters},
             "users": summary.users or None,
             "replied": summary.replied,
             "nodes": len(summary.seats),
-            "declared": None if setup is None else setup.rounds,
+            "declared": getattr(setup, "rounds", None),
             "observed": summary.observed,
             "bytes_up": summary.bytes_up / summary.users if summary.users else None,
             "bytes_down": float(summary.bytes_down),
@@ -99,7 +103,9 @@ class Story:
 
     def _round(self, each: RoundSummary) -> dict[str, Any]:
         summary, step = self.summary, self.summary.step(each.number)
-        due = summary.asked(each.number)
+        due, arrivals = summary.asked(each.number), each.arrivals
+        # Time and replies so far, thinned out to what a picture can show; first and last always stay.
+        keep = np.unique(np.linspace(0, len(arrivals) - 1, MOST_POINTS).astype(np.int64)) if arrivals else ()
         if due is None and each.close is not None and not each.missing:
             due = each.close.replies
         return {
@@ -113,32 +119,52 @@ class Story:
             "frames": len(each.arrivals),
             "bytes_up": each.bytes_up,
             "bytes_down": each.bytes_down,
-            "series": _series(each),
+            "series": [(round(time - each.opened, 6), replies) for time, replies in (arrivals[at] for at in keep)],
         }
 
 
-def _series(each: RoundSummary) -> list[tuple[float, int]]:
-    """Time and replies so far, thinned out to what a picture can show; first and last always stay."""
-    if not each.arrivals:
-        return []
-    keep = np.unique(np.linspace(0, len(each.arrivals) - 1, MOST_POINTS).astype(np.int64))
-    return [(round(time - each.opened, 6), replies) for time, replies in (each.arrivals[index] for index in keep)]
+class Table:
+    """A row a record."""
 
+    def __init__(self) -> None:
+        self._first: list[Row] = []
+        self._last: deque[Row] = deque(maxlen=LAST)
+        self._listed = 0
+        self.total = 0
 
-def _fault(event: Event, seconds: float) -> dict[str, Any]:
-    return {
-        "seconds": round(seconds, 6),
-        "round": event.round,
-        "node": cut(event.node, 64),
-        "event": cut(event.event, 40),
-        "detail": cut(event.detail),
-    }
+    def take(self, sequence: int, seconds: float, sender: str, message: Message, size: int) -> None:
+        """Add a record."""
+        self.total += 1
+        row = {
+            "sequence": sequence,
+            "seconds": round(seconds, 6),
+            "sender": sender,
+            "kind": message.kind,
+            "round": getattr(message, "round", None),
+            "bytes": size,
+            "what": headline(message),
+            **self._users(message),
+        }
+        if isinstance(message, Event):
+            row["node"] = cut(message.node, 64)
+        (self._first if len(self._first) < FIRST else self._last).append(row)
 
+    def _users(self, message: Message) -> Row:
+        """Who a frame speaks for: a range, or all numbers where they have gaps."""
+        if isinstance(message, Ready) and message.users:
+            return {"first": message.first, "last": message.first + message.users - 1}
+        if not isinstance(message, Replies) or not len(message.users):
+            return {}
+        users = message.users
+        span = {"first": int(users[0]), "last": int(users[-1])}
+        if span["last"] - span["first"] + 1 == len(users):
+            return span
+        if self._listed + len(users) > MOST_LISTED:
+            return {**span, "gaps": True}
+        self._listed += len(users)
+        return {**span, "users": np.diff(users, prepend=0).tolist()}
 
-def _statistic(setup: Setup) -> str | None:
-    name = statistic_name(setup)
-    return None if name is None else cut(name, 64)
-
-
-def _parameters(setup: Setup) -> dict[str, str]:
-    return {cut(name, 40): cut(value_brief(value)) for name, value in list(setup.parameters.items())[:24]}
+    def record(self, latest: int | None = None) -> dict[str, Any]:
+        """For the page; with `latest`, only so many of the last rows."""
+        rows = [*self._first, *self._last]
+        return {"rows": rows if latest is None else rows[-latest:], "total": self.total}

@@ -1,6 +1,5 @@
 """A record held against something else: another copy of it, or the evidence that a node kept."""
 
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import zip_longest
 from pathlib import Path
@@ -74,7 +73,7 @@ def _relation(one: TranscriptReader, other: TranscriptReader) -> tuple[Relation,
             if shorter[0].closing is not None:
                 return "different", count, f"record {count}"
             return shorter[1], count, ""
-        if _bytes(ours) != _bytes(theirs):
+        if (ours.time_ns, ours.sender, ours.frame) != (theirs.time_ns, theirs.sender, theirs.frame):
             return "different", count, f"record {count}"
         count += 1
     if one.closing == other.closing:
@@ -84,124 +83,78 @@ def _relation(one: TranscriptReader, other: TranscriptReader) -> tuple[Relation,
     return ("prefix" if one.closing is None else "extension"), count, ""
 
 
-def _bytes(record: Record) -> tuple[int, str, bytes]:
-    return record.time_ns, record.sender, record.frame
-
-
 def compare_evidence(run: Path, path: Path, keys: Keys | None) -> Comparison:
     """Whether what a node kept is on record. What its node or the board did not sign proves nothing, and is refused."""
     evidence = load_evidence(path)
     if keys is None:
         raise BadInput(f"{path} proves nothing without its signers' keys; give a key list with --trust FILE")
     try:
-        on_record = _Round.read(TranscriptReader(run), evidence)
+        findings = tuple(_findings(run, path, evidence, keys))
     except TranscriptError as error:
         raise BadInput(f"{error}; see `parley audit`") from error
-    close, replies = _signed(path, evidence, keys, on_record.nonce)
-    findings = (
-        *_about_earlier(path, evidence, run, keys, on_record.nonce),
-        *_about_close(evidence, close, on_record, keys),
-        *_about_replies(evidence, replies, on_record),
-    )
     all_there = f"everything that {evidence.node} kept of round {evidence.round} is on record"
     details = {"kind": "evidence", "node": evidence.node, "round": evidence.round, "reason": evidence.reason}
     return Comparison(good=not findings, findings=findings or (all_there,), details=details)
 
 
-@dataclass(frozen=True, kw_only=True)
-class _Round:
-    """What the record holds about one node in one round."""
-
-    nonce: bytes
-    close: Record | None
-    replies: dict[int, Record]
-
-    @classmethod
-    def read(cls, reader: TranscriptReader, evidence: Evidence) -> "_Round":
-        if reader.run != evidence.run:
-            raise BadInput(f"the evidence belongs to the run {evidence.run[:80]!r}, the record to {reader.run!r}")
-        nonce, close, replies = b"", None, dict[int, Record]()
-        for record in reader:
-            message = record.message
-            if isinstance(message, Roster):
-                nonce = nonce or message.nonce
-            elif isinstance(message, Close) and message.round == evidence.round:
-                close = close or record
-            elif isinstance(message, Replies) and (message.round, message.node) == (evidence.round, evidence.node):
-                replies.setdefault(message.chunk, record)
-        return cls(nonce=nonce, close=close, replies=replies)
-
-
-def _signed(path: Path, evidence: Evidence, keys: Keys, nonce: bytes) -> tuple[Close, dict[int, bytes]]:
-    """The close and the node's frames, each under the signature it must bear in the run on record."""
+def _findings(run: Path, path: Path, evidence: Evidence, keys: Keys, *, whole: bool = True) -> list[str]:
+    """What of the evidence is not on record, once it bears the signatures it must; without `whole`, its close alone."""
+    reader, node, number = TranscriptReader(run), evidence.node, evidence.round
+    if reader.run != evidence.run:
+        raise BadInput(f"the evidence belongs to the run {evidence.run[:80]!r}, the record to {reader.run!r}")
+    # What the record holds about this node in this round.
+    nonce, closed, recorded = b"", list[Record](), dict[int, Record]()
+    for record in reader:
+        message = record.message
+        if isinstance(message, Roster):
+            nonce = nonce or message.nonce
+        elif isinstance(message, Close) and message.round == number:
+            closed.append(record)
+        elif isinstance(message, Replies) and (message.round, message.node) == (number, node):
+            recorded.setdefault(message.chunk, record)
     useless = f"{path} proves nothing about this record"
     try:
-        close = decode(evidence.close)
+        close, before = decode(evidence.close), decode(evidence.before) if evidence.before else None
         frames = {frame: decode(frame) for frame in evidence.frames}
     except RemoteProtocolError as error:
         raise BadInput(f"{useless}: {error}") from error
-    here = evidence.run, evidence.round
-    if not isinstance(close, Close) or (close.run, close.round) != here:
-        raise BadInput(f"{useless}: it does not hold the close of round {evidence.round}")
-    if not said_by(keys.get(BOARD_NAME, b""), evidence.close, close, nonce):
+    if not isinstance(close, Close) or (close.run, close.round) != (evidence.run, number):
+        raise BadInput(f"{useless}: it does not hold the close of round {number}")
+    board = keys.get(BOARD_NAME, b"")
+    if not said_by(board, evidence.close, close, nonce):
         raise BadInput(f"{useless}: the board did not sign the close in it for this run")
-    replies: dict[int, bytes] = {}
+    kept: dict[int, bytes] = {}
     for frame, message in frames.items():
-        if not isinstance(message, Replies) or (message.run, message.round, message.node) != (*here, evidence.node):
-            raise BadInput(f"{useless}: it holds something other than replies of {evidence.node}")
-        if not said_by(keys.get(evidence.node, b""), frame, message, nonce):
-            raise BadInput(f"{useless}: {evidence.node} did not sign the replies in it")
-        replies[message.chunk] = frame
-    return close, replies
-
-
-def _about_close(evidence: Evidence, close: Close, found: _Round, keys: Keys) -> Iterator[str]:
-    if found.close is None:
-        yield f"the close of round {close.round}, which the board signed, is missing from the record"
-    elif found.close.frame != evidence.close:
-        recorded = found.close.message
-        if said_by(keys.get(BOARD_NAME, b""), found.close.frame, recorded, found.nonce):
-            yield (
-                f"the board signed two different closes of round {close.round}: the one in evidence and "
-                f"record {found.close.sequence}"
-            )
+        if not isinstance(message, Replies) or (message.run, message.round, message.node) != (close.run, number, node):
+            raise BadInput(f"{useless}: it holds something other than replies of {node}")
+        if not said_by(keys.get(node, b""), frame, message, nonce):
+            raise BadInput(f"{useless}: {node} did not sign the replies in it")
+        kept[message.chunk] = frame
+    found: list[str] = []
+    if before is not None and whole:
+        # As the node saw it, it must be the one on record: a board may have written the record anew.
+        if not isinstance(before, Close):
+            raise BadInput(f"{useless}: it holds something other than a close")
+        earlier = replace(evidence, close=evidence.before, round=before.round, frames=())
+        found += _findings(run, path, earlier, keys, whole=False)
+    if not closed:
+        found.append(f"the close of round {number}, which the board signed, is missing from the record")
+    elif closed[0].frame != evidence.close:
+        place = f"record {closed[0].sequence}"
+        if said_by(board, closed[0].frame, closed[0].message, nonce):
+            found.append(f"the board signed two different closes of round {number}: the one in evidence and {place}")
         else:
-            yield (
-                f"record {found.close.sequence} is not the close of round {close.round} that the board signed; "
-                "the one in evidence is"
-            )
-
-
-def _about_earlier(path: Path, evidence: Evidence, run: Path, keys: Keys, nonce: bytes) -> Iterator[str]:
-    """The close before, as the node saw it, must be the one on record: a board may have written the record anew."""
-    if not evidence.before:
-        return
-    earlier = replace(evidence, close=evidence.before, round=_round_of(path, evidence.before), frames=())
-    close, _ = _signed(path, earlier, keys, nonce)
-    yield from _about_close(earlier, close, _Round.read(TranscriptReader(run), earlier), keys)
-
-
-def _round_of(path: Path, frame: bytes) -> int:
-    try:
-        message = decode(frame)
-    except RemoteProtocolError as error:
-        raise BadInput(f"{path} proves nothing about this record: {error}") from error
-    if not isinstance(message, Close):
-        raise BadInput(f"{path} proves nothing about this record: it holds something other than a close")
-    return message.round
-
-
-def _about_replies(evidence: Evidence, replies: dict[int, bytes], found: _Round) -> Iterator[str]:
-    node, number = evidence.node, evidence.round
-    for chunk, frame in sorted(replies.items()):
-        record = found.replies.get(chunk)
-        if record is None:
-            named = found.close.message if found.close is not None else None
-            absent = isinstance(named, Close) and node in named.absent
-            said = ", and the close names it as absent" if absent else ""
-            yield f"the reply of {node} in round {number} (chunk {chunk}) is missing from the record{said}"
-        elif record.frame != frame:
-            yield f"record {record.sequence} is another reply of {node} in round {number} than the one it kept"
-    for chunk, record in sorted(found.replies.items()):
-        if chunk not in replies:
-            yield f"record {record.sequence} is a reply of {node} in round {number} that is not among those it kept"
+            found.append(f"{place} is not the close of round {number} that the board signed; the one in evidence is")
+    for chunk, frame in sorted(kept.items()):
+        said = f"reply of {node} in round {number}"
+        if chunk not in recorded:
+            absent = any(node in each.message.absent for each in closed[:1] if isinstance(each.message, Close))
+            named = ", and the close names it as absent" if absent else ""
+            found.append(f"the {said} (chunk {chunk}) is missing from the record{named}")
+        elif recorded[chunk].frame != frame:
+            found.append(f"record {recorded[chunk].sequence} is another {said} than the one it kept")
+    for chunk, record in sorted(recorded.items()) if whole else ():
+        if chunk not in kept:
+            what = f"a reply of {node} in round {number} that is not among those it kept"
+            found.append(f"record {record.sequence} is {what}")
+    return found

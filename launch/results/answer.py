@@ -3,7 +3,6 @@
 import html
 import json
 import tempfile
-from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -14,6 +13,12 @@ from parley.emulator.record.summary import Summary
 from parley.emulator.wire.messages import Result, Setup
 from parley.launch.settings import release
 from parley.protocols.workloads.lipschitz import Lipschitz
+
+# The fields of a result record, in this order.
+RECORD = (
+    *("protocol", "statistic", "users", "replied", "epsilon", "delta", "rounds", "estimate", "predicted_rmse"),
+    *("interval95", "truth", "error", "bytes_up", "bytes_down", "seconds", "seed", "version"),
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,22 +77,16 @@ class Answer:
         return cls(**{**found, **known})
 
     @classmethod
-    def from_record(cls, record: Mapping[str, Any], folder: Path | None = None) -> Self:
-        """From a result record, as `parley run --json` prints it."""
-        plain = {name: record[name] for name in record if name in cls.__dataclass_fields__}
-        plain.setdefault("silent", record.get("silent_for_wallets", 0))
-        plain["interval95"] = (record["interval95"][0], record["interval95"][1])
-        rounds = record["rounds"]
-        return cls(
-            **{**plain, "rounds_declared": rounds["declared"], "rounds_observed": rounds["observed"], "folder": folder}
-        )
-
-    @classmethod
     def load(cls, folder: str | Path) -> Self:
-        """The answer of a run that is over."""
-        path = Path(folder) / "result.json"
+        """The answer of a run that is over, from its result record."""
         try:
-            return cls.from_record(json.loads(path.read_text()), Path(folder))
+            record = json.loads((Path(folder) / "result.json").read_text())
+            plain = {name: record[name] for name in record if name in cls.__dataclass_fields__}
+            plain.setdefault("silent", record.get("silent_for_wallets", 0))
+            plain["interval95"] = (record["interval95"][0], record["interval95"][1])
+            for each in ("declared", "observed"):
+                plain[f"rounds_{each}"] = record["rounds"][each]
+            return cls(**{**plain, "folder": Path(folder)})
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise BadInput(f"{folder} holds no result of a finished run: {error}") from error
 
@@ -98,26 +97,12 @@ class Answer:
 
     def record(self) -> dict[str, Any]:
         """The result record: plain values, stable names."""
-        return {
-            "protocol": self.protocol,
-            "statistic": self.statistic,
-            "users": self.users,
-            "replied": self.replied,
-            "epsilon": self.epsilon,
-            "delta": self.delta,
+        own = {
             "rounds": {"declared": self.rounds_declared, "observed": self.rounds_observed},
-            "estimate": self.estimate,
-            "predicted_rmse": self.predicted_rmse,
             "interval95": list(self.interval95),
-            "truth": self.truth,
-            "error": self.error,
-            "bytes_up": self.bytes_up,
-            "bytes_down": self.bytes_down,
-            "seconds": self.seconds,
-            "seed": self.seed,
-            "version": self.version,
-            **({"silent_for_wallets": self.silent} if self.silent else {}),
         }
+        silent = {"silent_for_wallets": self.silent} if self.silent else {}
+        return {name: own.get(name) or getattr(self, name) for name in RECORD} | silent
 
     def replies(self) -> Any:
         """Every recorded reply as an Arrow table, one row per reply; `.to_pandas()` and polars take it from there."""

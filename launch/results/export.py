@@ -39,17 +39,13 @@ def write_json_lines(source: Source, file: IO[str]) -> int:
     """One JSON object a line; the number of lines."""
     rows = 0
     for record, replies in source.replies():
-        for row in _rows(record, replies):
+        columns = {column_name(name): column.tolist() for name, column in replies.columns.items()}
+        for place, user in enumerate(replies.users.tolist()):
+            common = zip(COMMON, (record.sequence, record.time_ns, replies.node, replies.round, user), strict=True)
+            row = {**dict(common), **{name: column[place] for name, column in columns.items()}}
             file.write(printable_json(row) + "\n")
             rows += 1
     return rows
-
-
-def _rows(record: Record, replies: Replies) -> Iterator[dict[str, Any]]:
-    columns = {column_name(name): column.tolist() for name, column in replies.columns.items()}
-    for place, user in enumerate(replies.users.tolist()):
-        common = dict(zip(COMMON, (record.sequence, record.time_ns, replies.node, replies.round, user), strict=True))
-        yield {**common, **{name: column[place] for name, column in columns.items()}}
 
 
 @dataclass

@@ -3,7 +3,8 @@
 import json
 import os
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -87,6 +88,19 @@ class RunFolder:
         fresh = self.result.with_suffix(".new")
         fresh.write_text(json.dumps(result, indent=2) + "\n")
         fresh.replace(self.result)
+
+
+@contextmanager
+def whole_file(path: Path) -> Iterator[Path]:
+    """Inside, a file beside `path` to write to; after that it is there whole, or as it was before."""
+    fresh = path.with_name(f".{path.name}.new")
+    try:
+        yield fresh
+        fresh.replace(path)
+    except OSError as error:
+        raise BadInput(f"{path} cannot be written: {error.strerror or error}") from error
+    finally:
+        fresh.unlink(missing_ok=True)
 
 
 def choose_folder(out: Path | None, name: str) -> RunFolder:

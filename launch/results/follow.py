@@ -92,17 +92,12 @@ def close_broken(transcript: Path, run: str, error: BaseException) -> None:
     with suppress(ParleyError), _resume(transcript) as writer:
         summary = summarize(TranscriptReader(transcript))
         last = summary.ending
-        if isinstance(last, Result):
-            writer.close("completed")
-            return
-        if isinstance(last, Abort):
-            # The board said how the run ended and died before it could close the record.
-            writer.close(last.outcome, last.reason)
-            return
-        nonce = b"" if summary.roster is None else summary.roster.nonce
-        abort = Abort(run=run, outcome=outcome, reason=reason, nonce=nonce)
-        writer.append(BOARD_NAME, encode(abort), time.time_ns())
-        writer.close(outcome, reason)
+        if last is None:
+            nonce = b"" if summary.roster is None else summary.roster.nonce
+            last = Abort(run=run, outcome=outcome, reason=reason, nonce=nonce)
+            writer.append(BOARD_NAME, encode(last), time.time_ns())
+        # Where the board said how the run ended, it died before it could close the record.
+        writer.close(*("completed",) if isinstance(last, Result) else (last.outcome, last.reason))
 
 
 def _resume(transcript: Path) -> TranscriptWriter:

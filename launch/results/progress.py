@@ -1,7 +1,6 @@
 """What a person sees while a run goes on: bars on a terminal, one line a round elsewhere, always on standard error."""
 
 import sys
-from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import Self, TextIO
 
@@ -27,8 +26,11 @@ class Standing:
     seconds: float = 0.0
 
 
-class Progress(ABC):
-    """Shown as a context, so that a terminal is given back as it was."""
+class Progress:
+    """Nothing but what went wrong. Shown as a context, so that a terminal is given back as it was."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self.stream = stream
 
     def __enter__(self) -> Self:
         return self
@@ -36,29 +38,15 @@ class Progress(ABC):
     def __exit__(self, *_: object) -> None:
         return None
 
-    @abstractmethod
     def show(self, standing: Standing) -> None:
         """The run has come this far."""
 
-    @abstractmethod
     def note(self, text: str) -> None:
         """Something worth a line happened. It may quote a node's log: only our own line breaks are kept."""
-
-
-class Silent(Progress):
-    """Nothing but what went wrong."""
-
-    def __init__(self, stream: TextIO) -> None:
-        self.stream = stream
-
-    def show(self, standing: Standing) -> None:
-        return None
-
-    def note(self, text: str) -> None:
         print(printable_lines(text), file=self.stream, flush=True)
 
 
-class Lines(Silent):
+class Lines(Progress):
     """A line when everybody is there, and one for each round that was closed."""
 
     def __init__(self, stream: TextIO) -> None:
@@ -86,7 +74,7 @@ class Terminal(Progress):
         self._bars = Bars(
             TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), console=console
         )
-        self._tasks: dict[int, TaskID] = {}
+        self._tasks: dict[str, TaskID] = {}
 
     def __enter__(self) -> Self:
         self._bars.start()
@@ -96,24 +84,23 @@ class Terminal(Progress):
         self._bars.stop()
 
     def show(self, standing: Standing) -> None:
-        self._advance(0, "start-up", standing.joined, standing.nodes)
+        bars = [("start-up", standing.joined, standing.nodes)]
         # No more bars than rounds were declared, whatever number the record names.
         for number in range(1, min(standing.round, standing.declared) + 1):
             done = standing.replies if number == standing.round else standing.users
-            self._advance(number, f"round {number} of {standing.declared}", done, standing.users)
+            bars.append((f"round {number} of {standing.declared}", done, standing.users))
+        for label, done, total in bars:
+            if label not in self._tasks:
+                self._tasks[label] = self._bars.add_task(label, total=total)
+            self._bars.update(self._tasks[label], completed=done)
 
     def note(self, text: str) -> None:
         self._bars.console.print(printable_lines(text), markup=False, highlight=False, emoji=False)
-
-    def _advance(self, number: int, label: str, done: int, total: int) -> None:
-        if number not in self._tasks:
-            self._tasks[number] = self._bars.add_task(label, total=total)
-        self._bars.update(self._tasks[number], completed=done)
 
 
 def make_progress(*, quiet: bool) -> Progress:
     """Bars if standard error is a terminal, else lines; with `quiet` only what went wrong."""
     if quiet:
-        return Silent(sys.stderr)
+        return Progress(sys.stderr)
     console = Console(stderr=True)
     return Terminal(console) if console.is_terminal else Lines(sys.stderr)

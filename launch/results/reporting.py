@@ -1,14 +1,12 @@
 """What every run leaves behind: its report; and, if somebody wants to watch, a live page that ends as the report."""
 
 import json
-import os
 import secrets
 import socket
 import subprocess
-import sys
 import tempfile
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from importlib.util import find_spec
 from pathlib import Path
 from typing import IO, Self
@@ -17,11 +15,11 @@ import click
 
 from parley.emulator.errors import BadInput, ParleyError
 from parley.emulator.record.witness import Witness
+from parley.launch.processes.processes import last_complaint, start_helper
 from parley.launch.report.model import make_model
 from parley.launch.report.page import write_page
 from parley.launch.results.folder import RunFolder
 from parley.launch.results.printable import printable
-from parley.nodes.environment import child_environment
 
 # The page lingers a little for its browsers; after that it is ended.
 PATIENCE_SECONDS = 10.0
@@ -38,17 +36,9 @@ class Watcher:
         # Bound and listening before its server is up: a browser that comes early waits instead of being refused.
         with socket.create_server(("127.0.0.1", 0)) as listening:
             self.url = f"http://127.0.0.1:{listening.getsockname()[1]}/{token}/"
-            self.process = subprocess.Popen(
-                [sys.executable, "-P", "-m", "parley.launch.report.watch", str(listening.fileno()), str(os.getpid())],
-                pass_fds=[listening.fileno()],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.DEVNULL,
-                stderr=self._complaints,
-                env=child_environment(),
-                start_new_session=True,
-            )
+            self.process = start_helper("parley.launch.report.watch", listening, self._complaints, subprocess.PIPE)
         order = {"run": folder.run, "transcript": str(folder.transcript), "token": token}
-        self._tell(json.dumps(order) + "\n")
+        self.tell(json.dumps(order) + "\n")
 
     def __enter__(self) -> Self:
         return self
@@ -63,26 +53,20 @@ class Watcher:
         finally:
             self.process.kill()
             self.process.wait()
-            self._complain()
+            with self._complaints as complaints:
+                if said := last_complaint(complaints):
+                    click.echo(f"parley: the live page failed: {printable(said)}", err=True)
 
-    def show(self, report: Path) -> None:
-        """The run is over and this is its report: the page keeps what it shows."""
-        self._tell(str(report))
+    def tell(self, text: str) -> None:
+        """What to follow and, when the run is over, which report to show.
 
-    def _tell(self, text: str) -> None:
-        """A few words, so that a page that has stopped reading cannot hold us up."""
+        A few words, so that a page that has stopped reading cannot hold us up.
+        """
         assert self.process.stdin is not None
         # A page that died is a pity, but no reason to end a run; what it said is told at the end.
         with suppress(BrokenPipeError):
             self.process.stdin.write(text.encode())
             self.process.stdin.flush()
-
-    def _complain(self) -> None:
-        self._complaints.seek(0)
-        said = self._complaints.read().decode(errors="replace").strip()
-        self._complaints.close()
-        if said:
-            click.echo(f"parley: the live page failed: {printable(said.splitlines()[-1])}", err=True)
 
 
 @contextmanager
@@ -97,20 +81,15 @@ def reporting(folder: RunFolder, *, watch: bool) -> Iterator[Callable[[], None]]
         if not written:
             written.append(write_report(folder))
 
-    if not watch:
+    with Watcher(folder) if watch else nullcontext() as watcher:
+        if watcher is not None:
+            click.echo(f"watch this run at {watcher.url}", err=True)
         try:
             yield write
         finally:
             write()
-        return
-    with Watcher(folder) as watcher:
-        click.echo(f"watch this run at {watcher.url}", err=True)
-        try:
-            yield write
-        finally:
-            write()
-            if written[0] is not None:
-                watcher.show(written[0])
+            if watcher is not None and written[0] is not None:
+                watcher.tell(str(written[0]))
 
 
 def write_report(folder: RunFolder) -> Path | None:

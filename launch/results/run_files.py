@@ -14,7 +14,7 @@ from parley.emulator.record.witness import Witness
 from parley.emulator.wire.sealing import load_secret
 from parley.emulator.wire.trust import read_trust
 from parley.launch.results.folder import RUNS
-from parley.launch.settings import protocol_file_option
+from parley.launch.settings import path_option, protocol_file_option
 from parley.protocols.registry import build
 from parley.protocols.shuffle.sealed import unsealed
 
@@ -61,37 +61,24 @@ def find_run(named: Path, witness: Path | None = None, trust: Path | None = None
     """A folder of a run, a transcript, or the name of a folder in runs/."""
     for candidate in (named, RUNS / named):
         if candidate.is_dir() and (candidate / TRANSCRIPT).is_file():
-            return _with_files(candidate / TRANSCRIPT, witness, trust)
+            candidate = candidate / TRANSCRIPT
         if candidate.is_file():
-            return _with_files(candidate, witness, trust)
+            # What was named, else what lies beside the transcript.
+            witness, trust = (
+                named or (beside if (beside := candidate.with_name(usual)).is_file() else None)
+                for named, usual in ((witness, WITNESS), (trust, TRUST))
+            )
+            return RunFiles(transcript=candidate, witness=witness, trust=trust)
     if named.is_dir():
         raise BadInput(f"{named} holds no {TRANSCRIPT}; give the folder of a run or a transcript")
     raise BadInput(f"no run called {str(named)!r}; give the folder of a run, its name in {RUNS}/ or a transcript")
 
 
-def _with_files(transcript: Path, witness: Path | None, trust: Path | None) -> RunFiles:
-    """What was named, else what lies beside the transcript."""
-    return RunFiles(
-        transcript=transcript,
-        witness=witness or _beside(transcript, WITNESS),
-        trust=trust or _beside(transcript, TRUST),
-    )
-
-
-def _beside(transcript: Path, name: str) -> Path | None:
-    path = transcript.with_name(name)
-    return path if path.is_file() else None
-
-
-_run_argument = click.argument("run", type=click.Path(path_type=Path), default=RUNS / "latest")
-
-
 def run_argument(command: Callable[..., Any]) -> Callable[..., Any]:
     """RUN, and `--protocol-file` for runs of protocols from outside."""
-    return protocol_file_option(_run_argument(command))
+    argument = click.argument("run", type=click.Path(path_type=Path), default=RUNS / "latest")
+    return protocol_file_option(argument(command))
 
 
-witness_option = click.option(
-    "--witness", type=click.Path(path_type=Path), help=f"The private record.  [default: {WITNESS} beside the run]"
-)
+witness_option = path_option("--witness", help=f"The private record.  [default: {WITNESS} beside the run]")
 json_option = click.option("--json", "as_json", is_flag=True, help="Print one record of JSON.")

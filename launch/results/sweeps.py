@@ -73,25 +73,17 @@ def trial(batch: Batch) -> Outcome:
     numbers = range(batch.first, batch.first + batch.trials)
     generators = [np.random.default_rng([batch.seed, batch.case, number]) for number in numbers]
     if batch.exact:
-        found = [_exact(protocol, batch.inputs, generator) for generator in generators]
+        found = []
+        for generator in generators:
+            # Data are handed out anew each time, so that whoever is asked in a round is a fresh sample.
+            key = key_from_seed(int(generator.integers(2**62)))
+            result = simulate(protocol, generator.permutation(batch.inputs), key)
+            found.append((result.estimate, result.low, result.high))
     else:
         estimates = fast_simulation.play_all(protocol, counts, generators)
         found = [(estimate.value, *estimate.interval95) for estimate in estimates]
     covered = sum(low <= batch.truth <= high for _, low, high in found)
     return Outcome(case=batch.case, errors=np.array([value - batch.truth for value, _, _ in found]), covered=covered)
-
-
-def _exact(protocol: Protocol, inputs: Inputs, generator: np.random.Generator) -> tuple[float, float, float]:
-    """The estimate of the real roles, with its interval."""
-    # Data are handed out anew each time, so that whoever is asked in a round is a fresh sample.
-    key = key_from_seed(int(generator.integers(2**62)))
-    result = simulate(protocol, generator.permutation(inputs), key)
-    return result.estimate, result.low, result.high
-
-
-def run_all(work: list[Batch], processes: int | None = None) -> Iterator[Outcome]:
-    """Outcomes as they come."""
-    yield from spread(trial, work, processes)
 
 
 def spread(task: Callable[[Work], Done], work: Sequence[Work], processes: int | None = None) -> Iterator[Done]:
@@ -114,11 +106,9 @@ def _one_thread_each() -> Iterator[None]:
     try:
         yield
     finally:
-        for name, value in before.items():
-            if value is None:
-                del os.environ[name]
-            else:
-                os.environ[name] = value
+        for name in THREADS:
+            del os.environ[name]
+        os.environ.update({name: value for name, value in before.items() if value is not None})
 
 
 def rmse(errors: Floats) -> float:

@@ -2,7 +2,7 @@
 
 Events, dropped frames, restarts and refused connections are worth knowing, but whoever sends them decides how many
 there are. Each name, and all names together, have an allowance in bytes and in number: without keys a peer can
-invent any number of names. When one is used up a last record says so, and from then on it is only counted.
+invent any number of names. When one is used up a last record says so, and from then on nothing of it is written.
 """
 
 from collections import Counter
@@ -25,7 +25,6 @@ class Allowance:
     _bytes: Counter[str] = field(default_factory=Counter)
     _records: Counter[str] = field(default_factory=Counter)
     _told: set[str] = field(default_factory=set)
-    unwritten: int = 0
 
     def charge(self, event: Event, size: int) -> None:
         """An event of so many bytes is on record."""
@@ -36,10 +35,8 @@ class Allowance:
             self._told.add(EVERYBODY if OF_ANYBODY in event.detail else event.node)
 
     def permits(self, name: str, size: int) -> bool:
-        """Whether so many bytes more may be written because of this name; if not, it is counted."""
-        permitted = not (self._is_spent(name, size) or self._is_spent(EVERYBODY, size))
-        self.unwritten += not permitted
-        return permitted
+        """Whether so many bytes more may be written because of this name."""
+        return not (self._is_spent(name, size) or self._is_spent(EVERYBODY, size))
 
     def last_word(self, name: str, size: int) -> str | None:
         """What to write down once when so many bytes were not permitted; None when that has been said."""

@@ -20,13 +20,12 @@ from parley.emulator.roles.shuffler import SHUFFLER_NAME
 from parley.emulator.roles.shuffler_memory import Batch, Keep, Memory, Pledged
 from parley.emulator.wire.codec import decode, pack, unpack
 from parley.emulator.wire.messages import Replies
-from parley.nodes.state.disk import REAL, Chain, Disk, write_whole
+from parley.nodes.state.disk import REAL, Chain, Disk, create_whole, open_locked, read_whole
 
 LOCK = "lock"
 SETUP = "setup.parley"
 DRAFT = ".draft"
 MAGIC = b"PARLEYB2"
-PIECE = 2**24
 _BATCH = re.compile(r"batch-([1-9][0-9]{0,8})\.parley")
 
 
@@ -39,7 +38,9 @@ class Batches:
         self._run = run
         self._disk = disk
         self._broken = False
-        self._lock = self._take()
+        if not folder.is_dir():
+            raise BadInput(f"there is no folder {folder} for the shuffler's state; make an empty one for a new run")
+        self._lock = open_locked(disk, folder / LOCK, os.O_RDWR | os.O_CREAT, f"the shuffler's state {folder}")
         try:
             self._load()
         except BaseException:
@@ -49,17 +50,20 @@ class Batches:
     def write(self, keep: Keep) -> None:
         """Put it on disk; when this returns, what depends on it may be sent."""
         self.check()
-        name = SETUP if isinstance(keep, Pledged) else f"batch-{keep.round}.parley"
+        number = 0 if isinstance(keep, Pledged) else keep.round
+        frames = () if isinstance(keep, Pledged) else keep.frames
+        payloads = (pack([keep.run, keep.setup, number, len(frames)]), *frames)
+        draft, path = self.folder / DRAFT, self.folder / (f"batch-{number}.parley" if number else SETUP)
         try:
-            self._put(self.folder / name, keep)
-        except FileExistsError:
-            self._broken = True
-            raise LocalProtocolError(f"{self.folder / name} already exists; nothing was sent") from None
+            # What an earlier life left half written.
+            with suppress(FileNotFoundError):
+                self._disk.unlink(draft)
+            create_whole(self._disk, draft, path, (MAGIC, *map(Chain(MAGIC).entry, payloads)))
         except OSError as error:
             self._broken = True
-            raise LocalProtocolError(
-                f"{self.folder / name} cannot be written: {error.strerror}; nothing was sent"
-            ) from error
+            taken = isinstance(error, FileExistsError)
+            why = "already exists" if taken else f"cannot be written: {error.strerror}"
+            raise LocalProtocolError(f"{path} {why}; nothing was sent") from (None if taken else error)
 
     def check(self) -> None:
         """Raise where something could not be kept: what is known of it must not be said either."""
@@ -78,48 +82,6 @@ class Batches:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _put(self, path: Path, keep: Keep) -> None:
-        """A new file with a head and, for a batch, its frames."""
-        head = [keep.run, keep.setup, 0 if isinstance(keep, Pledged) else keep.round]
-        frames = () if isinstance(keep, Pledged) else keep.frames
-        draft, chain, end = self.folder / DRAFT, Chain(MAGIC), len(MAGIC)
-        # What an earlier life left half written.
-        with suppress(FileNotFoundError):
-            self._disk.unlink(draft)
-        descriptor = self._disk.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
-        try:
-            write_whole(self._disk, descriptor, MAGIC, 0)
-            for payload in (pack([*head, len(frames)]), *frames):
-                entry = chain.entry(payload)
-                write_whole(self._disk, descriptor, entry, end)
-                end += len(entry)
-            self._disk.sync(descriptor)
-            self._disk.link(draft, path)
-        finally:
-            self._disk.close(descriptor)
-            with suppress(OSError):
-                self._disk.unlink(draft)
-        self._disk.sync_folder(self.folder)
-
-    def _take(self) -> int:
-        """The lock of the folder."""
-        if not self.folder.is_dir():
-            raise BadInput(
-                f"there is no folder {self.folder} for the shuffler's state; make an empty one for a new run"
-            )
-        try:
-            descriptor = self._disk.open(self.folder / LOCK, os.O_RDWR | os.O_CREAT)
-        except OSError as error:
-            raise BadInput(f"the shuffler's state {self.folder} cannot be opened: {error.strerror}") from error
-        try:
-            self._disk.lock(descriptor)
-        except OSError as error:
-            self._disk.close(descriptor)
-            if isinstance(error, BlockingIOError):
-                raise BadInput(f"the shuffler's state {self.folder} is in use by another process") from None
-            raise BadInput(f"the shuffler's state {self.folder} cannot be locked: {error.strerror}") from error
-        return descriptor
-
     def _load(self) -> None:
         """Read and check everything that earlier lives have written."""
         if (self.folder / SETUP).exists():
@@ -137,9 +99,19 @@ class Batches:
 
     def _read(self, name: str) -> tuple[bytes, int, tuple[bytes, ...]]:
         """Digest of the setup, round and frames of a file of this run."""
+        path = self.folder / name
         try:
-            head, *frames = Chain(MAGIC).payloads(self._content(self.folder / name))
+            descriptor = self._disk.open(path, os.O_RDONLY)
+            try:
+                content = read_whole(self._disk, descriptor)
+            finally:
+                self._disk.close(descriptor)
+        except OSError as error:
+            raise BadInput(f"the shuffler's state {path} cannot be read: {error.strerror}") from error
+        try:
+            head, *frames = Chain(MAGIC).payloads(content)
             run, setup, number, count = unpack(head)
+            said = [decode(frame) for frame in frames]
         except (ValueError, TypeError, RemoteProtocolError):
             raise self._altered(name) from None
         if run != self._run:
@@ -148,37 +120,11 @@ class Batches:
             )
         if type(setup) is not bytes or type(number) is not int or count != len(frames):
             raise self._altered(name)
-        for chunk, frame in enumerate(frames):
-            self._check(name, frame, number, chunk, count)
+        for chunk, each in enumerate(said):
+            place = (each.run, each.round, each.node, each.chunk, each.chunks) if isinstance(each, Replies) else ()
+            if place != (run, number, SHUFFLER_NAME, chunk, count):
+                raise self._altered(name)
         return setup, number, tuple(frames)
-
-    def _check(self, name: str, frame: bytes, number: int, chunk: int, count: int) -> None:
-        try:
-            message = decode(frame)
-        except RemoteProtocolError:
-            raise self._altered(name) from None
-        expected = (self._run, number, SHUFFLER_NAME, chunk, count)
-        if not isinstance(message, Replies) or expected != (
-            message.run,
-            message.round,
-            message.node,
-            message.chunk,
-            message.chunks,
-        ):
-            raise self._altered(name)
-
-    def _content(self, path: Path) -> bytes:
-        pieces = []
-        try:
-            descriptor = self._disk.open(path, os.O_RDONLY)
-            try:
-                while piece := self._disk.read(descriptor, PIECE):
-                    pieces.append(piece)
-            finally:
-                self._disk.close(descriptor)
-        except OSError as error:
-            raise BadInput(f"the shuffler's state {path} cannot be read: {error.strerror}") from error
-        return b"".join(pieces)
 
     def _altered(self, name: str) -> BadInput:
         return BadInput(

@@ -8,9 +8,13 @@ import fcntl
 import hashlib
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from pathlib import Path
 
+from parley.emulator.errors import BadInput
+
+PIECE = 2**24
 LENGTH_BYTES = 4
 HASH_BYTES = 32
 
@@ -34,12 +38,6 @@ class Disk:
 
     def read(self, descriptor: int, size: int) -> bytes:
         return os.read(descriptor, size)
-
-    def read_at(self, descriptor: int, size: int, offset: int) -> bytes:
-        return os.pread(descriptor, size, offset)
-
-    def size(self, descriptor: int) -> int:
-        return os.fstat(descriptor).st_size
 
     def write(self, descriptor: int, content: bytes | memoryview, offset: int) -> int:
         return os.pwrite(descriptor, content, offset)
@@ -87,29 +85,70 @@ def write_whole(disk: Disk, descriptor: int, content: bytes, offset: int) -> Non
         written += taken
 
 
+def read_whole(disk: Disk, descriptor: int) -> bytes:
+    """All that is in a file that was just opened."""
+    return b"".join(iter(lambda: disk.read(descriptor, PIECE), b""))
+
+
+def open_locked(disk: Disk, path: Path, flags: int, what: str, missing: str = "") -> int:
+    """Open a file for this process alone, or BadInput about what it is; `missing`: what to say where it is not."""
+    descriptor, doing = -1, "opened"
+    try:
+        descriptor, doing = disk.open(path, flags), "locked"
+        disk.lock(descriptor)
+    except OSError as error:
+        if descriptor >= 0:
+            disk.close(descriptor)
+        if missing and isinstance(error, FileNotFoundError):
+            raise BadInput(missing) from None
+        if isinstance(error, BlockingIOError):
+            raise BadInput(f"{what} is in use by another process") from None
+        raise BadInput(f"{what} cannot be {doing}: {error.strerror}") from error
+    return descriptor
+
+
+def create_whole(disk: Disk, draft: Path, path: Path, parts: Iterable[bytes], *, durable: bool = True) -> None:
+    """A new file, written under another name and then given its own; FileExistsError where that is taken."""
+    descriptor, end = disk.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL), 0
+    try:
+        for part in parts:
+            write_whole(disk, descriptor, part, end)
+            end += len(part)
+        if durable:
+            disk.sync(descriptor)
+        disk.link(draft, path)
+    finally:
+        disk.close(descriptor)
+        with suppress(OSError):
+            disk.unlink(draft)
+    if durable:
+        disk.sync_folder(path.parent)
+
+
 class Chain:
     """The hash of what was written or read so far; it begins with the file's magic bytes."""
 
     def __init__(self, magic: bytes) -> None:
         self._magic = magic
-        self._chain = hashlib.sha256(magic).digest()
+        self.hash = hashlib.sha256(magic).digest()
 
     def entry(self, payload: bytes) -> bytes:
         """The next entry of a file."""
         length = len(payload).to_bytes(LENGTH_BYTES, "little")
-        self._chain = hashlib.sha256(self._chain + length + payload).digest()
-        return b"".join((length, payload, self._chain))
+        self.hash = hashlib.sha256(self.hash + length + payload).digest()
+        return b"".join((length, payload, self.hash))
 
     def payloads(self, content: bytes) -> Iterator[bytes]:
-        """What the entries of a whole file hold; ValueError at the first byte that is not as it was written."""
+        """What the entries of a whole file hold; ValueError at the first entry that is not as it was written."""
         if not content.startswith(self._magic):
             raise ValueError("other magic bytes")
         start = len(self._magic)
         while start < len(content):
             size = int.from_bytes(content[start : start + LENGTH_BYTES], "little")
             payload = content[start + LENGTH_BYTES : start + LENGTH_BYTES + size]
-            stop = start + LENGTH_BYTES + size + HASH_BYTES
+            stop, before = start + LENGTH_BYTES + size + HASH_BYTES, self.hash
             if content[start:stop] != self.entry(payload):
+                self.hash = before
                 raise ValueError(f"cut or altered at byte {start}")
             yield payload
             start = stop

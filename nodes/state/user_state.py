@@ -23,16 +23,12 @@ from parley.emulator.roles.node_memory import Answered, Commit, Evidence, Finish
 from parley.emulator.wire.codec import pack, unpack
 from parley.emulator.wire.messages import LARGEST_COUNT, NAME
 from parley.emulator.wire.signatures import Signer
-from parley.nodes.state.disk import REAL, Chain, Disk, write_whole
+from parley.nodes.state.disk import REAL, Chain, Disk, create_whole, open_locked, read_whole, write_whole
 
 FILE = "state.parley"
 MAGIC = b"PARLEYS2"
 EVIDENCE_MAGIC = b"PARLEYE2"
-KINDS: Mapping[str, type[Seated] | type[Answered] | type[Finished]] = {
-    "seated": Seated,
-    "answered": Answered,
-    "finished": Finished,
-}
+KINDS: Mapping[str, type[Commit]] = {"seated": Seated, "answered": Answered, "finished": Finished}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,9 +69,10 @@ class State:
         self._durable = durable
         self._broken = False
         self._chain, self._end = Chain(MAGIC), 0
-        self._descriptor = self._open()
+        missing = f"there is no state at {self.path}; make one with `parley node init`"
+        self._descriptor = open_locked(disk, self.path, os.O_RDWR, f"the state {self.path}", missing)
         try:
-            self.identity = self._load(self._content())
+            self.identity = self._load()
         except BaseException:
             disk.close(self._descriptor)
             raise
@@ -85,14 +82,7 @@ class State:
         """A new state, whole or not there at all."""
         # A name that nobody else has: one who was killed here may have left a draft under any number of a process.
         path, draft, new = folder / FILE, folder / f".{FILE}.{secrets.token_hex(8)}", not folder.exists()
-        record = {
-            "node": identity.node,
-            "first": identity.first,
-            "users": identity.users,
-            "consent": identity.consent.record(),
-            "coin_key": identity.coin_key,
-            "signing_key": identity.signing_key,
-        }
+        record = {**vars(identity), "consent": identity.consent.record()}
         try:
             payload = pack(record)
         except LocalProtocolError as error:
@@ -100,18 +90,7 @@ class State:
         try:
             if not folder.is_dir():
                 disk.make_folder(folder, parents=True)
-            descriptor = disk.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
-            try:
-                write_whole(disk, descriptor, MAGIC + Chain(MAGIC).entry(payload), 0)
-                if durable:
-                    disk.sync(descriptor)
-                disk.link(draft, path)
-            finally:
-                disk.close(descriptor)
-                with suppress(OSError):
-                    disk.unlink(draft)
-            if durable:
-                disk.sync_folder(folder)
+            create_whole(disk, draft, path, [MAGIC + Chain(MAGIC).entry(payload)], durable=durable)
         except FileExistsError:
             raise BadInput(f"{path} already exists; a state is never overwritten, give a new folder") from None
         except OSError as error:
@@ -125,7 +104,7 @@ class State:
         if self._broken:
             raise LocalProtocolError(f"writing to {self.path} failed before; this node says nothing more")
         kind = next(name for name, each in KINDS.items() if isinstance(commit, each))
-        entry = self._chain.entry(pack([kind, {name: getattr(commit, name) for name in vars(commit)}]))
+        entry = self._chain.entry(pack([kind, vars(commit)]))
         try:
             write_whole(self._disk, self._descriptor, entry, self._end)
             if self._durable:
@@ -150,35 +129,14 @@ class State:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _open(self) -> int:
-        try:
-            descriptor = self._disk.open(self.path, os.O_RDWR)
-        except FileNotFoundError:
-            raise BadInput(f"there is no state at {self.path}; make one with `parley node init`") from None
-        except OSError as error:
-            raise BadInput(f"the state {self.path} cannot be opened: {error.strerror}") from error
-        try:
-            self._disk.lock(descriptor)
-        except OSError as error:
-            self._disk.close(descriptor)
-            if isinstance(error, BlockingIOError):
-                raise BadInput(f"the state {self.path} is in use by another process") from None
-            raise BadInput(f"the state {self.path} cannot be locked: {error.strerror}") from error
-        return descriptor
-
-    def _content(self) -> bytes:
+    def _load(self) -> Identity:
+        """Check every byte; the identity and what was done are then known."""
         if os.fstat(self._descriptor).st_mode & 0o077:
             raise BadInput(f"others can read {self.path}; run `chmod 600` and make a new state")
-        pieces = []
         try:
-            while piece := self._disk.read(self._descriptor, 2**20):
-                pieces.append(piece)
+            content = read_whole(self._disk, self._descriptor)
         except OSError as error:
             raise BadInput(f"the state {self.path} cannot be read: {error.strerror}") from error
-        return b"".join(pieces)
-
-    def _load(self, content: bytes) -> Identity:
-        """Check every byte; the identity and what was done are then known."""
         if not content.startswith(MAGIC):
             raise BadInput(f"{self.path} is not a node's state")
         try:

@@ -18,7 +18,7 @@ from parley.emulator.roles.wallet.entries import Accepted, Entry, Granted, Mask,
 from parley.emulator.roles.wallet.wallet import Builder, Wallet
 from parley.emulator.wire.codec import pack, unpack
 from parley.emulator.wire.messages import Setup
-from parley.nodes.state.disk import Disk
+from parley.nodes.state.disk import REAL, Disk
 from parley.nodes.state.log import Log
 from parley.protocols.registry import build
 from parley.protocols.workloads.declared import view_of
@@ -37,9 +37,9 @@ class StoredWallet(Wallet):
         self._described: dict[bytes, tuple[str, Mapping[str, Any]]] = {}
 
     @classmethod
-    def create(cls, folder: Path, terms: Terms, *, disk: Disk | None = None) -> None:
+    def create(cls, folder: Path, terms: Terms, *, disk: Disk = REAL) -> None:
         """A new folder with an empty wallet; refuses one that exists."""
-        Log.create(folder, WHAT, MAGIC, pack(vars(terms)), disk or Disk())
+        Log.create(folder, WHAT, MAGIC, pack(vars(terms)), disk)
 
     @classmethod
     def open(
@@ -47,9 +47,7 @@ class StoredWallet(Wallet):
         folder: Path,
         *,
         users: int,
-        domain: Mapping[str, Any] | None = None,
-        inputs: int | None = None,
-        disk: Disk | None = None,
+        disk: Disk = REAL,
         durable: bool = True,
         builder: Builder = build,
     ) -> Self:
@@ -57,10 +55,11 @@ class StoredWallet(Wallet):
 
         Without `durable` an entry survives the death of the process, but not of the machine: enough for an emulation.
         """
-        log, entries = Log.resume(folder, WHAT, MAGIC, disk or Disk(), durable)
+        log, entries = Log.resume(folder, WHAT, MAGIC, disk, durable)
         try:
             wallet = cls(_read_terms(folder, entries[0]), builder, log)
-            wallet._check(folder, users, domain, inputs)
+            if wallet.terms.users != users:
+                raise BadInput(f"the wallet {folder} is for {wallet.terms.users} users, not {users}; use their own")
             wallet._take_all(folder, entries[1:])
         except BaseException:
             log.close()
@@ -68,9 +67,9 @@ class StoredWallet(Wallet):
         return wallet
 
     @classmethod
-    def look(cls, folder: Path, *, disk: Disk | None = None, builder: Builder = build) -> Self:
+    def look(cls, folder: Path, *, disk: Disk = REAL, builder: Builder = build) -> Self:
         """The wallet as it is now, to be looked at only; another process may have it open."""
-        entries = Log.look(folder, WHAT, MAGIC, disk or Disk())
+        entries = Log.look(folder, WHAT, MAGIC, disk)
         wallet = cls(_read_terms(folder, entries[0]), builder, None)
         wallet._take_all(folder, entries[1:])
         return wallet
@@ -78,7 +77,7 @@ class StoredWallet(Wallet):
     @staticmethod
     def terms_of(folder: Path) -> Terms:
         """What a wallet was made for."""
-        return _read_terms(folder, Log.look(folder, WHAT, MAGIC, Disk())[0])
+        return _read_terms(folder, Log.look(folder, WHAT, MAGIC, REAL)[0])
 
     def view(self, setup: Setup) -> View:
         """What the inputs of a run are to this wallet."""
@@ -88,17 +87,6 @@ class StoredWallet(Wallet):
         """Let others open it."""
         if self._log is not None:
             self._log.close()
-
-    def _check(self, folder: Path, users: int, domain: Mapping[str, Any] | None, inputs: int | None) -> None:
-        terms = self.terms
-        if terms.users != users:
-            raise BadInput(f"the wallet {folder} is for {terms.users} users, not {users}; use their own")
-        if terms.mode == "sum":
-            return
-        if inputs is not None and terms.inputs != inputs:
-            raise BadInput(f"the wallet {folder} covers {terms.inputs} inputs, not {inputs}; use another one")
-        if domain is not None and pack(dict(terms.domain)) != pack(dict(domain)):
-            raise BadInput(f"the wallet {folder} covers another domain; use the one made for these columns")
 
     def _take_all(self, folder: Path, entries: list[bytes]) -> None:
         try:
@@ -135,54 +123,29 @@ class StoredWallet(Wallet):
                 "mask": np.packbits(entry.mask),
             }
         if isinstance(entry, Granted):
-            return {
-                "kind": "granted",
-                "run": entry.run,
-                "round": entry.round,
-                "broadcast": dict(entry.broadcast),
-                "reserved": entry.reserved,
-                "asked": None if entry.asked.all() else np.packbits(entry.asked),
-                "mask": np.packbits(entry.mask),
-            }
-        return {
-            "kind": "said",
-            "run": entry.run,
-            "round": entry.round,
-            "places": _pack_places(entry.places),
-            "columns": dict(entry.columns),
-        }
+            asked = None if entry.asked.all() else np.packbits(entry.asked)
+            changed = {"broadcast": dict(entry.broadcast), "asked": asked, "mask": np.packbits(entry.mask)}
+            return {"kind": "granted", **vars(entry), **changed}
+        return {"kind": "said", **vars(entry), "places": _pack_places(entry.places), "columns": dict(entry.columns)}
 
     def _unpacked(self, plain: dict[str, Any]) -> Entry:
         """The entry of plain data whose checksum is right."""
-        kind = plain["kind"]
+        plain = dict(plain)
+        kind = plain.pop("kind")
         if kind == "accepted":
-            if plain["protocol"] is not None:
-                self._described[plain["digest"]] = plain["protocol"], unpack(plain["parameters"])
-            protocol, parameters = self._described[plain["digest"]]
-            return Accepted(
-                run=plain["run"],
-                protocol=protocol,
-                parameters=parameters,
-                trusts=plain["trusts"],
-                view=View(domain=plain["domain"], coarsening=plain["coarsening"]),
-                flat=plain["flat"],
-                epsilon=plain["epsilon"],
-                delta=plain["delta"],
-                mask=self._mask(plain["mask"]),
-            )
+            digest, protocol, parameters = (plain.pop(name) for name in ("digest", "protocol", "parameters"))
+            if protocol is not None:
+                self._described[digest] = protocol, unpack(parameters)
+            protocol, parameters = self._described[digest]
+            view = View(domain=plain.pop("domain"), coarsening=plain.pop("coarsening"))
+            changed = {"protocol": protocol, "parameters": parameters, "view": view, "mask": self._mask(plain["mask"])}
+            return Accepted(**{**plain, **changed})
         if kind == "granted":
             everybody = np.ones(self.terms.users, np.bool_)
-            return Granted(
-                run=plain["run"],
-                round=plain["round"],
-                broadcast=plain["broadcast"],
-                reserved=plain["reserved"],
-                asked=everybody if plain["asked"] is None else self._mask(plain["asked"]),
-                mask=self._mask(plain["mask"]),
-            )
+            asked = everybody if plain["asked"] is None else self._mask(plain["asked"])
+            return Granted(**{**plain, "asked": asked, "mask": self._mask(plain["mask"])})
         if kind == "said":
-            places = _unpack_places(plain["places"])
-            return Said(run=plain["run"], round=plain["round"], places=places, columns=plain["columns"])
+            return Said(**{**plain, "places": _unpack_places(plain["places"])})
         raise ValueError(f"an entry of the kind {kind!r:.80}")
 
     def _mask(self, packed: NDArray[np.uint8]) -> Mask:

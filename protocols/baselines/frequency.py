@@ -6,10 +6,9 @@ an unbiased estimate: E[y'My | x] is a function of x, so its sum over users foll
 randomized response that is the sum of y_i'My_i itself.)
 """
 
-from abc import abstractmethod
 from dataclasses import dataclass
 from functools import cached_property
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -27,10 +26,12 @@ from parley.protocols.randomizers.categories.subset_selection import SubsetSelec
 class Frequency(Pairwise):
     """A histogram by a frequency oracle with the whole budget, and the form of it."""
 
-    @property
-    @abstractmethod
+    randomizer: ClassVar[type[Any]]
+
+    @cached_property
     def oracle(self) -> FrequencyOracle:
-        """The oracle for k categories."""
+        made: FrequencyOracle = self.randomizer(categories=self.inputs, epsilon=self.epsilon)
+        return made
 
     @sends
     def category(self) -> Sends:
@@ -54,7 +55,6 @@ class Frequency(Pairwise):
         return pairs / (n if self.is_ratio else n - 1)
 
     def quadratic_form(self, heard: Heard) -> float:
-        """The estimate of h'Wh."""
         pairs = self.form(heard) + self.workload.shift
         return pairs if self.is_ratio else with_diagonal(self.workload, pairs, heard.tally.replies)
 
@@ -69,7 +69,6 @@ class Frequency(Pairwise):
 
     @cached_property
     def moments(self) -> OracleMoments:
-        """The first two moments of y."""
         return OracleMoments(self.oracle)
 
     @cached_property
@@ -93,10 +92,7 @@ class FrequencyGrr(Frequency):
 
     name: ClassVar[str] = "frequency-grr"
     summary: ClassVar[str] = "Baseline: histogram by k-ary randomized response, plugged in without pairs i = i"
-
-    @cached_property
-    def oracle(self) -> RandomizedResponse:
-        return RandomizedResponse(categories=self.inputs, epsilon=self.epsilon)
+    randomizer: ClassVar[type[Any]] = RandomizedResponse
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -108,10 +104,7 @@ class FrequencyOue(Frequency):
 
     name: ClassVar[str] = "frequency-oue"
     summary: ClassVar[str] = "Baseline: histogram by optimised unary encoding, plugged in without pairs i = i"
-
-    @cached_property
-    def oracle(self) -> OptimisedUnaryEncoding:
-        return OptimisedUnaryEncoding(categories=self.inputs, epsilon=self.epsilon)
+    randomizer: ClassVar[type[Any]] = OptimisedUnaryEncoding
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -123,7 +116,4 @@ class FrequencySubset(Frequency):
 
     name: ClassVar[str] = "frequency-subset"
     summary: ClassVar[str] = "Baseline: histogram by subset selection, plugged in without pairs i = i"
-
-    @cached_property
-    def oracle(self) -> SubsetSelection:
-        return SubsetSelection(categories=self.inputs, epsilon=self.epsilon)
+    randomizer: ClassVar[type[Any]] = SubsetSelection

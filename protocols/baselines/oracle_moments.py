@@ -49,5 +49,4 @@ class OracleMoments:
 
     @property
     def greatest(self) -> float:
-        """The largest variance of one entry of y."""
         return max(self.oracle.variance_at(0.0), self.oracle.variance_at(1.0))

@@ -48,7 +48,6 @@ class Quantise(Pairwise):
 
     @cached_property
     def bin_of(self) -> Integers:
-        """The bin of every input."""
         return np.arange(self.inputs) * self.bins // self.inputs
 
     @cached_property

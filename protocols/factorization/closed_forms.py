@@ -1,19 +1,22 @@
 """Factorizations known in closed form (paper, Section "Upper Bounds for Specific Metrics").
 
-Shifted statistics return (c, factorization of W - cJ): h'Wh = c + h'(W - cJ)h for every histogram h. The factors have
-structure: Kronecker products, thresholds and twisted Fourier rows, none of which is ever formed.
+Of shifted statistics W - cJ is factorised: h'Wh = c + h'(W - cJ)h for every histogram h. The factors have structure:
+Kronecker products, thresholds and twisted Fourier rows, none of which is ever formed.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
-from parley.emulator.errors import BadInput
 from parley.emulator.randomizer import Floats
 from parley.protocols.factorization.model import Factorization, symmetric
-from parley.protocols.factorization.operator import Factor, Identity, check_levels
+from parley.protocols.factorization.operator import Factor, Identity
+from parley.protocols.workloads.workload import check_level
+
+Action = Callable[[Floats], Floats]
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,21 +36,22 @@ class Kronecker(Factor):
         return (left[:, :, None] * right[:, None, :]).reshape(len(indices), self.shape[0])
 
     def _apply(self, matrix: Floats) -> Floats:
-        half = self.left.apply(matrix.reshape(self.left.inputs, -1))
-        half = half.reshape(self.left.rows, self.right.inputs, -1)
-        whole = self.right.apply(half.swapaxes(0, 1).reshape(self.right.inputs, -1))
-        whole = whole.reshape(self.right.rows, self.left.rows, -1).swapaxes(0, 1)
-        return whole.reshape(self.shape[0], -1)
+        return _by_sides(self.left.apply, self.right.apply, matrix, self.left.inputs, self.right.inputs)
 
     def _transpose_apply(self, matrix: Floats) -> Floats:
-        half = self.left.transpose_apply(matrix.reshape(self.left.rows, -1))
-        half = half.reshape(self.left.inputs, self.right.rows, -1)
-        whole = self.right.transpose_apply(half.swapaxes(0, 1).reshape(self.right.rows, -1))
-        whole = whole.reshape(self.right.inputs, self.left.inputs, -1).swapaxes(0, 1)
-        return whole.reshape(self.shape[1], -1)
+        left, right = self.left.transpose_apply, self.right.transpose_apply
+        return _by_sides(left, right, matrix, self.left.rows, self.right.rows)
 
     def norms(self) -> Floats:
         return np.asarray(np.multiply.outer(self.left.norms(), self.right.norms()).reshape(-1))
+
+
+def _by_sides(left: Action, right: Action, matrix: Floats, first: int, second: int) -> Floats:
+    """(A (x) B) M one side at a time, for `first` x `second` rows of M."""
+    half = left(matrix.reshape(first, -1))
+    half = half.reshape(len(half), second, -1)
+    whole = right(half.swapaxes(0, 1).reshape(second, -1))
+    return whole.reshape(len(whole), len(half), -1).swapaxes(0, 1).reshape(len(whole) * len(half), -1)
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,12 +80,9 @@ class PairedKronecker(Factor):
         half = self.shape[0] // 2
         return np.concatenate([np.ones(half), -np.ones(half)])
 
-    def _quarters(self, matrix: Floats) -> tuple[Floats, Floats, Floats, Floats]:
-        blocks = matrix.reshape(2, self.left.rows // 2, 2, self.right.rows // 2, -1)
-        return blocks[0, :, 0], blocks[0, :, 1], blocks[1, :, 0], blocks[1, :, 1]
-
     def _turn(self, matrix: Floats) -> Floats:
-        q00, q01, q10, q11 = self._quarters(matrix)
+        blocks = matrix.reshape(2, self.left.rows // 2, 2, self.right.rows // 2, -1)
+        (q00, q01), (q10, q11) = blocks[0].swapaxes(0, 1), blocks[1].swapaxes(0, 1)
         turned = np.stack([q00 + q11, q01 - q10, q00 - q11, q01 + q10])
         return np.asarray((turned * np.sqrt(0.5)).reshape(matrix.shape))
 
@@ -188,15 +189,12 @@ class TwistedFourier(Factor):
         return np.full(self.size, np.sqrt(squared))
 
 
-def skew_circulant(row: ArrayLike) -> Factorization:
+def skew_circulant(first: Floats) -> Factorization:
     """W[x, y] = w(y - x) with w(d - m) = -w(d), from its first row: gamma_2 is the mean modulus of its eigenvalues.
 
     Its eigenvectors are exp(i theta_j x), all of constant modulus, so |W| has a constant diagonal; that is the
     largest column norm of the polar factors, and the nuclear norm over m is the matching lower bound.
     """
-    first = np.asarray(row, dtype=np.float64)
-    if first.ndim != 1 or first.size == 0 or not np.isfinite(first).all():
-        raise BadInput("the first row of a skew-circulant matrix should be a vector of finite numbers")
     size, pairs = len(first), len(first) // 2
     twist = np.exp(1j * np.pi * np.arange(size) / size)
     eigenvalues = np.fft.ifft(first * twist, norm="forward")
@@ -212,44 +210,27 @@ def skew_circulant(row: ArrayLike) -> Factorization:
 
 def sign_matrix(levels: int) -> Factorization:
     """S_m[x, y] = sgn(y - x), sgn(0) = 0: gamma_2 = (1/m) sum_j |cot((2j+1) pi / 2m)|."""
-    return skew_circulant(np.concatenate([[0.0], np.ones(check_levels(levels) - 1)]))
+    return skew_circulant(np.concatenate([[0.0], np.ones(check_level("levels", levels) - 1)]))
 
 
 def kendall(first: int, second: int) -> Factorization:
     """S_A (x) S_B, the kernel of Kendall's tau on A x B levels; symmetric, with rank(W) rows."""
-    one, two = sign_matrix(check_levels(first, "first levels")), sign_matrix(check_levels(second, "second levels"))
+    one, two = sign_matrix(first), sign_matrix(second)
     factor = PairedKronecker(one.left, two.left)
     return symmetric(factor, factor.signs, one.lower * two.lower)
 
 
-def gini_mean_difference(positions: int | ArrayLike) -> tuple[float, Factorization]:
-    """|u - v| at increasing positions (or at that many equally spaced levels of [0, 1]): shift and factorization.
+def gini_mean_difference(levels: int) -> Factorization:
+    """|u - v| - 1/2 at equally spaced levels of [0, 1].
 
     Threshold vectors give |u - v| = T/2 - <A e_u, A e_v> with T the distance of the extremes. T/2 is optimal:
     entries range over [0, T], so some entry of W - cJ is at least T/2 in modulus for every c.
     """
-    if isinstance(positions, int | np.integer):
-        points: Floats = np.linspace(0.0, 1.0, check_levels(int(positions)))
-    else:
-        points = np.asarray(positions, dtype=np.float64)
-    if points.ndim != 1 or len(points) < 2 or not np.isfinite(points).all():
-        raise BadInput("positions should be a vector of at least two finite numbers")
-    gaps = np.diff(points)
-    if not np.all(gaps > 0):
-        where = int(np.argmin(gaps))
-        raise BadInput(f"positions should increase; {points[where]} is followed by {points[where + 1]}")
+    gaps = np.diff(np.linspace(0.0, 1.0, levels))
     factor = Thresholds(np.sqrt(gaps / 2))
-    half = float(np.sum(gaps)) / 2
-    return half, symmetric(factor, -np.ones(factor.rows), half)
+    return symmetric(factor, -np.ones(factor.rows), float(np.sum(gaps)) / 2)
 
 
-def gini_diversity(categories: int) -> tuple[float, Factorization]:
-    """1[x != y] = J - I: shift 1 and the identity, gamma_2 = 1."""
-    factor = Identity(check_levels(categories, "categories"))
-    return 1.0, symmetric(factor, -np.ones(factor.rows), 1.0)
-
-
-def identity(size: int) -> Factorization:
-    """I: gamma_2 = 1."""
-    factor = Identity(check_levels(size, "size", least=1))
-    return symmetric(factor, np.ones(size), 1.0)
+def gini_diversity(categories: int) -> Factorization:
+    """1[x != y] - 1 = -I: gamma_2 = 1."""
+    return symmetric(Identity(categories), -np.ones(categories), 1.0)

@@ -21,7 +21,7 @@ from parley.emulator.randomizer import Floats, Integers
 from parley.protocols.factorization import closed_forms
 from parley.protocols.factorization.model import Factorization, signed, symmetric
 from parley.protocols.factorization.operator import Dense, Selected
-from parley.protocols.workloads.workload import LARGEST_ENTRY, Structure, Workload
+from parley.protocols.workloads.workload import LARGEST_ENTRY, Workload
 
 COMPUTED = ("kernel", "lipschitz", "margin")
 # Approximations travel as dense factors and are compared with a dense W.
@@ -34,31 +34,23 @@ SEED = 1984
 
 def infinity_norm(workload: Workload) -> float:
     """|W - cJ|_inf of the matrix that is factorised."""
-    structure = workload.structure
-    if structure.matrix is not None:
-        return float(np.abs(structure.matrix).max())
-    return 0.5 if structure.kind == "threshold" else 1.0
+    if workload.kind in ("kernel", "lipschitz"):
+        return float(np.abs(workload.matrix() - workload.shift).max())
+    return 0.5 if workload.kind == "threshold" else 1.0
 
 
 def factorize(workload: Workload, tolerance: float = 1e-3) -> Factorization:
     """W - cJ = L'R with certified bounds on gamma_2."""
-    structure = workload.structure
-    if structure.kind in ("kendall", "auc"):
-        return closed_forms.kendall(*structure.levels)
-    if structure.kind == "threshold":
-        return closed_forms.gini_mean_difference(structure.levels[0])[1]
-    if structure.kind == "identity":
-        return closed_forms.gini_diversity(structure.levels[0])[1]
+    if workload.kind in ("kendall", "auc"):
+        return closed_forms.kendall(*workload.shape)
+    if workload.kind == "threshold":
+        return closed_forms.gini_mean_difference(workload.size)
+    if workload.kind == "identity":
+        return closed_forms.gini_diversity(workload.size)
     # Where there is no closed form, the factors travel: a user's node does not look for them.
     from parley.protocols.factorization.fixed_point import fixed_point
 
-    return fixed_point(_matrix(workload, structure), tolerance=tolerance)
-
-
-def _matrix(workload: Workload, structure: Structure) -> Floats:
-    if structure.matrix is not None:
-        return structure.matrix
-    return workload.matrix() - workload.shift
+    return fixed_point(workload.matrix() - workload.shift, tolerance=tolerance)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -89,47 +81,35 @@ class Approximation:
 
 def useful_approximations(workload: Workload, *, epsilon: float, users: int) -> Iterator[Approximation]:
     """W itself, and zeta's W~ where it can differ."""
-    # Only who designs a protocol solves a program for it.
-    from parley.protocols.factorization.reference.sdp import LARGEST as LARGEST_PROGRAM
-    from parley.protocols.factorization.reference.sdp import SolverFailed, zeta
-
     yield exact(workload)
+    # Only who designs a protocol solves a program for it.
+    from parley.protocols.factorization.zeta import LARGEST as LARGEST_PROGRAM
+    from parley.protocols.factorization.zeta import zeta
+
     slope = epsilon * math.sqrt(users)
     # A dual certificate G has |G|_1 <= sqrt(k) gamma_2*(G), so a steeper slope makes alpha = 0 optimal.
     if workload.size > LARGEST_PROGRAM or slope >= math.sqrt(workload.size):
         return
-    try:
-        optimum = zeta(shifted(workload), users, epsilon)
-    except SolverFailed:
-        return
-    if optimum.alpha > 0 and optimum.factorization.upper > 0:
-        yield Approximation(factors=optimum.factorization, target=shifted(workload))
+    alpha, factors = zeta(shifted(workload), slope) or (0.0, None)
+    if alpha > 0 and factors is not None and factors.upper > 0:
+        yield Approximation(factors=factors, target=shifted(workload))
 
 
 def reductions(workload: Workload, base: Approximation, alphas: Sequence[float]) -> Iterator[Approximation]:
     """Lemma rank-striction for each alpha, where it shortens the vectors at all."""
-    from parley.protocols.factorization.reference.rank import reduce_rank
+    from parley.protocols.factorization.rank import reduce_rank
 
     if workload.size > LARGEST_REDUCED:
         return
     for alpha in alphas:
-        found = reduce_rank(base.factors, alpha, SEED)
-        if found.method != "unchanged":
-            yield Approximation(factors=found.factorization, target=shifted(workload))
+        if (shorter := reduce_rank(base.factors, alpha, SEED)) is not None:
+            yield Approximation(factors=shorter, target=shifted(workload))
 
 
 def exact(workload: Workload) -> Approximation:
     """W's own factors."""
     computed = workload.kind in COMPUTED
     return Approximation(factors=factorize(workload), target=shifted(workload) if computed else None)
-
-
-def double(approximation: Approximation) -> Approximation:
-    """L and R as they travel, entry by entry: everybody computes with exactly these numbers."""
-    if approximation.target is None:
-        return approximation
-    factors = approximation.factors
-    return Approximation(factors=plain(factors.left.dense(), factors.right.dense()), target=approximation.target)
 
 
 def shifted(workload: Workload) -> Floats:

@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from parley.emulator.errors import BadInput
 from parley.emulator.randomizer import Floats
 from parley.protocols.factorization.model import Factorization, balanced, symmetric
-from parley.protocols.factorization.operator import Dense, Reflected, check_matrix, is_symmetric
+from parley.protocols.factorization.operator import Dense, Reflected, check_matrix
 from parley.protocols.factorization.spectrum import Spectrum, decompose
 
 Kept = NDArray[np.bool_]
@@ -30,12 +30,8 @@ class _Weights:
     """A probability vector on its way, the power of each of its entries, and where each went last."""
 
     values: Floats
-    powers: Floats
-    direction: Floats
-
-    @classmethod
-    def starting(cls, values: Floats) -> "_Weights":
-        return cls(values=values, powers=np.full(len(values), _FIRST_POWER), direction=np.zeros(len(values)))
+    powers: float | Floats = _FIRST_POWER
+    direction: float | Floats = 0.0
 
     def moved(self, load: Floats, floor: float, largest: float) -> "_Weights":
         """p <- p (a / (p sum a))^power. The floor keeps factors accurate where a row does not matter."""
@@ -67,14 +63,14 @@ class Bracket:
 
 
 def bracket(
-    workload: Floats,
-    tolerance: float,
-    iterations: int = ITERATIONS,
-    start: tuple[Floats, Floats] | None = None,
+    workload: Floats, tolerance: float, iterations: int = ITERATIONS, start: tuple[Floats, Floats] | None = None
 ) -> Bracket:
     """Iterate on a matrix without zero rows or columns until the bounds agree to `tolerance`."""
-    even = is_symmetric(workload)
-    rows, columns = (_Weights.starting(weights) for weights in start or _uniform(workload))
+    # Symmetric up to rounding.
+    rounding = 1e-12 * np.max(np.abs(workload))
+    even = len(workload) == len(workload.T) and bool(np.max(np.abs(workload - workload.T)) <= rounding)
+    uniform = tuple(np.full(size, 1 / size) for size in workload.shape)
+    rows, columns = (_Weights(values=weights) for weights in start or uniform)
     spectrum = decompose(workload, rows.values, columns.values, symmetric=even)
     best, largest, stuck = Bracket(below=spectrum, above=spectrum), _LARGEST_POWER, 0
     # A floor costs at most its own share of the lower bound.
@@ -103,48 +99,34 @@ def fixed_point(matrix: ArrayLike, tolerance: float = TOLERANCE, iterations: int
     check_tolerance(tolerance)
     rows, columns = np.any(workload != 0, axis=1), np.any(workload != 0, axis=0)
     if not rows.any():
-        return _zero(workload.shape)
+        left, right = (np.zeros((1, size)) for size in workload.shape)
+        square = len(rows) == len(columns)
+        return symmetric(Dense(left), np.ones(1), 0.0) if square else balanced(left, right, 0.0)
     scale = float(np.max(np.abs(workload)))
     core = workload[np.ix_(rows, columns)] / scale
     return embed(assemble(core, bracket(core, tolerance, iterations)), scale, rows, columns)
 
 
 def check_tolerance(tolerance: float) -> None:
-    """A relative tolerance that rounding can meet."""
     if not 1e-10 <= tolerance < np.inf:
         raise BadInput(f"the tolerance on gamma_2 should be at least 1e-10, got {tolerance}")
 
 
 def assemble(workload: Floats, best: Bracket) -> Factorization:
     """The factors behind the best upper bound on gamma_2 of a matrix without zero rows or columns."""
+    factor, reflected = best.above.factors(workload)
     if best.above.signs is None:
-        return balanced(*best.above.factors(workload), best.below.lower)
-    factor, reflected = best.above.signed_factor(workload)
+        return balanced(factor, reflected, best.below.lower)
     signs = np.where(np.einsum("ij,ij->i", factor, reflected) < 0, -1.0, 1.0)
     return symmetric(Dense(factor), signs, best.below.lower)
 
 
 def embed(core: Factorization, scale: float, rows: Kept, columns: Kept) -> Factorization:
     """Undo the scaling of W and give its zero rows and columns back, as zero columns of the factors."""
-    left = _widened(core.left.dense(), rows, scale)
+    left, right = np.zeros((core.rows, len(rows))), np.zeros((core.rows, len(columns)))
+    left[:, rows] = core.left.dense() * np.sqrt(scale)
     # What is left of W may be symmetric when W is not, as in [[0, 1]].
     if isinstance(core.right, Reflected) and np.array_equal(rows, columns):
         return symmetric(Dense(left), core.right.signs, core.lower * scale)
-    return balanced(left, _widened(core.right.dense(), columns, scale), core.lower * scale)
-
-
-def _widened(matrix: Floats, kept: Kept, scale: float) -> Floats:
-    wide = np.zeros((matrix.shape[0], len(kept)))
-    wide[:, kept] = matrix * np.sqrt(scale)
-    return wide
-
-
-def _uniform(workload: Floats) -> tuple[Floats, Floats]:
-    rows, columns = workload.shape
-    return np.full(rows, 1 / rows), np.full(columns, 1 / columns)
-
-
-def _zero(shape: tuple[int, ...]) -> Factorization:
-    if shape[0] == shape[1]:
-        return symmetric(Dense(np.zeros((1, shape[0]))), np.ones(1), 0.0)
-    return balanced(np.zeros((1, shape[0])), np.zeros((1, shape[1])), 0.0)
+    right[:, columns] = core.right.dense() * np.sqrt(scale)
+    return balanced(left, right, core.lower * scale)

@@ -41,15 +41,9 @@ class Factorization:
 
     @property
     def inputs(self) -> int:
-        """k: the number of possible inputs."""
         return self.right.inputs
 
-    def form(self, histogram: Floats) -> float:
-        """h'L'R h."""
-        return float(self.left.apply(histogram) @ self.right.apply(histogram))
-
     def dense(self) -> Floats:
-        """W itself, for tests and for small k."""
         return np.asarray(self.left.dense().T @ self.right.dense())
 
 
@@ -78,17 +72,11 @@ class SignedFactorization:
 
     @property
     def inputs(self) -> int:
-        """k: the number of possible inputs."""
         return self.factor.inputs
 
     def bilinear(self, first: Floats, second: Floats) -> float:
         """B(u, v) = u'Dv."""
         return float((first * self.signs) @ second)
-
-    def form(self, histogram: Floats) -> float:
-        """h'A'DA h."""
-        image = self.factor.apply(histogram)
-        return self.bilinear(image, image)
 
     def diagonal(self) -> Floats:
         """W[x, x] for every input x, from blocks of columns."""
@@ -96,7 +84,6 @@ class SignedFactorization:
         return np.concatenate([(self.factor.columns(block) ** 2) @ self.signs for block in blocks])
 
     def dense(self) -> Floats:
-        """W itself, for tests and for small k."""
         matrix = self.factor.dense()
         return np.asarray(matrix.T @ (self.signs[:, None] * matrix))
 

@@ -11,13 +11,13 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from parley.emulator.errors import BadInput
 from parley.emulator.randomizer import Floats, Integers
+from parley.protocols.workloads.workload import finite_matrix
 
 # Numbers in the table of all columns that a factor may keep: 16 MiB.
 LARGEST_TABLE = 1 << 21
@@ -44,9 +44,9 @@ class Factor(ABC):
     @abstractmethod
     def _transpose_apply(self, matrix: Floats) -> Floats: ...
 
-    @abstractmethod
     def norms(self) -> Floats:
         """The Euclidean norms of the k columns."""
+        return np.asarray(np.sqrt((self.dense() ** 2).sum(axis=0)))
 
     @property
     def rows(self) -> int:
@@ -88,7 +88,6 @@ class Factor(ABC):
         return _on_matrix(self._transpose_apply, point, self.rows)
 
     def __matmul__(self, histogram: Floats) -> Floats:
-        """A @ h."""
         return self.apply(histogram)
 
     @property
@@ -109,7 +108,6 @@ class Transposed:
     factor: Factor
 
     def __matmul__(self, point: Floats) -> Floats:
-        """A'y."""
         return self.factor.transpose_apply(point)
 
 
@@ -132,12 +130,8 @@ class Dense(Factor):
     def shape(self) -> tuple[int, int]:
         return (self.matrix.shape[0], self.matrix.shape[1])
 
-    @cached_property
-    def _by_column(self) -> Floats:
-        return np.ascontiguousarray(self.matrix.T)
-
     def _columns(self, indices: NDArray[np.int64]) -> Floats:
-        return self._by_column[indices]
+        return np.ascontiguousarray(self.matrix.T[indices])
 
     def _apply(self, matrix: Floats) -> Floats:
         return self.matrix @ matrix
@@ -225,56 +219,6 @@ class HalfSums(Factor):
         return np.asarray(np.sqrt((self.left.norms() ** 2 + self.right.norms() ** 2) / 2))
 
 
-def memory() -> int:
-    """Bytes of physical memory of this machine."""
-    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-
-
-def check_size(rows: int, columns: int, copies: int = WORKING_COPIES) -> None:
-    """Refuse a dense rows x columns computation that would not fit in memory."""
-    needed = 8 * rows * columns * copies
-    if needed > memory():
-        raise BadInput(
-            f"a dense {rows} x {columns} matrix needs about {needed / 2**30:.0f} GiB to factorize and this machine"
-            f" has {memory() / 2**30:.0f} GiB; use fewer levels or a statistic with a closed form"
-        )
-
-
-def check_matrix(matrix: ArrayLike | Any, name: str = "W") -> Floats:
-    """A finite two-dimensional matrix that fits in memory, as float64."""
-    try:
-        array = np.asarray(matrix)
-    except ValueError as problem:
-        raise BadInput(f"{name} is not a matrix: {problem}") from problem
-    if array.ndim != 2 or array.size == 0:
-        raise BadInput(f"{name} should be a matrix with at least one entry, got shape {array.shape}")
-    if array.dtype.kind not in "fiub":
-        raise BadInput(f"{name} should hold real numbers, got {array.dtype}")
-    check_size(*array.shape)
-    workload = np.ascontiguousarray(array, dtype=np.float64)
-    bad = np.argwhere(~np.isfinite(workload))
-    if len(bad):
-        row, column = bad[0]
-        raise BadInput(f"{name}[{row}, {column}] is {workload[row, column]}; every entry must be finite")
-    return workload
-
-
-def is_symmetric(workload: Floats) -> bool:
-    """Symmetric up to rounding."""
-    if workload.shape[0] != workload.shape[1]:
-        return False
-    return bool(np.max(np.abs(workload - workload.T)) <= 1e-12 * np.max(np.abs(workload)))
-
-
-def check_levels(levels: int, name: str = "levels", least: int = 2) -> int:
-    """A whole number of levels."""
-    if isinstance(levels, bool) or not isinstance(levels, int | np.integer):
-        raise BadInput(f"{name} should be a whole number, got {levels!r}")
-    if levels < least:
-        raise BadInput(f"{name} should be at least {least}, got {levels}")
-    return int(levels)
-
-
 @dataclass(frozen=True, eq=False)
 class Selected(Factor):
     """Some rows of a factor."""
@@ -297,5 +241,22 @@ class Selected(Factor):
         whole[self.kept] = matrix
         return self.base.transpose_apply(whole)
 
-    def norms(self) -> Floats:
-        return np.asarray(np.sqrt((self.dense() ** 2).sum(axis=0)))
+
+def check_size(rows: int, columns: int, copies: int = WORKING_COPIES) -> None:
+    """Refuse a dense rows x columns computation that would not fit in this machine's memory."""
+    needed, memory = 8 * rows * columns * copies, os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    if needed > memory:
+        raise BadInput(
+            f"a dense {rows} x {columns} matrix needs about {needed / 2**30:.0f} GiB to factorize and this machine"
+            f" has {memory / 2**30:.0f} GiB; use fewer levels or a statistic with a closed form"
+        )
+
+
+def check_matrix(matrix: ArrayLike) -> Floats:
+    """A finite two-dimensional matrix W that fits in memory, as float64."""
+    if isinstance(matrix, np.ndarray) and matrix.ndim == 2:
+        check_size(*matrix.shape)
+    workload = finite_matrix("W", matrix)
+    if workload.size == 0:
+        raise BadInput(f"W should be a matrix with at least one entry, got shape {workload.shape}")
+    return np.ascontiguousarray(workload)

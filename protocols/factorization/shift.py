@@ -5,36 +5,18 @@ gamma_2(W - cJ) is convex in c. Every dual matrix G with gamma_2*(G) <= 1 is a l
 evaluates gamma_2 where the present lines are lowest and adds the line found there.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from parley.emulator.randomizer import Floats
-from parley.protocols.factorization.fixed_point import (
-    Bracket,
-    assemble,
-    bracket,
-    check_tolerance,
-    embed,
-    fixed_point,
-)
+from parley.protocols.factorization.fixed_point import Bracket, assemble, bracket, check_tolerance, embed, fixed_point
 from parley.protocols.factorization.model import Factorization
 from parley.protocols.factorization.operator import check_matrix
 
 TOLERANCE = 1e-3
 EVALUATIONS = 60
-
-
-@dataclass(frozen=True, kw_only=True)
-class _Line:
-    """c -> height + slope * c, everywhere below gamma_2(W - cJ)."""
-
-    height: float
-    slope: float
-
-    def at(self, shift: float) -> float:
-        return self.height + self.slope * shift
 
 
 def best_shift(matrix: ArrayLike, tolerance: float = TOLERANCE) -> tuple[float, Factorization]:
@@ -48,25 +30,21 @@ def best_shift(matrix: ArrayLike, tolerance: float = TOLERANCE) -> tuple[float, 
         return float(workload[0, 0]), fixed_point(np.zeros_like(workload))
     scale = float(np.max(np.abs(workload)))
     shift, found, floor = _search(workload / scale, tolerance)
-    core = assemble(workload / scale - shift, found)
     every = tuple(np.ones(size, dtype=np.bool_) for size in workload.shape)
-    whole = embed(core, scale, *every)
+    whole = embed(assemble(workload / scale - shift, found), scale, *every)
     return shift * scale, replace(whole, lower=min(floor * scale, whole.upper))
 
 
 def _search(workload: Floats, tolerance: float) -> tuple[float, Bracket, float]:
     """The best shift met, the bounds found there, and a lower bound for all shifts."""
     # One entry of W - cJ alone gives gamma_2 >= max W - c and gamma_2 >= c - min W.
-    lines = [
-        _Line(height=float(workload.max()), slope=-1.0),
-        _Line(height=-float(workload.min()), slope=1.0),
-    ]
+    lines = [(float(workload.max()), -1.0), (-float(workload.min()), 1.0)]
     floor, shift = _lowest(lines)
     found = bracket(workload - shift, tolerance / 3)
     best = shift, found
     for _ in range(EVALUATIONS):
         mass = found.below.mass
-        lines.append(_Line(height=found.below.lower + shift * mass, slope=-mass))
+        lines.append((found.below.lower + shift * mass, -mass))
         floor, shift = _lowest(lines)
         if best[1].above.upper <= (1 + tolerance) * floor:
             break
@@ -76,14 +54,10 @@ def _search(workload: Floats, tolerance: float) -> tuple[float, Bracket, float]:
     return *best, floor
 
 
-def _lowest(lines: list[_Line]) -> tuple[float, float]:
-    """The minimum over c of the highest line, which is where a falling and a rising one cross, and its c."""
-    crossings = [
-        (first.height - second.height) / (second.slope - first.slope)
-        for first in lines
-        for second in lines
-        if first.slope < 0 <= second.slope
-    ]
-    heights = [max(line.at(shift) for line in lines) for shift in crossings]
+def _lowest(lines: list[tuple[float, float]]) -> tuple[float, float]:
+    """The minimum over c of the highest line height + slope c, where a falling and a rising one cross, and its c."""
+    falling, rising = ([line for line in lines if (line[1] < 0) == sign] for sign in (True, False))
+    crossings = [(first[0] - second[0]) / (second[1] - first[1]) for first in falling for second in rising]
+    heights = [max(height + slope * shift for height, slope in lines) for shift in crossings]
     lowest = int(np.argmin(heights))
     return heights[lowest], crossings[lowest]

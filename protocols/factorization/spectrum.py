@@ -7,7 +7,6 @@ For probability vectors p and q, write diag(sqrt p) W diag(sqrt q) = U diag(s) V
   sqrt(max(a/p) max(b/q)) with a = diag(U diag(s) U'), b = diag(V diag(s) V').
 """
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -37,7 +36,6 @@ class Spectrum:
 
     @cached_property
     def lower(self) -> float:
-        """The lower bound on gamma_2(W)."""
         return float(np.sum(self.values))
 
     @cached_property
@@ -52,7 +50,6 @@ class Spectrum:
 
     @cached_property
     def upper(self) -> float:
-        """The upper bound on gamma_2(W)."""
         return float(np.sqrt(np.max(self.row_load / self.rows) * np.max(self.column_load / self.columns)))
 
     @cached_property
@@ -61,55 +58,33 @@ class Spectrum:
         return float((self.left.T @ np.sqrt(self.rows)) @ (self.right.T @ np.sqrt(self.columns)))
 
     def factors(self, workload: Floats) -> tuple[Floats, Floats]:
-        """L and R with L'R = W."""
-        return _most_exact((self._factors(workload, limit) for limit in NEGLIGIBLE), workload)
+        """L and R with L'R = W, or A and DA with A'DA = W for a symmetric W: the first that give W back to rounding."""
+        best, least = None, np.inf
+        for limit in NEGLIGIBLE:
+            left, right = self._factors(workload, self.values > limit * self.values.max())
+            residual = float(np.max(np.abs(workload - left.T @ right)))
+            if residual < least:
+                best, least = (left, right), residual
+            if least <= 1e-11 * float(np.max(np.abs(workload))):
+                break
+        if best is None:
+            raise FloatingPointError("no factorization of W is finite; rescale W")
+        return best
 
-    def signed_factor(self, workload: Floats) -> tuple[Floats, Floats]:
-        """A and DA with A'DA = W, for a symmetric W."""
-        return _most_exact((self._signed_factor(workload, limit) for limit in NEGLIGIBLE), workload)
-
-    def _factors(self, workload: Floats, limit: float) -> tuple[Floats, Floats]:
-        kept = self.values > limit * self.values.max()
-        left = self._side(self.left, self.rows, kept)
-        right = self._side(self.right, self.columns, kept)
-        left_inverse = self._inverse(self.left, self.rows, kept)
-        right_inverse = self._inverse(self.right, self.columns, kept)
+    def _factors(self, workload: Floats, kept: NDArray[np.bool_]) -> tuple[Floats, Floats]:
+        values, sides = np.sqrt(self.values[kept]), ((self.left, self.rows), (self.right, self.columns))
+        left, right = (values[:, None] * (each[:, kept] / np.sqrt(weights)[:, None]).T for each, weights in sides)
+        # The inverses of L' and R' on their ranges turn a residual of W into a correction of the other side.
+        inverses = [(each[:, kept] * np.sqrt(weights)[:, None] / values).T for each, weights in sides]
+        if self.signs is not None:
+            signs = self.signs[kept][:, None]
+            for _ in range(REFINEMENTS):
+                left = left + signs * (inverses[0] @ (workload - left.T @ (signs * left))) / 2
+            return left, signs * left
         for _ in range(REFINEMENTS):
-            right = right + left_inverse @ (workload - left.T @ right)
-            left = left + right_inverse @ (workload - left.T @ right).T
+            right = right + inverses[0] @ (workload - left.T @ right)
+            left = left + inverses[1] @ (workload - left.T @ right).T
         return left, right
-
-    def _signed_factor(self, workload: Floats, limit: float) -> tuple[Floats, Floats]:
-        if self.signs is None:
-            raise ValueError("only the spectrum of a symmetric matrix has signs")
-        kept = self.values > limit * self.values.max()
-        signs = self.signs[kept][:, None]
-        factor = self._side(self.left, self.rows, kept)
-        inverse = self._inverse(self.left, self.rows, kept)
-        for _ in range(REFINEMENTS):
-            factor = factor + signs * (inverse @ (workload - factor.T @ (signs * factor))) / 2
-        return factor, signs * factor
-
-    def _side(self, vectors: Floats, weights: Floats, kept: NDArray[np.bool_]) -> Floats:
-        return np.asarray(np.sqrt(self.values[kept])[:, None] * (vectors[:, kept] / np.sqrt(weights)[:, None]).T)
-
-    def _inverse(self, vectors: Floats, weights: Floats, kept: NDArray[np.bool_]) -> Floats:
-        """The inverse of L' (or R') on its range: what turns a residual of W into a correction of the other side."""
-        return np.asarray((vectors[:, kept] * np.sqrt(weights)[:, None] / np.sqrt(self.values[kept])).T)
-
-
-def _most_exact(candidates: Iterator[tuple[Floats, Floats]], workload: Floats) -> tuple[Floats, Floats]:
-    """The first candidate that gives W back to rounding, or the one that comes nearest."""
-    best, least = None, np.inf
-    for left, right in candidates:
-        residual = float(np.max(np.abs(workload - left.T @ right)))
-        if residual < least:
-            best, least = (left, right), residual
-        if least <= 1e-11 * float(np.max(np.abs(workload))):
-            break
-    if best is None:
-        raise FloatingPointError("no factorization of W is finite; rescale W")
-    return best
 
 
 def decompose(workload: Floats, rows: Floats, columns: Floats, *, symmetric: bool) -> Spectrum:
@@ -118,13 +93,7 @@ def decompose(workload: Floats, rows: Floats, columns: Floats, *, symmetric: boo
     if symmetric:
         values, vectors = scipy.linalg.eigh(scaled, driver="evd", overwrite_a=True, check_finite=False)
         signs = np.where(values < 0, -1.0, 1.0)
-        return Spectrum(
-            rows=rows,
-            columns=columns,
-            left=vectors,
-            values=np.abs(values),
-            right=vectors * signs,
-            signs=signs,
-        )
+        left, right = vectors, vectors * signs
+        return Spectrum(rows=rows, columns=columns, left=left, values=np.abs(values), right=right, signs=signs)
     left, values, right = scipy.linalg.svd(scaled, full_matrices=False, overwrite_a=True, check_finite=False)
     return Spectrum(rows=rows, columns=columns, left=left, values=values, right=right.T, signs=None)

@@ -77,15 +77,8 @@ class MatrixMechanism(Planned):
 
     @cached_property
     def vrand(self) -> Codebook:
-        """VRand_{eps, |R|}."""
-        factors = self.approximation.factors
-        return Codebook(
-            dimension=factors.rows,
-            radius=factors.right.radius,
-            epsilon=self.epsilon,
-            candidates=CANDIDATES,
-            top=self.top,
-        )
+        rows, radius = self.approximation.factors.rows, self.approximation.factors.right.radius
+        return Codebook(dimension=rows, radius=radius, epsilon=self.epsilon, candidates=CANDIDATES, top=self.top)
 
     @sends
     def ask(self) -> Sends:

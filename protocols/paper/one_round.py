@@ -35,7 +35,6 @@ class OneRound(TwoFactors):
         return float(one.mean("y_L") @ one.mean("y_R"))
 
     def quadratic_form(self, one: Heard) -> float:
-        """The estimate of h'Wh."""
         return self.form(one) + self.workload.shift
 
     def analyst(self) -> Analyst:

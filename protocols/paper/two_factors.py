@@ -73,7 +73,6 @@ class TwoFactors(Pairwise):
         return Codebook(dimension=self.d, radius=self.radius, epsilon=self.part, candidates=CANDIDATES, top=self.top)
 
     def laplace(self, bound: float) -> GridLaplace:
-        """Laplace noise for values in [-bound, bound]."""
         return GridLaplace(low=-bound, high=bound, epsilon=self.part)
 
 

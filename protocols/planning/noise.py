@@ -169,6 +169,5 @@ class CategoryEncodingNoise(EncodingNoise[ByCategory]):
 
 
 def encoding_noise(encoding: Encoding) -> EncodingNoise[Any]:
-    """The noise of either encoding."""
     kind: type[EncodingNoise[Any]] = VectorEncodingNoise if isinstance(encoding, ByVector) else CategoryEncodingNoise
     return kind(encoding)

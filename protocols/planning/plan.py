@@ -59,7 +59,6 @@ class Bounds:
 
 
 def statistics_names(trust: Trust = "nobody") -> list[str]:
-    """The protocols that estimate a statistic of pairs."""
     return [name for name in registry.names(trust) if issubclass(registry.lookup(name), Pairwise)]
 
 
@@ -98,7 +97,6 @@ def rank_protocols(
 
 
 def choose(workload: Workload | Levels, epsilon: float, users: int, histogram: Floats | None = None) -> Protocol:
-    """The best of the tuned protocols and baselines."""
     if isinstance(workload, Levels):
         raise BadInput("say what to estimate: --statistic NAME, --kernel FILE, or --protocol NAME of your own")
     tried = [name for name in suitable_names(workload) if name not in NOT_ASKED]
@@ -149,8 +147,7 @@ def checked_histogram(workload: Workload | Levels, histogram: Floats) -> Floats:
         raise BadInput(f"a histogram for {workload.name} should have {workload.size} numbers, got shape {values.shape}")
     if not np.isfinite(values).all() or values.min() < 0 or values.sum() <= 0:
         raise BadInput("a histogram should hold numbers that are not negative, and some that are positive")
-    shares: Floats = values / values.sum()
-    return shares
+    return np.asarray(values / values.sum())
 
 
 def _option(
@@ -167,24 +164,20 @@ def _option(
         protocol = kind.design(workload, epsilon=epsilon, users=users, histogram=guesses[0])
     else:
         protocol = registry.design(name, workload, epsilon=epsilon, users=users, delta=delta)
+    # What a user sends, in the mean over users: where users are split, each speaks in one round only.
+    if isinstance(protocol, Planned):
+        shares = [float(replies / users) for replies in protocol.planning.planned_replies]
+    else:
+        shares = shares_of_replies(protocol)
     return Option(
         name=name,
         protocol=protocol,
         rounds=protocol.claim.rounds,
         predicted_rmse=max(predicted_rmse(protocol, users, guess) for guess in guesses),
         worst_rmse=predicted_rmse(protocol, users),
-        bytes_up=_bytes_up(protocol, users),
+        bytes_up=sum(_size(step.reply) * share for step, share in zip(protocol.rounds, shares, strict=True)),
         bytes_down=float(sum(_size(step.broadcast) for step in protocol.rounds)),
     )
-
-
-def _bytes_up(protocol: Protocol, users: int) -> float:
-    """What a user sends, in the mean over users: where users are split, each speaks in one round only."""
-    if isinstance(protocol, Planned):
-        shares = [float(replies / users) for replies in protocol.planning.planned_replies]
-    else:
-        shares = shares_of_replies(protocol)
-    return sum(_size(step.reply) * share for step, share in zip(protocol.rounds, shares, strict=True))
 
 
 def _size(shape: Shape) -> int:

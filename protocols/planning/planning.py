@@ -73,7 +73,6 @@ class Planning(Generic[Kind]):
         return {name: float(first.mean(name)) for name in self.protocol.side_queries}
 
     def side_variances(self, replies: int) -> dict[str, float]:
-        """The noise of those means."""
         return {name: send.randomizer.variance / replies for name, send in self.protocol.side_queries.items()}
 
     def error_sources(self, heard: tuple[Heard, ...], rmse: float) -> Sources | None:
@@ -170,5 +169,4 @@ def rising_scores(levels: int) -> Floats:
     """A guess of the AUC's scores and labels: one positive in four, likelier the higher the score."""
     scores = np.arange(levels)
     negative, positive = 0.75 * (levels - scores), 0.25 * (scores + 1.0)
-    joint: Floats = np.stack([negative, positive], axis=1).reshape(-1) * 2 / (levels * (levels + 1))
-    return joint
+    return np.asarray(np.stack([negative, positive], axis=1).reshape(-1) * 2 / (levels * (levels + 1)))

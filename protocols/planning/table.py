@@ -1,53 +1,23 @@
 """Which planning belongs to which protocol."""
 
-from collections.abc import Mapping
+from importlib import import_module
 from typing import Any
 
 from parley.emulator.errors import BadInput
 from parley.emulator.protocol import Protocol
 from parley.emulator.randomizer import Floats
-from parley.protocols.baselines.frequency import Frequency
-from parley.protocols.baselines.hierarchical import Hierarchical
-from parley.protocols.baselines.quantise import Quantise
-from parley.protocols.paper.linear_queries import MatrixMechanism
-from parley.protocols.paper.linear_queries_by_reduction import Reduction
-from parley.protocols.paper.one_round import OneRound
-from parley.protocols.paper.three_round import ThreeRound
-from parley.protocols.paper.two_round import TwoRound
-from parley.protocols.paper.two_round_black_box import TwoRoundBlackBox
 from parley.protocols.planned import Planned
-from parley.protocols.planning.families.baselines import FrequencyPlanning, HierarchicalPlanning, QuantisePlanning
-from parley.protocols.planning.families.linear_queries import MatrixMechanismPlanning, ReductionPlanning
-from parley.protocols.planning.families.paper import (
-    BlackBoxPlanning,
-    OneRoundPlanning,
-    ThreeRoundPlanning,
-    TwoRoundPlanning,
-)
-from parley.protocols.planning.families.shuffle import ShuffledPlanning, SplitAndMixPlanning
-from parley.protocols.planning.families.tuned import OneRoundTunedPlanning, SplitUsersPlanning
 from parley.protocols.planning.planning import default_design
 from parley.protocols.planning.simulated import SimulatedPlanning, simulated_rmse
-from parley.protocols.shuffle.shuffled import Shuffled
-from parley.protocols.shuffle.split_and_mix import SplitAndMix
-from parley.protocols.tuned.one_round_tuned import OneRoundTuned
-from parley.protocols.tuned.split_users import SplitUsers
 from parley.protocols.workloads.workload import Levels, Workload
 
-TABLE: Mapping[Any, type[Any]] = {
-    OneRound: OneRoundPlanning,
-    TwoRound: TwoRoundPlanning,
-    TwoRoundBlackBox: BlackBoxPlanning,
-    MatrixMechanism: MatrixMechanismPlanning,
-    Reduction: ReductionPlanning,
-    ThreeRound: ThreeRoundPlanning,
-    Frequency: FrequencyPlanning,
-    Quantise: QuantisePlanning,
-    Hierarchical: HierarchicalPlanning,
-    OneRoundTuned: OneRoundTunedPlanning,
-    SplitUsers: SplitUsersPlanning,
-    Shuffled: ShuffledPlanning,
-    SplitAndMix: SplitAndMixPlanning,
+# Class of a protocol -> the file of `families` that holds its planning, which is the class of that name + "Planning".
+FAMILIES = {
+    **dict.fromkeys(("OneRound", "TwoRound", "TwoRoundBlackBox", "ThreeRound"), "paper"),
+    **dict.fromkeys(("MatrixMechanism", "Reduction"), "linear_queries"),
+    **dict.fromkeys(("Frequency", "Quantise", "Hierarchical"), "baselines"),
+    **dict.fromkeys(("OneRoundTuned", "SplitUsers"), "tuned"),
+    **dict.fromkeys(("Shuffled", "SplitAndMix"), "shuffle"),
 }
 
 
@@ -75,4 +45,9 @@ def predicted_rmse(protocol: Any, users: int, histogram: Floats | None = None) -
 
 
 def _kind(kind: type[Protocol]) -> type[Any]:
-    return next((TABLE[each] for each in kind.__mro__ if each in TABLE), SimulatedPlanning)
+    for each in kind.__mro__:
+        if each.__name__ in FAMILIES and each.__module__.startswith("parley.protocols."):
+            family = import_module(f"parley.protocols.planning.families.{FAMILIES[each.__name__]}")
+            planning: type[Any] = getattr(family, f"{each.__name__}Planning")
+            return planning
+    return SimulatedPlanning

@@ -76,13 +76,8 @@ def project_l1(factor: Factor, point: Floats, tolerance: float = TOLERANCE, iter
     reach = factor.radius + float(np.linalg.norm(target))
     goal = max(tolerance * factor.radius**2, _ROUNDING * factor.radius * reach)
     weights, count = _descend(factor, target, goal, iterations)
-    return Projection(
-        point=factor.apply(weights),
-        weights=weights,
-        gap=_gap(factor, target, weights),
-        tolerance=goal,
-        iterations=count,
-    )
+    gap = _gap(factor, target, weights)
+    return Projection(point=factor.apply(weights), weights=weights, gap=gap, tolerance=goal, iterations=count)
 
 
 def _gap(factor: Factor, target: Floats, weights: Floats) -> float:
@@ -108,8 +103,8 @@ def _descend(factor: Factor, target: Floats, goal: float, iterations: int) -> tu
         while True:
             following = nearest_in_l1_ball(ahead - gradient / curvature)
             image_following = factor.apply(following)
-            step = following - ahead
-            if _squared(image_following - image_ahead) <= curvature * _squared(step) * (1 + 1e-9) + noise:
+            step, moved = following - ahead, image_following - image_ahead
+            if float(moved @ moved) <= curvature * float(step @ step) * (1 + 1e-9) + noise:
                 break
             curvature *= 1.5
         if float((ahead - following) @ (following - weights)) > 0:
@@ -120,7 +115,3 @@ def _descend(factor: Factor, target: Floats, goal: float, iterations: int) -> tu
         image_ahead = image_following + push * (image_following - image)
         weights, image, momentum = following, image_following, next_momentum
     return _in_l1_ball(weights), iterations
-
-
-def _squared(vector: Floats) -> float:
-    return float(vector @ vector)

@@ -13,6 +13,7 @@ one constant to both sides of a ratio above 1 only lowers it.
 """
 
 import math
+from abc import abstractmethod
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property, lru_cache
@@ -21,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from parley.emulator.errors import BadInput
-from parley.emulator.randomizer import Coins, Floats, Integers
+from parley.emulator.randomizer import MOST_OUTCOMES, Alphabet, Coins, Columns, Floats, Integers, Randomizer
 
 Words = NDArray[np.uint64]
 
@@ -101,21 +102,11 @@ def within(numerator: int, denominator: int, epsilon: float) -> bool:
     return numerator * bound.denominator <= bound.numerator * denominator
 
 
-def scale_down(bound: Fraction, value: int) -> int:
-    """floor(bound * value)."""
-    return bound.numerator * value // bound.denominator
-
-
 def words(coins: Coins, count: int) -> Words:
     """A row of coin bytes read as `count` little-endian 64-bit words."""
     if coins.dtype != np.uint8 or coins.ndim != 2 or coins.shape[1] != count * WORD_BYTES:
         raise BadInput(f"coins are {coins.dtype} {coins.shape}; give uint8 with {count * WORD_BYTES} bytes per user")
     return np.ascontiguousarray(coins).view("<u8").astype(np.uint64, copy=False)
-
-
-def log_probability(weight: int) -> float:
-    """log(weight / 2^64), correctly rounded but for the logarithm itself; minus infinity for weight 0."""
-    return math.log(weight / WHOLE) if weight else -math.inf
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -139,7 +130,7 @@ class TwoLevel:
     @cached_property
     def high(self) -> int:
         """Coin values of each favoured outcome."""
-        return scale_down(exponential_lower(guarded(self.epsilon)), self.low)
+        return math.floor(exponential_lower(guarded(self.epsilon)) * self.low)
 
     @property
     def leftover(self) -> int:
@@ -164,11 +155,28 @@ class TwoLevel:
         return (self.high if top else self.low) + (self.leftover if fixed else 0)
 
     @cached_property
-    def log_table(self) -> np.ndarray[tuple[int, int], np.dtype[np.float64]]:
-        """log probability by [favoured, fixed outcome]."""
-        return np.array(
-            [[log_probability(self.weight(best, fixed)) for fixed in (False, True)] for best in (False, True)]
-        )
+    def log_table(self) -> Floats:
+        """log probability by [favoured, fixed outcome]; correctly rounded but for the logarithm itself."""
+        weights = [[self.weight(best, fixed) for fixed in (False, True)] for best in (False, True)]
+        return np.array([[math.log(weight / WHOLE) if weight else -math.inf for weight in row] for row in weights])
+
+
+class Choice(Randomizer):
+    """A randomizer whose reply is one whole number from a list, next to a seed that hides nothing or alone."""
+
+    @property
+    @abstractmethod
+    def alphabet(self) -> Alphabet: ...
+
+    def check(self, reply: Columns) -> NDArray[np.bool_]:
+        sent = reply[self.alphabet.column].astype(np.int64)
+        return np.asarray((self.alphabet.first <= sent) & (sent <= self.alphabet.last))
+
+    def every_reply(self) -> Columns | None:
+        column, first, last = self.alphabet.column, self.alphabet.first, self.alphabet.last
+        if len(self.reply) > 1 or self.alphabet.size > MOST_OUTCOMES:
+            return None
+        return {column: np.arange(first, last + 1, dtype=self.reply[column][0])}
 
 
 def clip(inputs: Floats, low: float, high: float) -> Floats:

@@ -72,11 +72,7 @@ def of_choice(choice: TwoLevel) -> Blanket:
     if 2 * choice.top > choice.outcomes:
         raise BadInput(f"{choice.top} favoured of {choice.outcomes} outcomes: at most half of them may be")
     low = choice.low / WHOLE
-    return Blanket(
-        ratio=choice.high / choice.low,
-        edge=choice.top * low,
-        flat=(choice.outcomes - 2 * choice.top) * low,
-    )
+    return Blanket(ratio=choice.high / choice.low, edge=choice.top * low, flat=(choice.outcomes - 2 * choice.top) * low)
 
 
 @lru_cache(maxsize=4096)
@@ -123,28 +119,20 @@ def _range(users: int, share: float) -> tuple[int, int]:
 
 def _expectation(users: int, share: float, up: float, down: float, offset: float) -> float:
     """E[(up a - down b - offset)_+], a + b of `users` being of the outer kinds, a and b alike."""
+    from scipy.stats import binom
+
     low, high = _range(users, share)
     numbers = np.arange(low, high + 1)
-    inside = float(_probabilities(numbers, users, share) @ _positive_part(numbers, up, down, offset))
+    # E[((up + down) a - down m - offset)_+] for a binomial with m tosses of a fair coin.
+    threshold = down * numbers + offset
+    least = np.floor(threshold / (up + down)).astype(np.int64) + 1
+    weighted = numbers / 2 * _at_least(least - 1, numbers - 1)
+    positive_part = np.maximum((up + down) * weighted - threshold * _at_least(least, numbers), 0.0)
+    inside = float(np.asarray(binom.pmf(numbers, users, share), dtype=np.float64) @ positive_part)
     # Outside of the range the positive part is at most up times the number of tosses.
     below = float(scipy.special.bdtr(low - 1, users, share)) * low if low > 0 else 0.0
     above = float(scipy.special.betainc(high + 1.0, users - high, share)) * users if high < users else 0.0
     return inside + up * (below + above)
-
-
-def _probabilities(numbers: Integers, users: int, share: float) -> Floats:
-    from scipy.stats import binom
-
-    return np.asarray(binom.pmf(numbers, users, share), dtype=np.float64)
-
-
-def _positive_part(numbers: Integers, up: float, down: float, offset: float) -> Floats:
-    """E[((up + down) a - down m - offset)_+] for a binomial with m tosses of a fair coin."""
-    threshold = down * numbers + offset
-    least = np.floor(threshold / (up + down)).astype(np.int64) + 1
-    tail = _at_least(least, numbers)
-    weighted = numbers / 2 * _at_least(least - 1, numbers - 1)
-    return np.maximum((up + down) * weighted - threshold * tail, 0.0)
 
 
 def _at_least(least: Integers, numbers: Integers) -> Floats:

@@ -74,9 +74,34 @@ class SplitAndMix(OneFactor):
         check_count("fraction", self.fraction, FRACTIONS[0], FRACTIONS[-1])
         if not 0 <= self.weight <= LARGEST_WEIGHT or (self.weight > 0) != (self.query is not None):
             raise BadInput(f"a side query of weight {self.weight} does not suit {self.workload.name}")
-        self._check_frame()
-        self._check_modulus()
-        self._check_delta()
+        size = self.dimension * self.shares * self.encoder.dtype.itemsize
+        if size > MOST_REPLY_BYTES:
+            raise BadInput(
+                f"d m <= {MOST_REPLY_BYTES} bytes fails: {self.dimension} coordinates in {self.shares} shares "
+                f"are {size} bytes per user; use fewer levels"
+            )
+        # Before any vector is computed.
+        check_setup("the vectors of all inputs", self.inputs, self.dimension)
+        needed, crowd = extent(self.numbers, self.users, self.variance), self.shuffle.crowd
+        # The sum and its noise must fit between -Q/2 and Q/2.
+        if needed >= 2 ** (self.bits - 1):
+            raise BadInput(
+                f"n max|A 1_x| + {REACH:g} deviations < Q/2 fails: {needed:.4g} >= 2^{self.bits - 1}; take a larger Q"
+            )
+        sigma = security_of(self.shares, self.bits, crowd)
+        wanted = math.log2(self.dimension * (1 + math.exp(self.epsilon)) / (self.delta * SHARES_PART))
+        if sigma < wanted:
+            raise BadInput(
+                f"m >= (2 sigma + log2 Q) / (log2 n - log2 e) + 2 fails: {self.shares} shares give sigma {sigma:.4g}, "
+                f"needed are {wanted:.4g} for n = {crowd}, Q = 2^{self.bits}; take "
+                f"{shares_needed(wanted, self.bits, crowd)} shares"
+            )
+        shown = self.delta_shown(crowd)
+        if shown > self.delta:
+            raise BadInput(
+                f"delta_0 + (1 + e^eps)(d 2^-sigma + n d slack) <= delta fails: {shown:.3g} > {self.delta:g}; "
+                "take more noise or more users"
+            )
 
     @property
     def claim(self) -> Claim:
@@ -92,7 +117,6 @@ class SplitAndMix(OneFactor):
 
     @cached_property
     def query(self) -> Query | None:
-        """What the statistic needs besides the form."""
         return side_query(self.workload)
 
     @cached_property
@@ -116,49 +140,12 @@ class SplitAndMix(OneFactor):
 
     @cached_property
     def encoder(self) -> Shares:
-        """Noise and shares."""
         return Shares(dimension=self.dimension, shares=self.shares, bits=self.bits, noise=Skellam(self.variance))
 
     @cached_property
     def sensitivity(self) -> Sensitivity:
         """How far apart two users' vectors can be; every party computes it."""
         return sensitivity(self.numbers)
-
-    def _check_frame(self) -> None:
-        """Before any vector is computed."""
-        size = self.dimension * self.shares * self.encoder.dtype.itemsize
-        if size > MOST_REPLY_BYTES:
-            raise BadInput(
-                f"d m <= {MOST_REPLY_BYTES} bytes fails: {self.dimension} coordinates in {self.shares} shares "
-                f"are {size} bytes per user; use fewer levels"
-            )
-        check_setup("the vectors of all inputs", self.inputs, self.dimension)
-
-    def _check_modulus(self) -> None:
-        """The sum and its noise must fit between -Q/2 and Q/2."""
-        needed = extent(self.numbers, self.users, self.variance)
-        if needed >= 2 ** (self.bits - 1):
-            raise BadInput(
-                f"n max|A 1_x| + {REACH:g} deviations < Q/2 fails: {needed:.4g} >= 2^{self.bits - 1}; take a larger Q"
-            )
-
-    def _check_delta(self) -> None:
-        """The inequality of the formal guarantee."""
-        crowd = self.shuffle.crowd
-        sigma = security_of(self.shares, self.bits, crowd)
-        wanted = math.log2(self.dimension * (1 + math.exp(self.epsilon)) / (self.delta * SHARES_PART))
-        if sigma < wanted:
-            raise BadInput(
-                f"m >= (2 sigma + log2 Q) / (log2 n - log2 e) + 2 fails: {self.shares} shares give sigma {sigma:.4g}, "
-                f"needed are {wanted:.4g} for n = {crowd}, Q = 2^{self.bits}; take "
-                f"{shares_needed(wanted, self.bits, crowd)} shares"
-            )
-        shown = self.delta_shown(crowd)
-        if shown > self.delta:
-            raise BadInput(
-                f"delta_0 + (1 + e^eps)(d 2^-sigma + n d slack) <= delta fails: {shown:.3g} > {self.delta:g}; "
-                "take more noise or more users"
-            )
 
     def delta_shown(self, replies: int) -> float:
         """The right side of the formal guarantee's inequality for so many users."""
@@ -179,7 +166,6 @@ class SplitAndMix(OneFactor):
         return self.encoder.centred(one.sum("shares")).astype(np.float64) / (self.scale * one.replies)
 
     def mean_variance(self, replies: int) -> float:
-        """The noise of each coordinate of the mean."""
         return self.variance / self.scale**2 / max(1, replies)
 
     def form(self, one: Heard) -> float:

@@ -15,8 +15,8 @@ import numpy as np
 from parley.emulator.errors import BadInput
 from parley.emulator.protocol import Inputs
 from parley.emulator.randomizer import Floats
-from parley.protocols.workloads.kendall import Untied, apply_sign_product, sign_product
-from parley.protocols.workloads.workload import OnLevels, Structure, at_least_two, check_level
+from parley.protocols.workloads.kendall import apply_sign_product, sign_product
+from parley.protocols.workloads.workload import Kind, OnLevels, at_least_two, check_level
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -24,24 +24,16 @@ class AreaUnderCurve(OnLevels):
     """Area under the ROC curve of a score with m levels against a label 0 or 1."""
 
     name: ClassVar[str] = "auc"
+    kind: ClassVar[Kind] = "auc"
     levels: int
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "levels", check_level("the levels of auc", self.levels))
+        super().__post_init__()
         check_level("the number of inputs of auc", 2 * self.levels)
 
     @property
     def shape(self) -> tuple[int, ...]:
         return self.levels, 2
-
-    @property
-    def structure(self) -> Structure:
-        return Structure(kind="auc", levels=(self.levels, 2))
-
-    @property
-    def denominator(self) -> Untied:
-        """The form 2 p (1 - p): the share of ordered pairs with opposite labels."""
-        return Untied(levels=(self.levels, 2), axis=1)
 
     def matrix(self) -> Floats:
         return sign_product((self.levels, 2))
@@ -53,16 +45,10 @@ class AreaUnderCurve(OnLevels):
         """The label: its mean is p, the share of positives."""
         return {"positive": np.tile([0.0, 1.0], self.levels)}
 
-    def combine(self, numerator: float, denominator: float) -> float:
-        """The area from the two forms h'Wh and 2 p (1 - p)."""
-        if denominator <= 0:
-            raise BadInput(f"AUC needs both labels, but the share of pairs with opposite labels is {denominator}")
-        return 0.5 + numerator / (2 * denominator)
-
     def value(self, form: float, means: Mapping[str, float], users: int) -> float:
         """The area from the form and an estimate of p, moved into [1/n, 1 - 1/n]: outside no area is defined."""
         share = self._share(means, users)
-        return self.combine(form, 2 * share * (1 - share))
+        return 0.5 + form / (4 * share * (1 - share))
 
     def gradient(self, form: float, means: Mapping[str, float], users: int) -> dict[str, float]:
         share = self._share(means, users)

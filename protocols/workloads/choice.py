@@ -24,13 +24,16 @@ SINGLE: dict[str, Callable[..., Workload]] = {
 }
 STATISTICS = (Kendall.name, *SINGLE)
 LABELS = ("0", "1")
+ONE_LEVEL = r"\s*[0-9]{1,9}\s*"
+PAIR_OF_LEVELS = ONE_LEVEL + "[xX]" + ONE_LEVEL
+_EXAMPLES = {"--range": "age=0:120", "--categories": "answer=no,maybe,yes"}
 
 
 def make_question(statistic: str | None, levels: str | None, kernel: str | Path | None) -> Workload | Levels:
     """The workload, or with `--levels` alone the inputs of a protocol that estimates something else."""
     if statistic is not None or kernel is not None or levels is None:
         return make_workload(statistic, levels, kernel)
-    if re.fullmatch(r"\s*[0-9]{1,9}(\s*[xX]\s*[0-9]{1,9})*\s*", levels) is None:
+    if re.fullmatch(f"{ONE_LEVEL}([xX]{ONE_LEVEL})*", levels) is None:
         raise BadInput(f"--levels should be a whole number such as 32, or 16x16 for two columns, got {levels!r}")
     return Levels(tuple(int(number) for number in re.findall("[0-9]+", levels)))
 
@@ -46,9 +49,12 @@ def make_workload(statistic: str | None, levels: str | None, kernel: str | Path 
         raise BadInput(f"say what to estimate: --statistic {'|'.join(STATISTICS)}, or --kernel FILE")
     if statistic not in STATISTICS:
         raise BadInput(f"unknown statistic {statistic!r}{nearest(statistic, list(STATISTICS))}")
-    if statistic == Kendall.name:
-        return Kendall(levels=_two_levels(levels))
-    return SINGLE[statistic](levels=_one_level(statistic, levels))
+    both = statistic == Kendall.name
+    if levels is None or re.fullmatch(PAIR_OF_LEVELS if both else ONE_LEVEL, levels) is None:
+        wanted = "for both columns, such as 16x16" if both else "as one whole number, such as 32"
+        raise BadInput(f"{statistic} needs --levels {wanted}, got {'nothing' if levels is None else repr(levels)}")
+    numbers = [int(number) for number in re.findall("[0-9]+", levels)]
+    return Kendall(levels=(numbers[0], numbers[1])) if both else SINGLE[statistic](levels=numbers[0])
 
 
 def make_domain(
@@ -62,22 +68,17 @@ def make_domain(
     declared = _declared(columns, ranges, categories)
     if isinstance(question, AreaUnderCurve):
         declared.setdefault(columns[1], Categories(columns[1], LABELS))
-    return reduce(Pair, [_column(name, size, declared) for name, size in zip(columns, question.shape, strict=True)])
-
-
-def _two_levels(levels: str | None) -> tuple[int, int]:
-    match = re.fullmatch(r"\s*([0-9]{1,9})\s*[xX]\s*([0-9]{1,9})\s*", levels or "")
-    if match is None:
-        given = "nothing" if levels is None else repr(levels)
-        raise BadInput(f"kendall needs --levels for both columns, such as 16x16, got {given}")
-    return int(match[1]), int(match[2])
-
-
-def _one_level(statistic: str, levels: str | None) -> int:
-    if levels is None or re.fullmatch(r"\s*[0-9]{1,9}\s*", levels) is None:
-        given = "nothing" if levels is None else repr(levels)
-        raise BadInput(f"{statistic} needs --levels as one whole number, such as 32, got {given}")
-    return int(levels)
+    made: list[Domain] = []
+    for name, levels in zip(columns, question.shape, strict=True):
+        declaration = declared.get(name)
+        if declaration is None:
+            raise BadInput(
+                f"declare the column {name!r} with --range {name}=lo:hi; a range is never read off the private data"
+            )
+        if isinstance(declaration, Categories) and declaration.size != levels:
+            raise BadInput(f"{name} has {declaration.size} categories, but the statistic expects {levels} levels")
+        made.append(declaration if isinstance(declaration, Categories) else Interval(name, *declaration, levels))
+    return reduce(Pair, made)
 
 
 def _declared(
@@ -94,30 +95,12 @@ def _declared(
                 raise BadInput(f"{flag} names {name!r}, which is not among the columns{nearest(name, list(columns))}")
             if name in found:
                 raise BadInput(f"the column {name!r} is declared twice")
-            found[name] = _range(text, rest) if flag == "--range" else Categories(name, tuple(rest.split(",")))
+            if flag == "--categories":
+                found[name] = Categories(name, tuple(rest.split(",")))
+                continue
+            try:
+                low, high = (float(end) for end in rest.split(":"))
+            except ValueError:
+                raise BadInput(f"--range {text!r} must look like {_EXAMPLES['--range']}") from None
+            found[name] = low, high
     return found
-
-
-_EXAMPLES = {"--range": "age=0:120", "--categories": "answer=no,maybe,yes"}
-
-
-def _range(text: str, ends: str) -> tuple[float, float]:
-    try:
-        low, high = (float(end) for end in ends.split(":"))
-    except ValueError:
-        raise BadInput(f"--range {text!r} must look like {_EXAMPLES['--range']}") from None
-    return low, high
-
-
-def _column(name: str, levels: int, declared: dict[str, Categories | tuple[float, float]]) -> Domain:
-    """An interval with that many levels, or declared categories of exactly that number."""
-    declaration = declared.get(name)
-    if declaration is None:
-        raise BadInput(
-            f"declare the column {name!r} with --range {name}=lo:hi; a range is never read off the private data"
-        )
-    if isinstance(declaration, Categories):
-        if declaration.size != levels:
-            raise BadInput(f"{name} has {declaration.size} categories, but the statistic expects {levels} levels")
-        return declaration
-    return Interval(name, *declaration, levels)

@@ -28,30 +28,26 @@ def coarsening(fine: Mapping[str, Any], coarse: Mapping[str, Any]) -> Integers |
     columns = {each["name"]: each for each in fine.get("columns", ())}
     if not columns or not coarse.get("columns"):
         return None
-    sizes = [_size(each) for each in columns.values()]
+    sizes = [each["levels"] for each in columns.values()]
     places = dict(zip(columns, np.indices(sizes).reshape(len(sizes), -1), strict=True))
     index = np.zeros(int(np.prod(sizes)), np.int64)
     for column in coarse["columns"]:
         own = _map(columns.get(column["name"]), column)
         if own is None:
             return None
-        index = index * _size(column) + own[places[column["name"]]]
+        index = index * int(column["levels"]) + own[places[column["name"]]]
     return index
-
-
-def _size(column: Mapping[str, Any]) -> int:
-    return int(column["levels"])
 
 
 def _map(fine: Mapping[str, Any] | None, coarse: Mapping[str, Any]) -> Integers | None:
     """Fine bin or category -> coarse one."""
     if fine is None or fine["type"] != coarse["type"]:
         return None
+    ratio, rest = divmod(int(fine["levels"]), int(coarse["levels"]))
     if fine["type"] == "categories":
-        return np.arange(_size(fine)) if dict(fine) == dict(coarse) else None
-    if _size(fine) % _size(coarse):
+        return np.arange(fine["levels"]) if dict(fine) == dict(coarse) else None
+    if rest:
         return None
-    ratio = _size(fine) // _size(coarse)
-    edges = [Interval(each["name"], each["low"], each["high"], _size(each)).edges for each in (fine, coarse)]
+    edges = [Interval(each["name"], each["low"], each["high"], int(each["levels"])).edges for each in (fine, coarse)]
     # A value beside an edge that is not quite the same would be counted in the wrong bin.
-    return np.arange(_size(fine)) // ratio if np.array_equal(edges[0][::ratio], edges[1]) else None
+    return np.arange(fine["levels"]) // ratio if np.array_equal(edges[0][::ratio], edges[1]) else None

@@ -23,19 +23,8 @@ class Distance:
     width: float | None = None
 
 
-def absolute_difference(width: float | None) -> Distance:
-    """|d|: the Gini mean difference in the interval's own units."""
-    return Distance(profile=lambda distance: distance, constant=1.0)
-
-
-def squared_difference(width: float | None) -> Distance:
-    """d^2: its mean over pairs is twice the variance."""
-    return Distance(profile=np.square, constant=2.0)
-
-
-def huber(width: float | None) -> Distance:
+def _huber(edge: float) -> Distance:
     """d^2/2 up to the width, from there the tangent."""
-    edge = _width("huber", width, 0.25)
 
     def profile(distance: Floats) -> Floats:
         return np.where(distance <= edge, distance**2 / 2, edge * (distance - edge / 2))
@@ -43,26 +32,21 @@ def huber(width: float | None) -> Distance:
     return Distance(profile=profile, constant=min(edge, 1.0), width=edge)
 
 
-def truncated_difference(width: float | None) -> Distance:
-    """min(|d|, width)."""
-    edge = _width("truncated-difference", width, 0.25)
-    return Distance(profile=lambda distance: np.minimum(distance, edge), constant=1.0, width=edge)
-
-
-def gaussian(width: float | None) -> Distance:
+def _gaussian(sigma: float) -> Distance:
     """exp(-d^2 / 2 width^2), steepest at d = width; its diagonal is 1, not 0."""
-    sigma = _width("gaussian", width, 0.25)
     steepest = min(sigma, 1.0)
     constant = float(steepest / sigma**2 * np.exp(-((steepest / sigma) ** 2) / 2))
     return Distance(profile=lambda distance: np.exp(-((distance / sigma) ** 2) / 2), constant=constant, width=sigma)
 
 
-DISTANCES: Mapping[str, Callable[[float | None], Distance]] = {
-    "absolute-difference": absolute_difference,
-    "squared-difference": squared_difference,
-    "huber": huber,
-    "truncated-difference": truncated_difference,
-    "gaussian": gaussian,
+DISTANCES: Mapping[str, Callable[[float], Distance]] = {
+    # |d|: the Gini mean difference in the interval's own units.
+    "absolute-difference": lambda edge: Distance(profile=lambda distance: distance, constant=1.0),
+    # d^2: its mean over pairs is twice the variance.
+    "squared-difference": lambda edge: Distance(profile=np.square, constant=2.0),
+    "huber": _huber,
+    "truncated-difference": lambda edge: Distance(profile=lambda d: np.minimum(d, edge), constant=1.0, width=edge),
+    "gaussian": _gaussian,
 }
 
 
@@ -70,26 +54,21 @@ def named_distance(name: str, width: float | None = None) -> Distance:
     """The distance of that name; its width, if it has one and none is given, is a quarter of the range."""
     if name not in DISTANCES:
         raise BadInput(f"unknown Lipschitz function {name!r}{nearest(name, list(DISTANCES))}")
-    distance = DISTANCES[name](width)
-    if width is not None and distance.width is None:
+    distance = DISTANCES[name](0.25)
+    if width is None:
+        return distance
+    if distance.width is None:
         raise BadInput(f"{name} takes no width, got {width!r}")
-    return distance
+    # Narrower than this, squares underflow; no grid we allow could tell such widths apart.
+    if isinstance(width, bool) or not isinstance(width, int | float) or not 1e-9 <= width <= 1e9:
+        raise BadInput(f"the width of {name} must lie between 1e-9 and 1e9, got {width!r}")
+    return DISTANCES[name](float(width))
 
 
 def apply_toeplitz(first_row: Floats, values: Floats) -> Floats:
     """T v for a symmetric Toeplitz T by circulant embedding: 2k points, so that nothing wraps around."""
     size = len(first_row)
     circle = np.concatenate([first_row, [0.0], first_row[:0:-1]])
-    columns = values.reshape(size, -1)
-    spectrum = np.fft.rfft(circle)[:, None] * np.fft.rfft(columns, n=2 * size, axis=0)
+    spectrum = np.fft.rfft(circle)[:, None] * np.fft.rfft(values.reshape(size, -1), n=2 * size, axis=0)
     product = np.fft.irfft(spectrum, n=2 * size, axis=0)[:size]
     return np.asarray(product.reshape(values.shape), dtype=np.float64)
-
-
-def _width(name: str, width: float | None, default: float) -> float:
-    if width is None:
-        return default
-    # Narrower than this, squares underflow; no grid we allow could tell such widths apart.
-    if isinstance(width, bool) or not isinstance(width, int | float) or not 1e-9 <= width <= 1e9:
-        raise BadInput(f"the width of {name} must lie between 1e-9 and 1e9, got {width!r}")
-    return float(width)

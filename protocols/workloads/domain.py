@@ -39,26 +39,21 @@ class Domain(ABC):
 
     @property
     @abstractmethod
-    def size(self) -> int:
-        """k."""
-
-    @property
-    @abstractmethod
-    def columns(self) -> tuple[str, ...]:
-        """The names of the columns it reads."""
-
-    @property
-    @abstractmethod
     def declared(self) -> tuple[Column, ...]:
         """What users are told, and agree to, about each column."""
+
+    @property
+    def size(self) -> int:
+        """k."""
+        return math.prod(column.levels for column in self.declared)
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        return tuple(column.name for column in self.declared)
 
     @abstractmethod
     def encode(self, columns: Mapping[str, NDArray[Any]]) -> Encoded:
         """One input for each row."""
-
-    @abstractmethod
-    def labels(self) -> list[str]:
-        """Each input in words."""
 
 
 @dataclass(frozen=True)
@@ -89,26 +84,8 @@ class Interval(Domain):
             raise BadInput(f"the range {self.low}:{self.high} of {self.name} is too wide for floating point")
 
     @property
-    def size(self) -> int:
-        return self.levels
-
-    @property
-    def columns(self) -> tuple[str, ...]:
-        return (self.name,)
-
-    @property
     def declared(self) -> tuple[Column, ...]:
         return (Column(name=self.name, levels=self.levels, low=self.low, high=self.high),)
-
-    @property
-    def width(self) -> float:
-        """Of one bin; replacing values by midpoints moves each by at most half of it."""
-        return (self.high - self.low) / self.levels
-
-    @property
-    def span(self) -> float:
-        """From the first midpoint to the last: what 1 is worth on the grid j/(k-1)."""
-        return self.width * (self.levels - 1)
 
     @cached_property
     def edges(self) -> Floats:
@@ -119,11 +96,6 @@ class Interval(Domain):
         clipped = int(np.count_nonzero((values < self.low) | (values > self.high)))
         indices = np.searchsorted(self.edges, values, side="right") - 1
         return Encoded(indices=np.clip(indices, 0, self.levels - 1).astype(np.int64), clipped={self.name: clipped})
-
-    def labels(self) -> list[str]:
-        ends = [f"{edge:.6g}" for edge in self.edges]
-        closing = [")"] * (self.levels - 1) + ["]"]
-        return [f"[{low}, {high}{end}" for low, high, end in zip(ends[:-1], ends[1:], closing, strict=True)]
 
 
 @dataclass(frozen=True)
@@ -145,34 +117,20 @@ class Categories(Domain):
             raise BadInput(f"the category {twice!r} of {self.name} is declared twice")
 
     @property
-    def size(self) -> int:
-        return len(self.values)
-
-    @property
-    def columns(self) -> tuple[str, ...]:
-        return (self.name,)
-
-    @property
     def declared(self) -> tuple[Column, ...]:
-        return (Column(name=self.name, levels=self.size, categories=tuple(self.labels())),)
+        labels = tuple(str(as_text(value)) for value in self.values)
+        return (Column(name=self.name, levels=len(labels), categories=labels),)
 
     def encode(self, columns: Mapping[str, NDArray[Any]]) -> Encoded:
         texts = [as_text(value) for value in pick(columns, self.name).tolist()]
         refuse_missing(self.name, [row for row, text in enumerate(texts, 1) if text is None])
-        number = {as_text(value): index for index, value in enumerate(self.values)}
-        try:
-            indices = [number[text] for text in texts]
-        except KeyError:
-            row = next(row for row, text in enumerate(texts) if text not in number)
-            raise BadInput(self._unknown(row + 1, str(texts[row]))) from None
-        return Encoded(indices=np.array(indices, dtype=np.int64), clipped={self.name: 0})
-
-    def labels(self) -> list[str]:
-        return [str(as_text(value)) for value in self.values]
-
-    def _unknown(self, row: int, text: str) -> str:
-        near = nearest(text, self.labels())
-        return f"row {row} of {self.name} holds {text!r}, which is not a declared category{near}"
+        number = {str(as_text(value)): index for index, value in enumerate(self.values)}
+        for row, text in enumerate(texts, 1):
+            if text not in number:
+                near = nearest(str(text), list(number))
+                raise BadInput(f"row {row} of {self.name} holds {text!r}, which is not a declared category{near}")
+        indices = np.array([number[str(text)] for text in texts], dtype=np.int64)
+        return Encoded(indices=indices, clipped={self.name: 0})
 
 
 @dataclass(frozen=True)
@@ -189,14 +147,6 @@ class Pair(Domain):
         check_level("the number of inputs of a pair of columns", self.first.size * self.second.size)
 
     @property
-    def size(self) -> int:
-        return self.first.size * self.second.size
-
-    @property
-    def columns(self) -> tuple[str, ...]:
-        return self.first.columns + self.second.columns
-
-    @property
     def declared(self) -> tuple[Column, ...]:
         return self.first.declared + self.second.declared
 
@@ -207,12 +157,8 @@ class Pair(Domain):
                 f"{' and '.join(self.columns)} must have equally many rows, "
                 f"got {len(first.indices)} and {len(second.indices)}"
             )
-        return Encoded(
-            indices=first.indices * self.second.size + second.indices, clipped={**first.clipped, **second.clipped}
-        )
-
-    def labels(self) -> list[str]:
-        return [f"({first}, {second})" for first in self.first.labels() for second in self.second.labels()]
+        indices = first.indices * self.second.size + second.indices
+        return Encoded(indices=indices, clipped={**first.clipped, **second.clipped})
 
 
 def nearest(text: str, names: list[str]) -> str:
@@ -253,7 +199,6 @@ def as_text(value: Any) -> str | None:
 
 
 def refuse_missing(name: str, rows: list[int]) -> None:
-    """Name the first few rows without a value."""
     if rows:
         shown = ", ".join(str(row) for row in rows[:SHOWN_ROWS])
         more = f" and {len(rows) - SHOWN_ROWS} more" if len(rows) > SHOWN_ROWS else ""

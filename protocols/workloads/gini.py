@@ -5,43 +5,27 @@ from typing import ClassVar
 
 import numpy as np
 
-from parley.emulator.errors import BadInput
 from parley.emulator.protocol import Inputs
 from parley.emulator.randomizer import Floats
-from parley.protocols.workloads.domain import Interval
-from parley.protocols.workloads.workload import OnLevels, Structure, check_dense, check_level, check_rows
+from parley.protocols.workloads.workload import Kind, OnLevels, check_dense, check_rows
 
 
 @dataclass(frozen=True, kw_only=True)
 class GiniMeanDifference(OnLevels):
     """The mean of |x - y| over pairs, for inputs j standing for the points j/(k-1) of [0, 1].
 
-    The midpoints of an Interval's bins are as evenly spaced, only closer together: the mean difference of binned
-    data in their own units is `in_units(value, interval)`, within one bin width of that of the data themselves.
+    The midpoints of an Interval's bins are as evenly spaced, only closer together: times the distance from the first
+    midpoint to the last, this is the mean difference of binned data, within one bin width of that of the data.
     """
 
     name: ClassVar[str] = "gini-mean-difference"
+    kind: ClassVar[Kind] = "threshold"
     levels: int
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "levels", check_level("the levels of gini-mean-difference", self.levels))
-
-    @property
-    def structure(self) -> Structure:
-        return Structure(kind="threshold", levels=(self.levels,))
 
     @property
     def shift(self) -> float:
         """|x - y| = 1/2 - 2 <c_x, c_y> with threshold vectors c: after the shift gamma_2 is 1/2 instead of 1."""
         return 0.5
-
-    def in_units(self, value: float, interval: Interval) -> float:
-        """A value of this statistic in the units of the interval whose bins were the inputs."""
-        if interval.levels != self.levels:
-            raise BadInput(
-                f"{interval.name} has {interval.levels} levels, but the statistic was computed on {self.levels}"
-            )
-        return value * interval.span
 
     def matrix(self) -> Floats:
         check_dense(self.size)
@@ -70,14 +54,8 @@ class GiniDiversity(OnLevels):
     """The share of pairs that differ, on k unordered inputs. W = J - I, so that W - J is minus the identity."""
 
     name: ClassVar[str] = "gini-diversity"
+    kind: ClassVar[Kind] = "identity"
     levels: int
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "levels", check_level("the levels of gini-diversity", self.levels))
-
-    @property
-    def structure(self) -> Structure:
-        return Structure(kind="identity", levels=(self.levels,))
 
     @property
     def shift(self) -> float:

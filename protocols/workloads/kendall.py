@@ -13,19 +13,14 @@ from numpy.typing import NDArray
 from parley.emulator.errors import BadInput
 from parley.emulator.protocol import Inputs
 from parley.emulator.randomizer import Floats
-from parley.protocols.workloads.workload import OnLevels, Structure, check_dense, check_levels, check_rows
-
-
-def sign_matrix(levels: int) -> Floats:
-    """S_m[i, j] = sgn(j - i)."""
-    points = np.arange(levels)
-    return np.asarray(np.sign(points[None, :] - points[:, None]), dtype=np.float64)
+from parley.protocols.workloads.workload import Kind, OnLevels, check_dense, check_levels, check_rows
 
 
 def sign_product(levels: tuple[int, int]) -> Floats:
-    """S_a (x) S_b, dense."""
+    """S_a (x) S_b, dense, where S_m[i, j] = sgn(j - i)."""
     check_dense(levels[0] * levels[1])
-    return np.asarray(np.kron(sign_matrix(levels[0]), sign_matrix(levels[1])), dtype=np.float64)
+    signs = [np.sign(np.arange(size) - np.arange(size)[:, None]).astype(np.float64) for size in levels]
+    return np.asarray(np.kron(signs[0], signs[1]), dtype=np.float64)
 
 
 def apply_signs(values: NDArray[Any], axis: int) -> NDArray[Any]:
@@ -47,14 +42,9 @@ class Kendall(OnLevels):
     """Kendall's tau-a of two ordered columns with a and b levels."""
 
     name: ClassVar[str] = "kendall"
+    kind: ClassVar[Kind] = "kendall"
+    columns: ClassVar[int] = 2
     levels: tuple[int, int]
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "levels", check_levels("the levels of kendall", self.levels))
-
-    @property
-    def structure(self) -> Structure:
-        return Structure(kind="kendall", levels=self.levels)
 
     @property
     def bounds(self) -> tuple[float, float]:
@@ -77,17 +67,15 @@ class Untied(OnLevels):
     """The share of pairs that differ in one coordinate: f = [y_i != y_j] for axis 0, [z_i != z_j] for axis 1."""
 
     name: ClassVar[str] = "untied"
+    kind: ClassVar[Kind] = "margin"
+    columns: ClassVar[int] = 2
     levels: tuple[int, int]
     axis: int
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "levels", check_levels("the levels of untied", self.levels))
+        super().__post_init__()
         if type(self.axis) is not int or self.axis not in (0, 1):
             raise BadInput(f"the axis of untied must be 0 or 1, got {self.axis!r}")
-
-    @property
-    def structure(self) -> Structure:
-        return Structure(kind="margin", levels=self.levels, axis=self.axis)
 
     @property
     def shift(self) -> float:

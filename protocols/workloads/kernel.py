@@ -14,7 +14,6 @@ from parley.emulator.randomizer import Floats
 from parley.protocols.workloads.workload import (
     LARGEST_ENTRY,
     Kind,
-    Structure,
     Workload,
     check_dense,
     check_rows,
@@ -28,6 +27,7 @@ class Kernel(Workload):
     """A pairwise statistic whose kernel is a k x k matrix; only its symmetric part matters and is kept."""
 
     name: ClassVar[str] = "kernel"
+    kind: ClassVar[Kind] = "kernel"
     values: Floats
     shift: float = 0.0  # a class attribute too, so that it hides the property
 
@@ -48,15 +48,6 @@ class Kernel(Workload):
     @property
     def size(self) -> int:
         return len(self.values)
-
-    @property
-    def kind(self) -> Kind:
-        return "kernel"
-
-    @property
-    def structure(self) -> Structure:
-        shifted = self.values - self.shift
-        return Structure(kind=self.kind, levels=(self.size,), matrix=shifted)
 
     @property
     def infinity_norm(self) -> float:
@@ -86,16 +77,13 @@ class Kernel(Workload):
 def load_kernel(path: str | Path) -> Kernel:
     """A kernel from a .npy or .csv file; a problem is told with the name of the file."""
     path = Path(path)
-    readers = {".npy": _read_npy, ".csv": _read_csv}
-    reader = readers.get(path.suffix.lower())
-    if reader is None:
-        raise BadInput(f"{path}: a kernel must be a .npy or a .csv file")
+    reader = {".npy": _read_npy, ".csv": _read_csv}.get(path.suffix.lower())
     try:
-        values = reader(path)
+        if reader is None:
+            raise BadInput("a kernel must be a .npy or a .csv file")
+        return Kernel(reader(path))
     except OSError as problem:
         raise BadInput(f"{path}: cannot be read: {problem.strerror or problem}") from problem
-    try:
-        return Kernel(values)
     except BadInput as problem:
         raise BadInput(f"{path}: {problem}") from problem
 
@@ -105,41 +93,33 @@ def _read_npy(path: Path) -> Floats:
     try:
         values = np.load(path, mmap_mode="r", allow_pickle=False)
     except (ValueError, EOFError) as problem:
-        raise BadInput(f"{path}: is not a whole .npy file of numbers: {problem}") from problem
+        raise BadInput(f"is not a whole .npy file of numbers: {problem}") from problem
     if values.ndim == 2:
-        _check_size(path, max(values.shape))
+        check_dense(max(values.shape))
     return np.asarray(values)
 
 
 def _read_csv(path: Path) -> Floats:
-    """Rows of numbers with commas between, no header."""
+    """Rows of numbers with commas between, no header; the first already tells whether the whole would be too large."""
+    rows: list[list[float]] = []
     try:
         with path.open(newline="", encoding="utf-8-sig") as file:
-            rows = [_numbers(path, number, cells) for number, cells in enumerate(csv.reader(file), 1) if cells]
+            for number, cells in enumerate(csv.reader(file), 1):
+                check_dense(len(cells))
+                if cells:
+                    rows.append([_number(cell, number, column) for column, cell in enumerate(cells, 1)])
     except (csv.Error, UnicodeDecodeError) as problem:
-        raise BadInput(f"{path}: is not a .csv file of numbers: {problem}") from problem
+        raise BadInput(f"is not a .csv file of numbers: {problem}") from problem
     if not rows:
-        raise BadInput(f"{path}: holds no numbers")
+        raise BadInput("holds no numbers")
     for number, row in enumerate(rows, 1):
         if len(row) != len(rows[0]):
-            raise BadInput(f"{path}: row {number} has {len(row)} numbers, but row 1 has {len(rows[0])}")
+            raise BadInput(f"row {number} has {len(row)} numbers, but row 1 has {len(rows[0])}")
     return np.array(rows, dtype=np.float64)
 
 
-def _numbers(path: Path, number: int, cells: list[str]) -> Floats:
-    """One row of a .csv file; the first row already tells whether the whole would be too large."""
-    _check_size(path, len(cells))
-    row = np.empty(len(cells))
-    for column, cell in enumerate(cells, 1):
-        try:
-            row[column - 1] = float(cell)
-        except ValueError:
-            raise BadInput(f"{path}: {cell!r} in line {number}, column {column}, is not a number") from None
-    return row
-
-
-def _check_size(path: Path, size: int) -> None:
+def _number(cell: str, line: int, column: int) -> float:
     try:
-        check_dense(size)
-    except BadInput as problem:
-        raise BadInput(f"{path}: {problem}") from problem
+        return float(cell)
+    except ValueError:
+        raise BadInput(f"{cell!r} in line {line}, column {column}, is not a number") from None

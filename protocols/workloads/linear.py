@@ -39,12 +39,10 @@ class LinearQueries:
 
     @property
     def queries(self) -> int:
-        """q: how many there are."""
         return len(self.values)
 
     @property
     def size(self) -> int:
-        """k: how many inputs there are."""
         return len(self.values[0])
 
     @property
@@ -59,7 +57,6 @@ class LinearQueries:
         return self.values @ histogram
 
     def exact(self, inputs: Inputs) -> Floats:
-        """Every answer without noise."""
         check_inputs(inputs, self.size, least=1)
         counts = np.bincount(inputs.astype(np.int64), minlength=self.size)
         return np.asarray(self.values @ counts / len(inputs), dtype=np.float64)

@@ -2,7 +2,7 @@
 
 Input j stands for the midpoint (2j + 1) / 2k of the j-th of k equal bins of [0, 1], which is where an Interval
 puts it. Replacing both arguments by midpoints moves f by at most 2 * G/(2k) = G/k, so k of the order of
-eps * sqrt(n) levels is enough. The paper's discrete Lipschitz constant, for one level, is `step` = G/k.
+eps * sqrt(n) levels is enough. The paper's discrete Lipschitz constant, for one level, is G/k.
 """
 
 from collections.abc import Callable
@@ -19,7 +19,6 @@ from parley.emulator.randomizer import Floats
 from parley.protocols.workloads.distances import DISTANCES, apply_toeplitz, named_distance
 from parley.protocols.workloads.workload import (
     Kind,
-    Structure,
     Workload,
     check_dense,
     check_level,
@@ -42,6 +41,7 @@ class Lipschitz(Workload):
     """
 
     name: ClassVar[str] = "lipschitz"
+    kind: ClassVar[Kind] = "lipschitz"
     function: str | Floats
     levels: int
     constant: float
@@ -56,19 +56,32 @@ class Lipschitz(Workload):
         width: float | None = None,
     ) -> None:
         object.__setattr__(self, "levels", check_level("the levels of lipschitz", levels))
+        if constant is not None and (
+            isinstance(constant, bool) or not isinstance(constant, int | float) or not 0 < constant < np.inf
+        ):
+            raise BadInput(f"the Lipschitz constant must be a positive number, got {constant!r}")
         if isinstance(function, str):
             distance = named_distance(function, width)
-            object.__setattr__(self, "function", function)
-            object.__setattr__(self, "width", distance.width)
-            object.__setattr__(self, "constant", _known_constant(function, constant, distance.constant))
-            return
-        if width is not None:
-            raise BadInput(f"a width belongs to a named distance ({', '.join(DISTANCES)}), got {width!r}")
-        check_dense(self.levels)
-        table = symmetric_matrix("a Lipschitz kernel", _table(function, self.levels))
-        object.__setattr__(self, "function", table)
-        object.__setattr__(self, "width", None)
-        object.__setattr__(self, "constant", _checked_constant(table, self.levels, constant))
+            width, known = distance.width, distance.constant
+            # A distance knows its constant (to the last digits, where machines differ); a smaller one is false.
+            if constant is not None and constant < known * (1 - ROUNDING):
+                raise BadInput(f"{function} has the Lipschitz constant {known}, so {constant} is too small")
+            constant = known if constant is None else constant
+        else:
+            if width is not None:
+                raise BadInput(f"a width belongs to a named distance ({', '.join(DISTANCES)}), got {width!r}")
+            check_dense(self.levels)
+            function = symmetric_matrix("a Lipschitz kernel", _table(function, self.levels))
+            if constant is None:
+                raise BadInput("say the Lipschitz constant of a function or table, such as constant=1.0")
+            # Refused where two neighbouring midpoints show that it is false.
+            seen = float(np.abs(np.diff(function, axis=0)).max()) * self.levels
+            slack = ROUNDING * self.levels * float(np.abs(function).max())
+            if seen > constant * (1 + ROUNDING) + slack:
+                raise BadInput(f"the kernel is not {constant}-Lipschitz: neighbours show a slope of {seen:.6g}")
+        object.__setattr__(self, "function", function)
+        object.__setattr__(self, "width", width)
+        object.__setattr__(self, "constant", float(constant))
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Lipschitz):
@@ -85,23 +98,10 @@ class Lipschitz(Workload):
         return self.levels
 
     @property
-    def step(self) -> float:
-        """The Lipschitz constant from one level to the next, G/k; binning moves the statistic by no more."""
-        return self.constant / self.levels
-
-    @property
     def shift(self) -> float:
         """The middle of the range, after which no entry exceeds Gk in the paper's lemma."""
         low, high = self.bounds
         return (low + high) / 2
-
-    @property
-    def kind(self) -> Kind:
-        return "lipschitz"
-
-    @property
-    def structure(self) -> Structure:
-        return Structure(kind=self.kind, levels=(self.levels,), step=self.step, matrix=self.matrix() - self.shift)
 
     @property
     def bounds(self) -> tuple[float, float]:
@@ -111,10 +111,6 @@ class Lipschitz(Workload):
     @property
     def infinity_norm(self) -> float:
         return float(np.abs(self._values()).max())
-
-    def grid(self) -> Floats:
-        """The points of [0, 1] the inputs stand for."""
-        return _midpoints(self.levels)
 
     def matrix(self) -> Floats:
         if isinstance(self.function, str):
@@ -149,10 +145,6 @@ class Lipschitz(Workload):
         return self.function
 
 
-def _midpoints(levels: int) -> Floats:
-    return (2 * np.arange(levels) + 1) / (2.0 * levels)
-
-
 def _table(function: KernelFunction | NDArray[Any], levels: int) -> NDArray[Any]:
     """f at all pairs of midpoints, called with two plain floats at a time."""
     if isinstance(function, np.ndarray):
@@ -161,35 +153,8 @@ def _table(function: KernelFunction | NDArray[Any], levels: int) -> NDArray[Any]
         return function
     if not callable(function):
         raise BadInput(f"a Lipschitz kernel must be a name, a function or a table, got {function!r}")
-    points = _midpoints(levels).tolist()
+    points = ((2 * np.arange(levels) + 1) / (2.0 * levels)).tolist()
     try:
         return np.array([[float(function(x, y)) for y in points] for x in points])
     except TypeError as problem:
         raise BadInput(f"a kernel function must take two numbers and return one: {problem}") from problem
-
-
-def _positive_constant(constant: object) -> float:
-    if isinstance(constant, bool) or not isinstance(constant, int | float) or not 0 < constant < np.inf:
-        raise BadInput(f"the Lipschitz constant must be a positive number, got {constant!r}")
-    return float(constant)
-
-
-def _known_constant(function: str, given: float | None, known: float) -> float:
-    """A distance knows its constant (to the last digits, where machines differ); a smaller one is false."""
-    if given is None:
-        return known
-    if _positive_constant(given) < known * (1 - ROUNDING):
-        raise BadInput(f"{function} has the Lipschitz constant {known}, so {given} is too small")
-    return float(given)
-
-
-def _checked_constant(table: Floats, levels: int, given: float | None) -> float:
-    """G as declared, refused where two neighbouring midpoints show that it is false."""
-    if given is None:
-        raise BadInput("say the Lipschitz constant of a function or table, such as constant=1.0")
-    constant = _positive_constant(given)
-    seen = float(np.abs(np.diff(table, axis=0)).max()) * levels
-    slack = ROUNDING * levels * float(np.abs(table).max())
-    if seen > constant * (1 + ROUNDING) + slack:
-        raise BadInput(f"the kernel is not {given}-Lipschitz: neighbouring levels show a slope of {seen:.6g}")
-    return constant

@@ -36,29 +36,15 @@ REGISTRY: Mapping[str, tuple[str, str, tuple[str, ...], tuple[str, ...]]] = {
     "lipschitz": ("lipschitz", "Lipschitz", ("function", "levels", "constant"), ("width",)),
 }
 
+# What the factorization library dispatches on: the matrix M = W - shift * J.
+# kendall    S_a (x) S_b for the shape (a, b), where S_m[i, j] = sgn(j - i)
+# auc        the same for the shape (m, 2)
+# threshold  abs(i - j) / (k - 1) - 1/2
+# identity   minus the identity
+# margin     minus [x and y agree in one coordinate]
+# kernel     any symmetric matrix
+# lipschitz  a symmetric matrix whose neighbouring rows are alike
 Kind = Literal["kendall", "auc", "threshold", "identity", "margin", "kernel", "lipschitz"]
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Structure:
-    """What the factorization library dispatches on: the matrix M = W - shift * J, described by its kind.
-
-    | kind       | M                                                                                   |
-    |------------|-------------------------------------------------------------------------------------|
-    | kendall    | S_a (x) S_b, where levels = (a, b) and S_m[i, j] = sgn(j - i)                        |
-    | auc        | S_m (x) S_2, where levels = (m, 2)                                                   |
-    | threshold  | abs(i - j) / (k - 1) - 1/2, where levels = (k,)                                      |
-    | identity   | minus the identity, where levels = (k,)                                              |
-    | margin     | minus [x and y agree in coordinate `axis`], where levels = (a, b)                    |
-    | kernel     | `matrix`, symmetric                                                                  |
-    | lipschitz  | `matrix`, symmetric; neighbouring rows differ by at most `step`                      |
-    """
-
-    kind: Kind
-    levels: tuple[int, ...]
-    axis: int | None = None
-    step: float | None = None
-    matrix: Floats | None = None
 
 
 @dataclass(frozen=True)
@@ -82,6 +68,7 @@ class Workload(ABC):
     """A pairwise statistic on inputs 0 .. k-1, given by the symmetric matrix W of its kernel."""
 
     name: ClassVar[str]
+    kind: ClassVar[Kind]
 
     @property
     @abstractmethod
@@ -92,16 +79,6 @@ class Workload(ABC):
     def shape(self) -> tuple[int, ...]:
         """The levels of each column that makes up an input; their product is k."""
         return (self.size,)
-
-    @property
-    @abstractmethod
-    def structure(self) -> Structure:
-        """The description of W - shift * J by which factors are found."""
-
-    @property
-    def kind(self) -> Kind:
-        """The kind of `structure`; where that holds a matrix, without making it."""
-        return self.structure.kind
 
     @property
     def shift(self) -> float:
@@ -144,13 +121,7 @@ class Workload(ABC):
         """The statistic itself, without noise; what an estimate is compared with."""
 
     def form(self, histogram: Floats) -> float:
-        """h'Wh."""
         return float(histogram @ self.apply(histogram))
-
-    def statistic(self, form: float, diagonal_mean: float, users: int) -> float:
-        """U = n/(n-1) * (h'Wh - (1/n) mean f(x_i, x_i)): the form counts pairs i = i, a U-statistic does not."""
-        at_least_two(users)
-        return users / (users - 1) * (form - diagonal_mean / users)
 
     def linear_queries(self) -> dict[str, Floats]:
         """What `value` needs to know besides the form: named functions on [k] whose mean over users enters it."""
@@ -158,9 +129,10 @@ class Workload(ABC):
         return {} if np.ptp(diagonal) == 0 else {"diagonal": diagonal}
 
     def value(self, form: float, means: Mapping[str, float], users: int) -> float:
-        """The statistic from the form and the means of `linear_queries`."""
+        """U = n/(n-1) * (h'Wh - (1/n) mean f(x_i, x_i)): the form counts pairs i = i, a U-statistic does not."""
+        at_least_two(users)
         diagonal_mean = means["diagonal"] if self.linear_queries() else float(self.diagonal()[0])
-        return self.statistic(form, diagonal_mean, users)
+        return users / (users - 1) * (form - diagonal_mean / users)
 
     def gradient(self, form: float, means: Mapping[str, float], users: int) -> dict[str, float]:
         """Derivatives of `value` by "form" and by each mean: an error there moves the value by so much."""
@@ -184,7 +156,12 @@ class Workload(ABC):
 class OnLevels(Workload):
     """A statistic that its levels describe: entries of W lie in [-1, 1] and are 0 on the diagonal."""
 
+    columns: ClassVar[int] = 1
     levels: int | tuple[int, int]
+
+    def __post_init__(self) -> None:
+        check: Any = check_levels if self.columns == 2 else check_level
+        object.__setattr__(self, "levels", check(f"the levels of {self.name}", self.levels))
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -225,7 +202,6 @@ def at_least_two(users: int) -> None:
 
 
 def check_level(what: str, value: object, least: int = 2) -> int:
-    """A number of levels as a plain int."""
     if isinstance(value, bool) or not isinstance(value, int | np.integer):
         raise BadInput(f"{what} must be a whole number, got {value!r}")
     if not least <= value <= LARGEST_SIZE:

@@ -6,6 +6,7 @@ invariance under sharding, then one statistical test at alpha = 1e-6 with a fixe
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import fields
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ from scipy.stats import chi2, t
 from parley.emulator.errors import BadInput
 from parley.emulator.protocol import check_arrays
 from parley.emulator.randomizer import MOST_OUTCOMES, Coins, Columns, Floats, Randomizer
+from parley.protocols.randomizers.categories.oue import OptimisedUnaryEncoding
 from parley.protocols.randomizers.exact import within
 
 ALPHA = 1e-6
@@ -33,6 +35,12 @@ def rows(reply: Columns, part: slice) -> Columns:
 def random_coins(randomizer: Randomizer, count: int, seed: int) -> Coins:
     """A coin matrix of the right width."""
     return np.random.default_rng(seed).integers(0, 256, (count, randomizer.coins), dtype=np.uint8)
+
+
+def unary_common(oracle: OptimisedUnaryEncoding, reply: Columns) -> Floats:
+    """What the likelihoods of unary encoding leave out: every bit under the law of other bits."""
+    ones = oracle.support(reply).sum(axis=1)
+    return np.asarray(ones * np.log(oracle.other) + (oracle.categories - ones) * np.log1p(-oracle.other))
 
 
 def chi_square(observed: NDArray[np.int64], expected: Floats) -> tuple[float, float]:
@@ -192,7 +200,7 @@ class RandomizerContract(ABC):
 
     def test_bad_parameters_are_refused(self) -> None:
         first = self.randomizers()[0]
-        good = {name: getattr(first, name) for name in first.__dataclass_fields__}  # type: ignore[attr-defined]
+        good = {field.name: getattr(first, field.name) for field in fields(first)}  # type: ignore[arg-type]
         for change in (*COMMON_BAD, *self.bad_parameters()):
             with pytest.raises(BadInput):
                 type(first)(**{**good, **change})

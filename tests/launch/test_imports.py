@@ -25,7 +25,7 @@ MOST_MODULES = 45
 ONLY = {
     "zmq": "emulator/transport/zmq",
     "msgpack": "emulator/wire/codec.py",
-    "cvxpy": "protocols/factorization/reference/sdp.py",
+    "cvxpy": "protocols/factorization/zeta.py",
 }
 
 

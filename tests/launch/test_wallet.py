@@ -8,6 +8,7 @@ import pytest
 
 from parley.emulator.roles.consent import domain_of
 from parley.emulator.roles.wallet.entries import View
+from parley.emulator.wire.codec import pack
 from parley.nodes.state.wallet import StoredWallet
 from parley.protocols.baselines.frequency import FrequencyGrr
 from parley.protocols.workloads.declared import coarsening
@@ -52,7 +53,8 @@ def test_a_wallet_of_constant_values(parley: Parley) -> None:
     assert said.code == 0, said.err
     assert said.record["inputs"] == 8
     fine = domain_of(8, [*Interval("age", 18, 90, 4).declared, *Categories("sex", ("f", "m")).declared])
-    wallet = StoredWallet.open(Path("purse"), users=4, domain=fine, inputs=8)
+    wallet = StoredWallet.open(Path("purse"), users=4)
+    assert pack(dict(wallet.terms.domain)) == pack(dict(fine))
     halves = coarsening(wallet.terms.domain, domain_of(2, Interval("age", 18, 90, 2).declared))
     assert halves is not None
     wallet.accept("halves", grr(2, 0.5), view=View(coarsening=halves))

@@ -51,7 +51,6 @@ class Losses:
 
     @classmethod
     def none(cls, users: int, inputs: int) -> "Losses":
-        """Of users who have said nothing."""
         return cls(np.zeros((users, inputs)), np.zeros(users))
 
     def rows(self, places: NDArray[np.intp] | Integers) -> "Losses":
@@ -61,7 +60,6 @@ class Losses:
         self.log[places], self.error[places] = losses.log, losses.error
 
     def add(self, rows: Floats, error: Floats) -> None:
-        """One more reply of each user."""
         self.log += rows
         self.log -= self.log.max(axis=1, keepdims=True)
         self.error += error + 2 * ROUNDING * np.abs(self.log).max(axis=1)
@@ -80,9 +78,7 @@ class Channel:
     """A question as a table: how likely each reply is under each input of the account."""
 
     def __init__(self, step: Round, public: Broadcast, coarsening: Integers | None = None) -> None:
-        self._step = step
-        self._public = public
-        self._coarsening = coarsening
+        self._step, self._public, self._coarsening = step, public, coarsening
 
     def of(self, replies: Columns) -> tuple[Floats, Floats]:
         """log p(reply | x) with the largest of each row at 0, and the error of its differences; equal replies once."""
@@ -107,7 +103,6 @@ class Channel:
 
     @cached_property
     def listed(self) -> tuple[Floats, Floats] | None:
-        """The table of all replies, where they are few."""
         outcomes = self._step.outcomes(self._public)
         if outcomes is None or not outcomes:
             return None

@@ -48,8 +48,6 @@ class Spent:
 
 @dataclass(eq=False)
 class _Question:
-    """A granted round with what was said to it."""
-
     granted: Granted
     said: Mask
     columns: dict[str, Array] = field(default_factory=dict)
@@ -91,7 +89,6 @@ class Wallet:
 
     @property
     def runs(self) -> tuple[str, ...]:
-        """The runs that were accepted, oldest first."""
         return tuple(self._runs)
 
     def accept(self, run: str, protocol: Protocol, *, trusts: Trust = "nobody", view: View | None = None) -> Mask:
@@ -114,19 +111,13 @@ class Wallet:
         # Where nothing is charged yet, each round decides for itself.
         if epsilon or delta:
             mask = (self._total() + epsilon <= self._cap) & (self._delta + delta <= self._delta_cap)
-        self._enter(
-            Accepted(
-                run=run,
-                protocol=protocol.name,
-                parameters=protocol.parameters(),
-                trusts=trusts,
-                view=view,
-                flat=flat,
-                epsilon=epsilon,
-                delta=delta,
-                mask=mask,
-            )
-        )
+        terms: dict[str, Any] = {
+            "protocol": protocol.name,
+            "parameters": protocol.parameters(),
+            "trusts": trusts,
+            "view": view,
+        }
+        self._enter(Accepted(run=run, **terms, flat=flat, epsilon=epsilon, delta=delta, mask=mask))
         return self._runs[run].accepted.mask.copy()
 
     def grant(self, run: str, number: int, public: Broadcast, asked: Mask | None = None) -> Mask:
@@ -148,8 +139,7 @@ class Wallet:
         may = asked & state.accepted.mask & ~state.silent
         reserved = 0
         if not state.accepted.flat:
-            step, claim = self._step(state, number), self._protocol(state).claim
-            epsilon = claim.epsilon if step.epsilon is None else step.epsilon
+            epsilon = self._step(state, number).epsilon
             reserved = units(epsilon)
             may &= self._affordable(state, number, public, epsilon, may)
         self._enter(
@@ -204,37 +194,28 @@ class Wallet:
                 return reserved / EPSILON_UNITS
         return None
 
-    def take(self, entry: Entry) -> None:
-        """Let an entry count that was kept before."""
-        if isinstance(entry, Accepted):
-            self._take_accepted(entry)
-        elif isinstance(entry, Granted):
-            self._take_granted(entry)
-        else:
-            self._take_said(entry)
-
     def _enter(self, entry: Entry) -> None:
         if self._keep is not None:
             self._keep(entry)
         self.take(entry)
 
-    def _take_accepted(self, entry: Accepted) -> None:
-        described = _described(entry.protocol, entry.parameters, entry.trusts, entry.view)
-        silent = np.zeros(self.terms.users, np.bool_)
-        self._runs[entry.run] = _Run(entry, described, silent)
-        self._flat[entry.mask] += entry.epsilon
-        self._delta[entry.mask] += entry.delta
-
-    def _take_granted(self, entry: Granted) -> None:
+    def take(self, entry: Entry) -> None:
+        """Let an entry count that was kept before."""
+        if isinstance(entry, Accepted):
+            described = _described(entry.protocol, entry.parameters, entry.trusts, entry.view)
+            self._runs[entry.run] = _Run(entry, described, np.zeros(self.terms.users, np.bool_))
+            self._flat[entry.mask] += entry.epsilon
+            self._delta[entry.mask] += entry.delta
+            return
         state = self._run(entry.run)
-        state.questions[entry.round] = _Question(entry, np.zeros(self.terms.users, np.bool_))
-        state.silent |= entry.asked & ~entry.mask
-        self._pending[entry.mask] += entry.reserved
-        if not state.accepted.flat:
-            self._account(state).answered.append((state, entry.round))
-
-    def _take_said(self, entry: Said) -> None:
-        state = self._run(entry.run)
+        account = None if state.accepted.flat else self._account(state)
+        if isinstance(entry, Granted):
+            state.questions[entry.round] = _Question(entry, np.zeros(self.terms.users, np.bool_))
+            state.silent |= entry.asked & ~entry.mask
+            self._pending[entry.mask] += entry.reserved
+            if account is not None:
+                account.answered.append((state, entry.round))
+            return
         question = state.questions[entry.round]
         for name, column in entry.columns.items():
             if name not in question.columns:
@@ -242,7 +223,6 @@ class Wallet:
             question.columns[name][entry.places] = column
         question.said[entry.places] = True
         self._pending[entry.places] -= question.granted.reserved
-        account = None if state.accepted.flat else self._account(state)
         if account is not None and account.cache is not None:
             for part in _blocks(len(entry.places), account.inputs):
                 own = account.cache.rows(entry.places[part])
@@ -276,16 +256,12 @@ class Wallet:
             given = np.asarray(view.coarsening)
             whole = given.dtype.kind in "iu" and given.shape == (self.terms.inputs,)
             if not whole or given.min() < 0 or given.max() >= protocol.inputs:
-                raise BadInput(
-                    f"a coarsening gives each of the wallet's {self.terms.inputs} inputs one of the run's "
-                    f"{protocol.inputs}; this one does not"
-                )
+                rule = f"a coarsening gives each of the wallet's {self.terms.inputs} inputs one of the run's"
+                raise BadInput(f"{rule} {protocol.inputs}; this one does not")
             return View(coarsening=given.astype(np.int64))
         if view.domain is None and protocol.inputs != self.terms.inputs:
-            raise BadInput(
-                f"the run has {protocol.inputs} inputs and the wallet {self.terms.inputs}; "
-                "give a coarsening or say that it is another domain"
-            )
+            what = f"the run has {protocol.inputs} inputs and the wallet {self.terms.inputs}"
+            raise BadInput(f"{what}; give a coarsening or say that it is another domain")
         return view
 
     def _account(self, state: _Run) -> _Account:
@@ -349,6 +325,5 @@ def _blocks(rows: int, inputs: int) -> Iterator[slice]:
 
 
 def _described(name: str, parameters: Mapping[str, Any], trusts: Trust, view: View) -> bytes:
-    """The same 32 bytes for the same terms."""
     domain = None if view.domain is None else dict(view.domain)
     return hashlib.sha256(pack([name, dict(parameters), trusts, domain, view.coarsening])).digest()

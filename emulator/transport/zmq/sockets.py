@@ -3,14 +3,13 @@
 import asyncio
 import time
 from collections.abc import Callable, Mapping
-from functools import partial
 
 import zmq
 from zmq.utils import z85
 
 from parley.emulator.errors import BadInput
 from parley.emulator.transport.addresses import cannot_bind, check_free, check_known, check_private, host_and_port
-from parley.emulator.transport.unread import MOST_FROM_LISTENER, Swelling, connected_to, pause
+from parley.emulator.transport.unread import MOST_FROM_LISTENER, Connected, Swelling, pause
 from parley.emulator.transport.zmq.channel import NO_END, BlockingChannel, Channel
 from parley.emulator.transport.zmq.watching import Watch
 from parley.emulator.wire.codec import LARGEST_FRAME
@@ -63,6 +62,7 @@ class Sockets:
         self.watch = Watch(self._context)
         self._channels: list[Channel] = []
         self._swelling = Swelling()
+        self._connected = Connected()
         self._due = 0.0
         self._timer: asyncio.TimerHandle | None = None
 
@@ -178,7 +178,7 @@ class Sockets:
             else:
                 # In a process with one node all its connections are found by their port; a monitor would take
                 # memory of each of thousands of processes.
-                channel.connections = partial(connected_to, int(place[1]))
+                channel.connections = self._connected.to(int(place[1]))
             channel.socket.connect(address)
         except BadInput:
             self.close()

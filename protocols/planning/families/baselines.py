@@ -12,53 +12,32 @@ from parley.protocols.baselines.frequency import Frequency
 from parley.protocols.baselines.hierarchical import Hierarchical
 from parley.protocols.baselines.quantise import MOST_BINS, Quantise
 from parley.protocols.planning.families.non_interactive import NonInteractivePlanning
-from parley.protocols.planning.planning import Kind
 from parley.protocols.workloads.workload import Workload
 
 # Up to here the squares of M's entries are summed one by one; beyond, they are taken for the largest one.
 LARGEST_DENSE = 4096
 
 
-class PairsPlanning(NonInteractivePlanning[Kind]):
-    """The form is a mean over pairs of different users, which is the statistic; nothing else is needed."""
-
-    def side_means(self, first: Heard) -> dict[str, float]:
-        return {}
-
-    def side_variances(self, replies: int) -> dict[str, float]:
-        return {}
-
-    def value(self, form: float, means: Mapping[str, float], replies: int) -> float:
-        return form
-
-    def slopes(self, form: float, means: Mapping[str, float], replies: int) -> Mapping[str, float]:
-        return {"form": 1.0}
-
-
-class FrequencyPlanning(PairsPlanning[Frequency]):
+class FrequencyPlanning(NonInteractivePlanning[Frequency]):
     """4 (Mh)'Cov(Mh)/n + 2 tr(M Cov M Cov)/n^2. The AUC is a ratio whose two halves come from the same replies."""
+
+    @property
+    def pairs_alone(self) -> bool:
+        return not self.protocol.is_ratio
 
     def side_means(self, first: Heard) -> dict[str, float]:
         """n+/n for which p (1 - p), what the area is divided by, has no bias: the noise of p alone makes it smaller."""
-        if not self.protocol.is_ratio:
-            return super().side_means(first)
+        if self.pairs_alone:
+            return {}
         share = float(self._label @ self.protocol.histogram(first))
         spread = min(share * (1 - share) + self.side_variances(first.tally.replies)["positive"], 0.25)
         return {"positive": 0.5 + math.copysign(math.sqrt(0.25 - spread), share - 0.5)}
 
     def side_variances(self, replies: int) -> dict[str, float]:
-        if not self.protocol.is_ratio:
-            return super().side_variances(replies)
+        if self.pairs_alone:
+            return {}
         uniform = np.full(self.protocol.inputs, 1 / self.protocol.inputs)
         return {"positive": self.protocol.moments.along(self._label, uniform) / replies}
-
-    def value(self, form: float, means: Mapping[str, float], replies: int) -> float:
-        return self.protocol.workload.value(form, means, replies) if self.protocol.is_ratio else form
-
-    def slopes(self, form: float, means: Mapping[str, float], replies: int) -> Mapping[str, float]:
-        if not self.protocol.is_ratio:
-            return super().slopes(form, means, replies)
-        return self.protocol.workload.gradient(form, means, replies)
 
     @property
     def _label(self) -> Floats:
@@ -71,7 +50,7 @@ class FrequencyPlanning(PairsPlanning[Frequency]):
 
     def predicted_rmse(self, histogram: Floats | None = None) -> float:
         """For the AUC by the gradient of the whole ratio."""
-        if histogram is None or not self.protocol.is_ratio:
+        if histogram is None or self.pairs_alone:
             return super().predicted_rmse(histogram)
         protocol, users = self.protocol, self.protocol.users
         means = {"positive": float(self._label @ histogram)}
@@ -132,8 +111,10 @@ class FrequencyPlanning(PairsPlanning[Frequency]):
         return max(self.quadratic(np.full(self.protocol.inputs, 1 / self.protocol.inputs)), self.quadratic(vertex))
 
 
-class QuantisePlanning(PairsPlanning[Quantise]):
+class QuantisePlanning(NonInteractivePlanning[Quantise]):
     """The error of the bins' histogram, and the bias of rounding to them."""
+
+    pairs_alone = True
 
     @classmethod
     def design(cls, kind: type[Quantise], workload: Workload, *, epsilon: float, users: int) -> Quantise:
@@ -237,12 +218,10 @@ class HierarchicalPlanning(NonInteractivePlanning[Hierarchical]):
 
 
 def coarsened(histogram: Floats, groups: Integers, size: int) -> Floats:
-    """The histogram of groups of inputs."""
     return np.asarray(np.bincount(groups, histogram, minlength=size), dtype=np.float64)
 
 
 def labels(size: int) -> Floats:
-    """1 for the categories of positives."""
     return np.asarray(np.arange(size) % 2, dtype=np.float64)
 
 

@@ -22,11 +22,15 @@ from parley.protocols.workloads.linear import LinearQueries
 from parley.protocols.workloads.workload import Workload
 
 
-class MatrixMechanismPlanning:
-    """The MSE of every answer is that of L' times the noise of a mean vector."""
+class AnswersPlanning:
+    """All users reply once, and a Result carries the hardest answer."""
 
-    def __init__(self, protocol: MatrixMechanism) -> None:
-        self.protocol = protocol
+    def __init__(self, protocol: Any) -> None:
+        self.protocol, self.planned_replies = protocol, (protocol.users,)
+
+
+class MatrixMechanismPlanning(AnswersPlanning):
+    """The MSE of every answer is that of L' times the noise of a mean vector."""
 
     @classmethod
     def design(
@@ -37,11 +41,6 @@ class MatrixMechanismPlanning:
         else:
             found = Approximation(factors=fixed_point(workload.values), target=workload.values)
         return with_factors(kind, workload, epsilon, users, found)
-
-    @property
-    def planned_replies(self) -> tuple[int, ...]:
-        """All users reply."""
-        return (self.protocol.users,)
 
     @cached_property
     def noise(self) -> VectorNoise:
@@ -63,7 +62,6 @@ class MatrixMechanismPlanning:
         return np.asarray(isotropic + self.noise.radial * radial) / replies
 
     def mean_squared_error(self, replies: int, histogram: Floats | None = None) -> float:
-        """mMSE: the largest of them."""
         return float(self.answer_variances(replies, histogram).max())
 
     def predicted_rmse(self, histogram: Floats | None = None) -> float:
@@ -77,21 +75,12 @@ class MatrixMechanismPlanning:
         return Estimate.normal(float(answers[self.hardest]), math.sqrt(float(variances[self.hardest])), details)
 
 
-class ReductionPlanning:
+class ReductionPlanning(AnswersPlanning):
     """Two oracles err independently: 4 alpha(eps/2, 2n) on the doubled histogram and alpha(eps/2, n)/4."""
-
-    def __init__(self, protocol: Reduction) -> None:
-        self.protocol = protocol
 
     @classmethod
     def design(
-        cls,
-        kind: type[Reduction],
-        workload: Workload,
-        *,
-        epsilon: float,
-        users: int,
-        oracle: str = OneRound.name,
+        cls, kind: type[Reduction], workload: Workload, *, epsilon: float, users: int, oracle: str = OneRound.name
     ) -> Reduction:
         """A_{eps/2, n} and A_{eps/2, 2n} of the named oracle."""
         if oracle not in ORACLES:
@@ -101,11 +90,6 @@ class ReductionPlanning:
         made: list[Any] = [ORACLES[oracle].design(plain, epsilon=epsilon / 2, users=n) for n in (users, 2 * users)]
         return kind(users=users, first=made[0], second=made[1])
 
-    @property
-    def planned_replies(self) -> tuple[int, ...]:
-        """All users reply."""
-        return (self.protocol.users,)
-
     @cached_property
     def hardest(self) -> int:
         """The query with the largest error when all inputs are equally common."""
@@ -114,7 +98,6 @@ class ReductionPlanning:
         return int(np.argmax(errors))
 
     def answer_variance(self, each: int, replies: int, histogram: Floats) -> float:
-        """The MSE of one answer."""
         joint = (histogram + np.eye(self.protocol.inputs)[each]) / 2
         first, second = self.protocol.first.planning, self.protocol.second.planning
         return float(4 * second.form_variance((2 * replies,), joint) + first.form_variance((replies,), histogram) / 4)

@@ -16,16 +16,24 @@ RARE = 0.05
 class NonInteractivePlanning(Planning[Kind]):
     """The interval follows from what everybody saw: the error as the tally shows it, for the users who replied."""
 
+    @property
+    def pairs_alone(self) -> bool:
+        """Whether the form is a mean over pairs of different users, which is the statistic; nothing else is needed."""
+        return False
+
+    def side_means(self, first: Heard) -> dict[str, float]:
+        return {} if self.pairs_alone else super().side_means(first)
+
+    def side_variances(self, replies: int) -> dict[str, float]:
+        return {} if self.pairs_alone else super().side_variances(replies)
+
     def value(self, form: float, means: Mapping[str, float], replies: int) -> float:
-        """The statistic from the form h'Wh."""
-        return self.protocol.workload.value(form, means, replies)
+        return form if self.pairs_alone else self.protocol.workload.value(form, means, replies)
 
     def slopes(self, form: float, means: Mapping[str, float], replies: int) -> Mapping[str, float]:
-        """Its derivatives, by which errors propagate."""
-        return self.protocol.workload.gradient(form, means, replies)
+        return {"form": 1.0} if self.pairs_alone else self.protocol.workload.gradient(form, means, replies)
 
     def predicted_rmse(self, histogram: Floats | None = None) -> float:
-        """Predicted RMSE of the statistic if all users stay; without a histogram, for the worst one."""
         workload, users = self.protocol.workload, self.protocol.users
         guess = np.full(workload.size, 1 / workload.size) if histogram is None else histogram
         means = {name: float(query @ guess) for name, query in workload.linear_queries().items()}
@@ -45,13 +53,10 @@ class NonInteractivePlanning(Planning[Kind]):
         details = {"form": whole, **means}
         value = self.value(whole, means, present)
         if "positive" in means:
-            details["balanced"] = is_balanced(means["positive"], math.sqrt(variances["positive"]))
+            rarer = min(means["positive"], 1 - means["positive"])
+            # Whether the share of positives is surely not extreme, as the paper assumes of the AUC.
+            details["balanced"] = rarer - QUANTILE_95 * math.sqrt(variances["positive"]) >= RARE
             # A ratio whose denominator is nearly 0 can be anything; an area cannot.
             if not RARE <= means["positive"] <= 1 - RARE:
                 value = min(max(value, 0.0), 1.0)
         return Estimate.normal(value, rmse, details)
-
-
-def is_balanced(share: float, deviation: float) -> bool:
-    """Whether the share of positives is surely not extreme, as the paper assumes of the AUC."""
-    return min(share, 1 - share) - QUANTILE_95 * deviation >= RARE

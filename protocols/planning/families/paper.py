@@ -9,13 +9,7 @@ import numpy as np
 
 from parley.emulator.protocol import Heard, Inputs
 from parley.emulator.randomizer import Floats
-from parley.protocols.factorization.factors import (
-    Approximation,
-    double,
-    exact,
-    reductions,
-    useful_approximations,
-)
+from parley.protocols.factorization.factors import Approximation, exact, reductions, useful_approximations
 from parley.protocols.factorization.operator import Dense, Factor
 from parley.protocols.pairwise import side_share
 from parley.protocols.paper.linear_queries import MatrixMechanism
@@ -33,6 +27,7 @@ from parley.protocols.randomizers.scalars.grid_laplace import GridLaplace
 from parley.protocols.workloads.workload import Workload
 
 Factored = TypeVar("Factored", bound=TwoFactors | MatrixMechanism)
+Interactive = TypeVar("Interactive", bound=TwoFactors)
 # Shorter vectors are looked for when their length causes this share of the error.
 WORTHWHILE = 0.1
 RUNS = 6
@@ -45,16 +40,10 @@ def with_factors(
     kind: type[Factored], workload: Any, epsilon: float, users: int, approximation: Approximation
 ) -> Factored:
     """The protocol for these factors, with the codebook's best t; factors that everybody can derive do not travel."""
-    travels = approximation.target is not None
-    factors = double(approximation).factors
-    draft = kind(
-        workload=workload,
-        epsilon=epsilon,
-        users=users,
-        top=1,
-        left=factors.left.dense() if travels else None,
-        right=factors.right.dense() if travels else None,
-    )
+    factors = approximation.factors
+    given = None if approximation.target is None else (factors.left.dense(), factors.right.dense())
+    left, right = given or (None, None)
+    draft = kind(workload=workload, epsilon=epsilon, users=users, top=1, left=left, right=right)
     return replace(draft, top=replace(draft.vrand, top=0).top)
 
 
@@ -107,12 +96,16 @@ class OneRoundPlanning(NonInteractivePlanning[OneRound]):
         return bias**2 + self.noise.linear_seen(energy) / replies + self.noise.quadratic / replies**2
 
 
-class TwoRoundPlanning(Planning[TwoRound]):
-    """kappa, whose range grows with Z^L, and <Z^L, Rh>."""
+class InteractivePlanning(Planning[Interactive]):
+    """Protocols of several rounds encode W's own factors."""
 
     @classmethod
-    def design(cls, kind: type[TwoRound], workload: Workload, *, epsilon: float, users: int) -> TwoRound:
+    def design(cls, kind: type[Interactive], workload: Workload, *, epsilon: float, users: int) -> Interactive:
         return with_factors(kind, workload, epsilon, users, exact(workload))
+
+
+class TwoRoundPlanning(InteractivePlanning[TwoRound]):
+    """kappa, whose range grows with Z^L, and <Z^L, Rh>."""
 
     @cached_property
     def left(self) -> Factor:
@@ -131,8 +124,10 @@ class TwoRoundPlanning(Planning[TwoRound]):
             width = 2 * (protocol.workload.infinity_norm + abs(protocol.workload.shift)) + 2 * blur
             lost = (noise.isotropic + max(noise.radial, 0.0) * self.left.radius**2) * protocol.products.radius**2
             return float(unit * width**2 / replies[1] + lost / replies[0])
-        kappa = unit * self._squared_width(histogram, replies[0]) / replies[1]
-        return kappa + self._first_variance(histogram, replies[0])
+        # The squared range of R'O^L in the mean, from simulated means of the first round; the seed is fixed.
+        means = (self.left @ histogram)[:, None] + blurred(self.left, noise, histogram, replies[0])
+        squared_width = float(np.mean(np.ptp(protocol.products.T @ means, axis=0) ** 2))
+        return unit * squared_width / replies[1] + self._first_variance(histogram, replies[0])
 
     def estimated_variance(self, heard: tuple[Heard, ...]) -> float:
         """The same for a histogram that explains the mean vector, as even as that vector's length says."""
@@ -146,11 +141,6 @@ class TwoRoundPlanning(Planning[TwoRound]):
         """The variance of <Z^L, Rh>."""
         right = self.protocol.products @ histogram
         return self.noise.along(right, self.left.T @ right, histogram) / replies
-
-    def _squared_width(self, histogram: Floats, replies: int) -> float:
-        """E of the squared range of R'O^L, from simulated means of the first round; the seed is fixed."""
-        means = (self.left @ histogram)[:, None] + blurred(self.left, self.noise, histogram, replies)
-        return float(np.mean(np.ptp(self.protocol.products.T @ means, axis=0) ** 2))
 
     def form_of(self, heard: tuple[Heard, ...]) -> float:
         return float(heard[1].mean("inner"))
@@ -169,7 +159,7 @@ class TwoRoundPlanning(Planning[TwoRound]):
         return self._of_forms(heard, histogram, float(left @ right), steps)
 
 
-class BlackBoxPlanning(Planning[TwoRoundBlackBox]):
+class TwoRoundBlackBoxPlanning(Planning[TwoRoundBlackBox]):
     """kappa, and the answers' error: at most the oracle's mMSE, for a histogram the error after clipping."""
 
     @classmethod
@@ -204,12 +194,8 @@ class BlackBoxPlanning(Planning[TwoRoundBlackBox]):
         return densified(factors.left), densified(factors.right)
 
 
-class ThreeRoundPlanning(Planning[ThreeRound]):
+class ThreeRoundPlanning(InteractivePlanning[ThreeRound]):
     """Theorem alg-interactive-app: kappa, z, and <Z, Rh - mu>."""
-
-    @classmethod
-    def design(cls, kind: type[ThreeRound], workload: Workload, *, epsilon: float, users: int) -> ThreeRound:
-        return with_factors(kind, workload, epsilon, users, exact(workload))
 
     def form_variance(self, replies: tuple[int, ...], histogram: Floats | None = None) -> float:
         lost = self._worst_loss(replies[0]) if histogram is None else self._loss(histogram, replies[0])
@@ -249,10 +235,7 @@ class ThreeRoundPlanning(Planning[ThreeRound]):
         return float(heard[1].mean("a") + heard[2].mean("v"))
 
     def error_sources(self, heard: tuple[Heard, ...], rmse: float) -> Sources:
-        scalars = {
-            "scalars of round 2": heard[1].variance("a"),
-            "scalars of round 3": heard[2].variance("v"),
-        }
+        scalars = {"scalars of round 2": heard[1].variance("a"), "scalars of round 3": heard[2].variance("v")}
         return self._with_rest(heard, rmse, scalars, "vectors of rounds 1 and 2")
 
     def realised_errors(self, heard: tuple[Heard, ...], inputs: Inputs) -> Sources:

@@ -9,13 +9,7 @@ from parley.emulator.errors import BadInput
 from parley.emulator.protocol import Heard
 from parley.emulator.randomizer import Floats
 from parley.emulator.roles.mixing import Mixing
-from parley.protocols.factorization.factors import (
-    Approximation,
-    exact,
-    one_factor_fields,
-    shifted,
-    single,
-)
+from parley.protocols.factorization.factors import Approximation, exact, one_factor_fields, shifted, single
 from parley.protocols.factorization.model import signed
 from parley.protocols.factorization.truncation import truncated
 from parley.protocols.planning.families.non_interactive import NonInteractivePlanning
@@ -124,7 +118,9 @@ class SplitAndMixPlanning(NonInteractivePlanning[SplitAndMix]):
             """The best weight on a middling grid, then the coarsest grid that is fine enough."""
             weight = 0.0
             if query is not None:
-                radius, guess = signed(approximation.factors).radius, _guess(workload)
+                radius, guess = signed(approximation.factors).radius, np.full(workload.size, 1 / workload.size)
+                if isinstance(workload, AreaUnderCurve):
+                    guess = rising_scores(workload.levels)
                 weights = [round(radius * share * 2.0**MIDDLE) / 2.0**MIDDLE for share in WEIGHTS]
                 weight = min(weights, key=lambda each: made(approximation, each, MIDDLE).predicted_rmse(guess))
             drafts = (made(approximation, weight, fraction) for fraction in FRACTIONS)
@@ -192,10 +188,3 @@ class SplitAndMixPlanning(NonInteractivePlanning[SplitAndMix]):
         """What the noise alone does to the form, for |Ah|^2 = energy."""
         noise = self.protocol.mean_variance(replies)
         return 4 * noise * energy + 2 * self.protocol.factors.rows * noise**2
-
-
-def _guess(workload: Workload) -> Floats:
-    """A public histogram to weigh the side query by."""
-    if isinstance(workload, AreaUnderCurve):
-        return rising_scores(workload.levels)
-    return np.full(workload.size, 1 / workload.size)

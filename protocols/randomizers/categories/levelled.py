@@ -30,6 +30,7 @@ class LevelledSelection(Randomizer):
 
     categories: tuple[int, ...]
     epsilon: float
+    unit = 1.0
 
     def __post_init__(self) -> None:
         check_count("the number of levels", self.depth, 1, MOST_LEVELS)
@@ -37,27 +38,22 @@ class LevelledSelection(Randomizer):
 
     @property
     def depth(self) -> int:
-        """How many levels there are."""
         return len(self.categories)
 
     @cached_property
     def oracles(self) -> tuple[SubsetSelection, ...]:
-        """Subset selection at every level."""
         return tuple(SubsetSelection(categories=each, epsilon=self.epsilon) for each in self.categories)
 
     @property
     def coins(self) -> int:
-        """One word for the level, then those of subset selection."""
         return WORD_BYTES + self.oracles[0].coins
 
     @property
     def work(self) -> int:
-        """That of the largest level."""
         return max(oracle.work for oracle in self.oracles)
 
     @property
     def reply(self) -> Shape:
-        """The level, and a subset of its categories."""
         return {"level": (np.dtype(np.uint8), ()), **self.oracles[0].reply}
 
     def sample(self, inputs: Floats, coins: Coins) -> Columns:
@@ -74,7 +70,6 @@ class LevelledSelection(Randomizer):
         return columns
 
     def check(self, reply: Columns) -> NDArray[np.bool_]:
-        """A level there is, and a subset of its categories."""
         accepted = np.zeros(len(reply["level"]), dtype=np.bool_)
         for number, oracle in enumerate(self.oracles):
             rows = reply["level"] == number
@@ -110,11 +105,6 @@ class LevelledSelection(Randomizer):
         """What `total` says of each level: its replies, and how many of them support each of its categories."""
         *counts, replies = np.split(total, np.cumsum(self.categories))
         return list(zip(replies.tolist(), counts, strict=True))
-
-    @property
-    def unit(self) -> float:
-        """Counts are counts."""
-        return 1.0
 
     @property
     def variance(self) -> float:

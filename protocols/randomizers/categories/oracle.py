@@ -58,25 +58,21 @@ class FrequencyOracle(Randomizer):
 
     @property
     def unit(self) -> float:
-        """1/(p - q)."""
         return 1.0 / (self.own - self.other)
 
     @property
     def offset(self) -> float:
-        """-q/(p - q), to be added once a reply."""
         return -self.other * self.unit
 
     def decode(self, reply: Columns) -> Floats:
         """Unbiased estimates of the indicators: an n x k matrix."""
-        decoded: Floats = self.offset + self.unit * self.support(reply).astype(np.float64)
-        return decoded
+        return np.asarray(self.offset + self.unit * self.support(reply).astype(np.float64))
 
     def total(self, reply: Columns) -> Integers:
         """How many replies support each category; `offset` is to be added once a reply."""
-        rows = len(next(iter(reply.values())))
         total = np.zeros(self.categories, dtype=np.int64)
         step = max(1, (1 << 20) // self.categories)
-        for start in range(0, rows, step):
+        for start in range(0, len(next(iter(reply.values()))), step):
             part = {name: column[start : start + step] for name, column in reply.items()}
             total += self.support(part).sum(axis=0)
         return total

@@ -32,6 +32,7 @@ class OptimisedUnaryEncoding(FrequencyOracle):
 
     categories: int
     epsilon: float
+    own = 0.5
 
     def __post_init__(self) -> None:
         check_epsilon(self.epsilon, LARGEST_EPSILON)
@@ -43,13 +44,7 @@ class OptimisedUnaryEncoding(FrequencyOracle):
         return -int(-COIN // (1 + exponential_lower(guarded(self.epsilon))))
 
     @property
-    def own(self) -> float:
-        """A fair coin."""
-        return 0.5
-
-    @property
     def other(self) -> float:
-        """T / 2^32."""
         return self.threshold / COIN
 
     @property
@@ -59,12 +54,10 @@ class OptimisedUnaryEncoding(FrequencyOracle):
 
     @property
     def two_others(self) -> float:
-        """Bits are independent."""
         return self.other**2
 
     @property
     def coins(self) -> int:
-        """32 bits a category."""
         return COIN_BYTES * self.categories
 
     @property
@@ -86,22 +79,12 @@ class OptimisedUnaryEncoding(FrequencyOracle):
     def check(self, reply: Columns) -> NDArray[np.bool_]:
         """Bits past the last category are 0."""
         bits = np.unpackbits(reply["bits"].astype(np.uint8), axis=1, bitorder="little")
-        accepted: NDArray[np.bool_] = np.logical_not(bits[:, self.categories :].any(axis=1))
-        return accepted
+        return np.logical_not(bits[:, self.categories :].any(axis=1))
 
     def log_likelihood(self, reply: Columns, inputs: Floats) -> Floats:
-        """The input's own bit against the law of other bits; `log_common` is the term left out."""
-        share = self.threshold / COIN
-        table = np.array([math.log(0.5 / (1.0 - share)), math.log(0.5 / share)])
-        bits: Floats = table[self.support(reply)[:, check_categories(inputs, self.categories)]]
-        return bits
-
-    def log_common(self, reply: Columns) -> Floats:
-        """What log p(reply | x) has in common for all x: every bit under the law of other bits."""
-        share = self.threshold / COIN
-        ones = self.support(reply).sum(axis=1)
-        common: Floats = ones * math.log(share) + (self.categories - ones) * math.log1p(-share)
-        return common
+        """The input's own bit against the law of other bits; left out is every bit's under that law."""
+        table = np.array([math.log(0.5 / (1.0 - self.other)), math.log(0.5 / self.other)])
+        return np.asarray(table[self.support(reply)[:, check_categories(inputs, self.categories)]])
 
     def every_reply(self) -> Columns | None:
         """Every pattern of bits, where categories are few."""
@@ -111,6 +94,5 @@ class OptimisedUnaryEncoding(FrequencyOracle):
         return {"bits": patterns.view(np.uint8).reshape(-1, 2)[:, : -(-self.categories // 8)].copy()}
 
     def support(self, reply: Columns) -> Integers:
-        """The bits themselves."""
         bits = np.unpackbits(reply["bits"].astype(np.uint8), axis=1, bitorder="little", count=self.categories)
         return bits.astype(np.int64)

@@ -2,17 +2,17 @@
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
-from parley.emulator.randomizer import MOST_OUTCOMES, Alphabet, Coins, Columns, Floats, Integers, Shape
+from parley.emulator.randomizer import Alphabet, Coins, Columns, Floats, Integers, Shape
 from parley.protocols.randomizers.categories.oracle import MOST_CATEGORIES, FrequencyOracle, check_categories
-from parley.protocols.randomizers.exact import WHOLE, WORD_BYTES, TwoLevel, check_count, check_epsilon, words
+from parley.protocols.randomizers.exact import WHOLE, WORD_BYTES, Choice, TwoLevel, check_count, check_epsilon, words
 
 
 @dataclass(frozen=True, kw_only=True)
-class RandomizedResponse(FrequencyOracle):
+class RandomizedResponse(Choice, FrequencyOracle):
     """Send the true category with probability e^eps/(e^eps + k - 1), any other one with 1/(e^eps + k - 1).
 
     Formal guarantee: a category's probabilities under two inputs are integers over 2^64 with a ratio of at most
@@ -25,6 +25,10 @@ class RandomizedResponse(FrequencyOracle):
 
     categories: int
     epsilon: float
+    # A reply supports one category, never two.
+    own_and_other = two_others = 0.0
+    coins = WORD_BYTES
+    reply: ClassVar[Shape] = {"category": (np.dtype(np.uint32), ())}
 
     def __post_init__(self) -> None:
         check_epsilon(self.epsilon)
@@ -32,7 +36,6 @@ class RandomizedResponse(FrequencyOracle):
 
     @cached_property
     def choice(self) -> TwoLevel:
-        """The true category is favoured."""
         return TwoLevel(outcomes=self.categories, top=1, epsilon=self.epsilon)
 
     @property
@@ -46,28 +49,7 @@ class RandomizedResponse(FrequencyOracle):
         return (self.choice.low + self.choice.leftover / self.categories) / WHOLE
 
     @property
-    def own_and_other(self) -> float:
-        """A reply supports one category, never two."""
-        return 0.0
-
-    @property
-    def two_others(self) -> float:
-        """A reply supports one category, never two."""
-        return 0.0
-
-    @property
-    def coins(self) -> int:
-        """One word."""
-        return WORD_BYTES
-
-    @property
-    def reply(self) -> Shape:
-        """A category."""
-        return {"category": (np.dtype(np.uint32), ())}
-
-    @property
     def alphabet(self) -> Alphabet:
-        """The categories."""
         return Alphabet(column="category", first=0, last=self.categories - 1)
 
     def sample(self, inputs: Floats, coins: Coins) -> Columns:
@@ -77,30 +59,13 @@ class RandomizedResponse(FrequencyOracle):
         sent = np.where(rank == self.categories, 0, (truth + rank) % self.categories)
         return {"category": sent.astype(np.uint32)}
 
-    def check(self, reply: Columns) -> NDArray[np.bool_]:
-        """A category below k."""
-        accepted: NDArray[np.bool_] = reply["category"].astype(np.int64) < self.categories
-        return accepted
-
     def log_likelihood(self, reply: Columns, inputs: Floats) -> Floats:
-        """log of the integer weight over 2^64."""
         sent = reply["category"].astype(np.int64)[:, None]
         same = (sent == check_categories(inputs, self.categories)).astype(np.int64)
-        result: Floats = self.choice.log_table[same, (sent == 0).astype(np.int64)]
-        return result
-
-    def every_reply(self) -> Columns | None:
-        """The categories."""
-        if self.categories > MOST_OUTCOMES:
-            return None
-        return {"category": np.arange(self.categories, dtype=np.uint32)}
+        return np.asarray(self.choice.log_table[same, (sent == 0).astype(np.int64)])
 
     def support(self, reply: Columns) -> Integers:
-        """The category sent."""
-        sent = reply["category"].astype(np.int64)[:, None]
-        support: Integers = (sent == np.arange(self.categories)).astype(np.int64)
-        return support
+        return np.equal(reply["category"].astype(np.int64)[:, None], np.arange(self.categories)).astype(np.int64)
 
     def total(self, reply: Columns) -> Integers:
-        """How many replies name each category."""
         return np.bincount(reply["category"].astype(np.int64), minlength=self.categories).astype(np.int64)

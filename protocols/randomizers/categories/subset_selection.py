@@ -8,15 +8,16 @@ choice is one among k with two integer weights.
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from parley.emulator.randomizer import Alphabet, Coins, Columns, Floats, Integers, Shape
 from parley.protocols.randomizers.categories.oracle import MOST_CATEGORIES, FrequencyOracle, check_categories
 from parley.protocols.randomizers.exact import (
     WHOLE,
     WORD_BYTES,
+    Choice,
     TwoLevel,
     Words,
     check_count,
@@ -29,7 +30,7 @@ from parley.protocols.randomizers.vectors.expansion import expand_words
 
 
 @dataclass(frozen=True, kw_only=True)
-class SubsetSelection(FrequencyOracle):
+class SubsetSelection(Choice, FrequencyOracle):
     """Send a subset of w of the k categories that holds the input with probability w e^eps/(w e^eps + k - w).
 
     Formal guarantee: the seed has the same law for every input, and given the seed the arc is chosen by `TwoLevel`
@@ -45,6 +46,9 @@ class SubsetSelection(FrequencyOracle):
     categories: int
     epsilon: float
     size: int | None = None
+    # One word for the seed of the order, one for the choice of where the arc begins.
+    coins = 2 * WORD_BYTES
+    reply: ClassVar[Shape] = {"seed": (np.dtype(np.uint64), ()), "shift": (np.dtype(np.uint32), ())}
 
     def __post_init__(self) -> None:
         check_epsilon(self.epsilon)
@@ -91,42 +95,15 @@ class SubsetSelection(FrequencyOracle):
         return pairs / ((size - 1) * max(1, size - 2))
 
     @property
-    def coins(self) -> int:
-        """One word for the seed, one for the choice."""
-        return 2 * WORD_BYTES
-
-    @property
     def work(self) -> int:
-        """Every category has a word."""
         return self.categories
 
     @property
-    def reply(self) -> Shape:
-        """The seed of the order and where the arc begins."""
-        return {"seed": (np.dtype(np.uint64), ()), "shift": (np.dtype(np.uint32), ())}
-
-    @property
     def alphabet(self) -> Alphabet:
-        """Where the arc begins."""
         return Alphabet(column="shift", first=0, last=self.categories - 1)
 
     def _keys(self, seeds: Words) -> Words:
         return expand_words(seeds, np.arange(self.categories, dtype=np.uint64))
-
-    def _places(self, seeds: Words) -> Integers:
-        """Where each category stands in the order of its seed's words; of equal words the first comes first."""
-        order = np.argsort(self._keys(seeds), axis=1, kind="stable")
-        places = np.empty_like(order)
-        np.put_along_axis(places, order, np.arange(self.categories)[None, :], axis=1)
-        return places
-
-    def _place(self, seeds: Words, truth: Integers) -> Integers:
-        """The input's place alone, by counting the words before its own."""
-        keys, column = self._keys(seeds), truth[:, None]
-        own = np.take_along_axis(keys, column, axis=1)
-        before = (keys < own) | ((keys == own) & (np.arange(self.categories) < column))
-        place: Integers = before.sum(axis=1)
-        return place
 
     def sample(self, inputs: Floats, coins: Coins) -> Columns:
         """Ranks below w are the arcs that end at the input's place or up to w-1 later, the others follow."""
@@ -136,20 +113,21 @@ class SubsetSelection(FrequencyOracle):
         rank = self.choice.rank(coin[:, 1])
         place = np.empty(len(truth), dtype=np.int64)
         for block in blocks(len(truth), self.categories):
-            place[block] = self._place(seeds[block], truth[block])
+            # The input's place alone, by counting the words before its own.
+            keys, column = self._keys(seeds[block]), truth[block, None]
+            own = np.take_along_axis(keys, column, axis=1)
+            before = (keys < own) | ((keys == own) & (np.arange(self.categories) < column))
+            place[block] = before.sum(axis=1)
         # Arc j holds the places j .. j+w-1, so the arcs with the input are place, place-1, ..., place-w+1.
         shift = np.where(rank == self.categories, 0, (place - rank) % self.categories)
         return {"seed": seeds, "shift": shift.astype(np.uint32)}
 
-    def check(self, reply: Columns) -> NDArray[np.bool_]:
-        """Any seed, and a shift below k."""
-        accepted: NDArray[np.bool_] = reply["shift"].astype(np.int64) < self.categories
-        return accepted
-
     def support(self, reply: Columns) -> Integers:
-        """The categories on the arc."""
         shift = reply["shift"].astype(np.int64)[:, None]
-        places = self._places(reply["seed"].astype(np.uint64))
+        # Where each category stands in the order of its seed's words; of equal words the first comes first.
+        order = np.argsort(self._keys(reply["seed"].astype(np.uint64)), axis=1, kind="stable")
+        places = np.empty_like(order)
+        np.put_along_axis(places, order, np.arange(self.categories)[None, :], axis=1)
         return ((places - shift) % self.categories < self.width).astype(np.int64)
 
     def log_likelihood(self, reply: Columns, inputs: Floats) -> Floats:

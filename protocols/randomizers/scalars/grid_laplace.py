@@ -9,16 +9,19 @@ import math
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property, lru_cache
+from itertools import accumulate
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from parley.emulator.errors import BadInput
-from parley.emulator.randomizer import MOST_OUTCOMES, Alphabet, Coins, Columns, Floats, Integers, Randomizer, Shape
+from parley.emulator.randomizer import Alphabet, Coins, Columns, Floats, Integers, Shape
 from parley.protocols.randomizers.exact import (
     PLACES,
     WHOLE,
     WORD_BYTES,
+    Choice,
     Words,
     check_epsilon,
     check_interval,
@@ -48,18 +51,10 @@ class LaplaceTable:
     weights: tuple[int, ...]
     end: int
 
-    @property
-    def reach(self) -> int:
-        """J."""
-        return len(self.weights)
-
     @cached_property
     def beyond(self) -> tuple[int, ...]:
         """Coin values of noise at distance j or more to one side, for j = 0 .. J."""
-        sums = [self.end]
-        for weight in reversed(self.weights):
-            sums.append(sums[-1] + weight)
-        return tuple(reversed(sums))
+        return tuple(accumulate([self.end, *reversed(self.weights)]))[::-1]
 
     @property
     def leftover(self) -> int:
@@ -70,32 +65,26 @@ class LaplaceTable:
     def cumulative(self) -> Words:
         """Coin values up to and including noise -J, -J+1, ..., J; all below 2^64."""
         right = [*self.weights[1:], self.end]
-        row = np.array([*reversed(right), self.weights[0], *right], dtype=np.uint64)
-        return np.cumsum(row, dtype=np.uint64)
+        return np.cumsum([*reversed(right), self.weights[0], *right], dtype=np.uint64)
 
     def draw(self, coin: Words) -> tuple[Integers, NDArray[np.bool_]]:
         """Noise of each coin, and whether the coin is one that noise uses."""
         place = np.searchsorted(self.cumulative, coin, side="right").astype(np.int64)
-        return place - self.reach, place < len(self.cumulative)
+        return place - len(self.weights), place < len(self.cumulative)
 
     @cached_property
-    def pmf(self) -> Floats:
-        """weights / 2^64."""
-        return np.array([*self.weights, self.end], dtype=np.uint64).astype(np.float64) / WHOLE
-
-    @cached_property
-    def beyond_pmf(self) -> Floats:
-        """beyond / 2^64."""
-        return np.array(self.beyond, dtype=np.uint64).astype(np.float64) / WHOLE
+    def pmf(self) -> tuple[Floats, Floats]:
+        """weights / 2^64, and beyond / 2^64."""
+        inside, outside = (np.array(each, dtype=np.uint64) for each in ([*self.weights, self.end], self.beyond))
+        return inside.astype(np.float64) / WHOLE, outside.astype(np.float64) / WHOLE
 
 
 def _build(outermost: int, numerator: int, reach: int) -> LaplaceTable:
     """Every weight as large as the one outside it allows, for the ratio numerator / 2^RATIO_BITS."""
     end = -(-(outermost << RATIO_BITS) // (numerator - (1 << RATIO_BITS)))
-    weight, weights = outermost, [outermost]
+    weights = [outermost]
     for _ in range(reach - 1):
-        weight = weight * numerator >> RATIO_BITS
-        weights.append(weight)
+        weights.append(weights[-1] * numerator >> RATIO_BITS)
     return LaplaceTable(weights=tuple(reversed(weights)), end=end)
 
 
@@ -162,7 +151,7 @@ STEP_TYPE = np.dtype(np.int32)
 
 
 @dataclass(frozen=True, kw_only=True)
-class GridLaplace(Randomizer):
+class GridLaplace(Choice):
     """Discrete Laplace on a power-of-two grid (Mironov 2012's remedy; mathematics.md, "Scalars").
 
     Formal guarantee: for every two inputs and every outcome the probabilities differ by a factor of at most
@@ -182,6 +171,9 @@ class GridLaplace(Randomizer):
     high: float
     epsilon: float
     sensitivity: float | None = None
+    # One word for the rounding, one for the noise; an outcome is a number of grid steps from the origin.
+    coins = 2 * WORD_BYTES
+    reply: ClassVar[Shape] = {"step": (STEP_TYPE, ())}
 
     def __post_init__(self) -> None:
         check_epsilon(self.epsilon, LARGEST_EPSILON, LEAST_EPSILON)
@@ -258,18 +250,7 @@ class GridLaplace(Randomizer):
     @cached_property
     def table(self) -> LaplaceTable:
         """The noise: every point between the ends reaches every outcome, so its reach is margin + width."""
-        reach = self.margin + self.ends[1] - self.ends[0]
-        return laplace_table(self.epsilon, self.distance, reach)
-
-    @property
-    def coins(self) -> int:
-        """One word for the rounding, one for the noise."""
-        return 2 * WORD_BYTES
-
-    @property
-    def reply(self) -> Shape:
-        """The outcome as a number of grid steps from the origin."""
-        return {"step": (STEP_TYPE, ())}
+        return laplace_table(self.epsilon, self.distance, self.margin + self.ends[1] - self.ends[0])
 
     def _round_down(self, inputs: Floats) -> tuple[Integers, Words]:
         """The grid point below each input and the chance of the one above, in whole 2^-32."""
@@ -289,29 +270,17 @@ class GridLaplace(Randomizer):
         # `origin` makes every outcome fit.
         return {"step": outcome.astype(STEP_TYPE)}
 
-    def check(self, reply: Columns) -> NDArray[np.bool_]:
-        """A step within the outcomes."""
-        first, last = self.outcomes
-        step = reply["step"].astype(np.int64)
-        accepted: NDArray[np.bool_] = (first <= step) & (step <= last)
-        return accepted
-
     def weight(self, step: int, point: int) -> int:
         """2^64 P(step | grid point), an exact integer."""
-        first, last = self.outcomes
-        extra = self.table.leftover if step == self.centre else 0
-        if step in (first, last):
-            return self.table.beyond[abs(step - point)] + extra
-        return self.table.weights[abs(step - point)] + extra
+        weights = self.table.beyond if step in self.outcomes else self.table.weights
+        return weights[abs(step - point)] + (self.table.leftover if step == self.centre else 0)
 
     def probabilities(self, steps: Integers, points: Integers) -> Floats:
         """P(step | grid point), each correctly rounded, for arrays that broadcast against each other."""
-        first, last = self.outcomes
         distance = np.abs(steps - points)
-        at_end = (steps == first) | (steps == last)
-        pmf = np.where(at_end, self.table.beyond_pmf[distance], self.table.pmf[distance])
-        result: Floats = pmf + np.where(steps == self.centre, self.table.leftover / 2.0**64, 0.0)
-        return result
+        inside, beyond = self.table.pmf
+        pmf = np.where(np.isin(steps, self.outcomes), beyond[distance], inside[distance])
+        return np.asarray(pmf + np.where(steps == self.centre, self.table.leftover / 2.0**64, 0.0))
 
     def log_likelihood(self, reply: Columns, inputs: Floats) -> Floats:
         """log of the mixture over the two grid points an input may be rounded to."""
@@ -319,41 +288,27 @@ class GridLaplace(Randomizer):
         up = chance.astype(np.float64) / PLACES
         steps = reply["step"].astype(np.int64)[:, None]
         mixed = (1.0 - up) * self.probabilities(steps, below) + up * self.probabilities(steps, below + 1)
-        result: Floats = np.log(mixed)
-        return result
+        return np.asarray(np.log(mixed))
 
     @property
     def alphabet(self) -> Alphabet:
-        """The step."""
-        first, last = self.outcomes
-        return Alphabet(column="step", first=first, last=last)
-
-    def every_reply(self) -> Columns | None:
-        """The outcomes, where the grid is coarse or epsilon large."""
-        first, last = self.outcomes
-        return {"step": np.arange(first, last + 1, dtype=np.int32)} if last - first < MOST_OUTCOMES else None
+        return Alphabet("step", *self.outcomes)
 
     def decode(self, reply: Columns) -> Floats:
-        """The outcome itself."""
         return self.offset + reply["step"].astype(np.float64) * self.unit
 
     def total(self, reply: Columns) -> Integers:
         """Sum of the steps; `offset` is to be added once a reply."""
         return np.array(reply["step"].astype(np.int64).sum(), dtype=np.int64)
 
-    def moments_at(self, x: float) -> tuple[float, float]:
-        """Exact mean and variance of the decoded value for the input x."""
+    def variance_at(self, x: float) -> float:
+        """Exact variance of the decoded value for the input x."""
         below, chance = self._round_down(np.array([x]))
         up = float(chance[0]) / PLACES
         steps = np.arange(self.outcomes[0], self.outcomes[1] + 1)
         pmf = (1.0 - up) * self.probabilities(steps, below) + up * self.probabilities(steps, below + 1)
         shift = (steps - below[0]).astype(np.float64)
-        mean = float(pmf @ shift)
-        return self.offset + (float(below[0]) + mean) * self.unit, float(pmf @ (shift - mean) ** 2) * self.unit**2
-
-    def variance_at(self, x: float) -> float:
-        """Exact variance of the decoded value for the input x."""
-        return self.moments_at(x)[1]
+        return float(pmf @ (shift - float(pmf @ shift)) ** 2) * self.unit**2
 
     @cached_property
     def variance(self) -> float:

@@ -2,14 +2,15 @@
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
-from parley.emulator.randomizer import Alphabet, Coins, Columns, Floats, Integers, Randomizer, Shape
+from parley.emulator.randomizer import Alphabet, Coins, Columns, Floats, Integers, Shape
 from parley.protocols.randomizers.exact import (
     WHOLE,
     WORD_BYTES,
+    Choice,
     Words,
     check_epsilon,
     check_interval,
@@ -23,7 +24,7 @@ HALF_WORD = np.uint64(32)
 
 
 @dataclass(frozen=True, kw_only=True)
-class OneBit(Randomizer):
+class OneBit(Choice):
     """Send 1 with a probability that rises linearly from 1/(e^eps+1) at `low` to e^eps/(e^eps+1) at `high`.
 
     Formal guarantee: a coin u gives 1 when u < T(x), an integer with least <= T(x) <= 2^64 - least and
@@ -39,6 +40,9 @@ class OneBit(Randomizer):
     low: float
     high: float
     epsilon: float
+    coins = WORD_BYTES
+    reply: ClassVar[Shape] = {"bit": (np.dtype(np.uint8), ())}
+    alphabet = Alphabet(column="bit", first=0, last=1)
 
     def __post_init__(self) -> None:
         check_epsilon(self.epsilon)
@@ -60,40 +64,14 @@ class OneBit(Randomizer):
         high, low = np.uint64(self.span >> 32), np.uint64(self.span & 0xFFFFFFFF)
         return np.uint64(self.least) + place * high + ((place * low) >> HALF_WORD)
 
-    @property
-    def coins(self) -> int:
-        """One word."""
-        return WORD_BYTES
-
-    @property
-    def reply(self) -> Shape:
-        """0 or 1."""
-        return {"bit": (np.dtype(np.uint8), ())}
-
     def sample(self, inputs: Floats, coins: Coins) -> Columns:
-        """1 when the coin is below the input's threshold."""
         return {"bit": (words(coins, 1)[:, 0] < self.thresholds(inputs)).astype(np.uint8)}
-
-    def check(self, reply: Columns) -> NDArray[np.bool_]:
-        """0 or 1."""
-        accepted: NDArray[np.bool_] = reply["bit"].astype(np.int64) <= 1
-        return accepted
 
     def log_likelihood(self, reply: Columns, inputs: Floats) -> Floats:
         """log of T(x)/2^64 or of its complement."""
         ones = self.thresholds(inputs)
-        zeros = np.uint64(0) - ones
-        table: Floats = np.log(np.stack([zeros, ones]).astype(np.float64) * 2.0**-64)
-        return table[reply["bit"].astype(np.int64)]
-
-    @property
-    def alphabet(self) -> Alphabet:
-        """The bit."""
-        return Alphabet(column="bit", first=0, last=1)
-
-    def every_reply(self) -> Columns:
-        """Both bits."""
-        return {"bit": np.arange(2, dtype=np.uint8)}
+        table = np.log(np.stack([np.uint64(0) - ones, ones]).astype(np.float64) * 2.0**-64)
+        return np.asarray(table[reply["bit"].astype(np.int64)])
 
     @property
     def offset(self) -> float:
@@ -106,19 +84,13 @@ class OneBit(Randomizer):
         return 0.5 * (self.high - self.low) * (WHOLE / self.span)
 
     def decode(self, reply: Columns) -> Floats:
-        """offset + unit or offset - unit."""
         return self.offset + self.unit * (2.0 * reply["bit"].astype(np.float64) - 1.0)
 
     def total(self, reply: Columns) -> Integers:
         """Ones minus zeros; `offset` is to be added once a reply."""
-        ones = int(np.count_nonzero(reply["bit"]))
-        return np.array(2 * ones - len(reply["bit"]), dtype=np.int64)
-
-    def variance_at(self, x: float) -> float:
-        """Var of the decoded value for the input x: unit^2 - (x - offset)^2."""
-        return self.unit**2 - (min(max(x, self.low), self.high) - self.offset) ** 2
+        return np.array(2 * int(np.count_nonzero(reply["bit"])) - len(reply["bit"]), dtype=np.int64)
 
     @property
     def variance(self) -> float:
-        """The largest variance over all inputs: that of the middle of the range."""
+        """For the input x it is unit^2 - (x - offset)^2, largest in the middle of the range."""
         return self.unit**2

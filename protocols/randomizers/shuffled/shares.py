@@ -26,18 +26,20 @@ MOST_BITS = 62
 MOST_SHARES = 256
 
 
-def shares_needed(security: float, bits: int, users: int) -> int:
-    """m for sigma = security, Q = 2^bits and n honest users, rounded up."""
+def _crowd_bits(users: int) -> float:
     if users < FEWEST_USERS:
         raise BadInput(f"n >= {FEWEST_USERS} fails: {users} users cannot hide each other's shares; take more users")
-    return math.ceil((2 * security + bits) / (math.log2(users) - math.log2(math.e))) + 2
+    return math.log2(users) - math.log2(math.e)
+
+
+def shares_needed(security: float, bits: int, users: int) -> int:
+    """m for sigma = security, Q = 2^bits and n honest users, rounded up."""
+    return math.ceil((2 * security + bits) / _crowd_bits(users)) + 2
 
 
 def security_of(shares: int, bits: int, users: int) -> float:
     """sigma: mixed shares differ by at most 2^-sigma; negative where they hide nothing."""
-    if users < FEWEST_USERS:
-        raise BadInput(f"n >= {FEWEST_USERS} fails: {users} users cannot hide each other's shares; take more users")
-    return ((shares - 2) * (math.log2(users) - math.log2(math.e)) - bits) / 2
+    return ((shares - 2) * _crowd_bits(users) - bits) / 2
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,6 +56,7 @@ class Shares(Randomizer):
     bits: int
     noise: Skellam
     epsilon: float = field(default=math.inf, init=False)
+    unit = 1.0
 
     def __post_init__(self) -> None:
         check_count("dimension", self.dimension, 1, 1 << 16)
@@ -62,7 +65,6 @@ class Shares(Randomizer):
 
     @property
     def variance(self) -> float:
-        """What a user's noise adds to each of its numbers."""
         return self.noise.variance
 
     @property
@@ -96,16 +98,11 @@ class Shares(Randomizer):
         return np.asarray(inside.all(axis=(1, 2)), dtype=np.bool_)
 
     def decode(self, reply: Columns) -> Floats:
-        """Each user's numbers with their noise."""
         return self.centred(self._sums(reply)).astype(np.float64)
 
     def total(self, reply: Columns) -> Integers:
         """The sum of all shares of each coordinate mod 2^64; `centred` makes it the sum of the numbers."""
         return np.asarray(self._sums(reply).sum(axis=0))
-
-    @property
-    def unit(self) -> float:
-        return 1.0
 
     def centred(self, total: Integers) -> Integers:
         """The number in [-Q/2, Q/2) that a total stands for."""
@@ -126,8 +123,7 @@ class Shares(Randomizer):
         return logs
 
     def _sums(self, reply: Columns) -> Integers:
-        sums: Integers = reply[""].astype(np.uint64).sum(axis=2, dtype=np.uint64).view(np.int64)
-        return sums
+        return np.asarray(reply[""].astype(np.uint64).sum(axis=2, dtype=np.uint64)).view(np.int64)
 
     @property
     def _mask(self) -> int:

@@ -9,7 +9,6 @@ P[k] = e^-v I_k(v). The table holds 2^128 P[k], rounded down, computed with inte
 
 import math
 from bisect import bisect_right
-from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
@@ -63,7 +62,6 @@ class Skellam:
 
     @property
     def reach(self) -> int:
-        """The largest number that can be drawn."""
         return len(self._half) - 1
 
     @property
@@ -95,18 +93,15 @@ class Skellam:
         flat, tops, lows = place.reshape(-1), high.reshape(-1), low.reshape(-1)
         for each in close:
             flat[each] = bisect_right(self._bounds, (int(tops[each]) << 64) | int(lows[each]))
-        drawn: Integers = flat.reshape(high.shape).astype(np.int64) - self.reach
-        return drawn
+        return np.asarray(flat.reshape(high.shape).astype(np.int64) - self.reach)
 
     @cached_property
     def _logs(self) -> Floats:
-        return np.array([math.log(weight) - BITS * math.log(2) for weight in self._half])
+        return np.array([*(math.log(weight) - BITS * math.log(2) for weight in self._half), -math.inf])
 
     def log_probability(self, numbers: Integers) -> Floats:
         """log P of each number; minus infinity beyond the reach."""
-        size = np.abs(numbers)
-        logs = self._logs[np.minimum(size, self.reach)]
-        return np.where(size <= self.reach, logs, -np.inf)
+        return self._logs[np.minimum(np.abs(numbers), self.reach + 1)]
 
 
 def _bessel(x: Fraction) -> list[int]:
@@ -114,15 +109,10 @@ def _bessel(x: Fraction) -> list[int]:
 
     It starts so far out that its error has died away, by e^-200 and more, where the table begins.
     """
-    deviation = math.sqrt(float(x))
-    start = int(20 * deviation + 160)
-    following, current = 0, 1 << PRECISION
-    values = [current]
-    for order in range(start, 0, -1):
-        following, current = current, following + 2 * order * x.denominator * current // x.numerator
-        values.append(current)
-    values.reverse()
-    return values
+    values = [0, 1 << PRECISION]
+    for order in range(int(20 * math.sqrt(float(x)) + 160), 0, -1):
+        values.append(values[-2] + 2 * order * x.denominator * values[-1] // x.numerator)
+    return values[:0:-1]
 
 
 def renyi_bound(order: int, variance: float, square: float, absolute: float) -> float:
@@ -132,27 +122,19 @@ def renyi_bound(order: int, variance: float, square: float, absolute: float) -> 
     each coordinate, `square` = |shift|_2^2 and `absolute` = |shift|_1,
     a square / (2 v) + min(((2a - 1) square + 6 absolute) / (4 v^2), 3 absolute / (2 v)).
     """
-    extra = min(
-        ((2 * order - 1) * square + 6 * absolute) / (4 * variance**2),
-        3 * absolute / (2 * variance),
-    )
+    extra = min(((2 * order - 1) * square + 6 * absolute) / (4 * variance**2), 3 * absolute / (2 * variance))
     return order * square / (2 * variance) + extra
 
 
 def delta_of_noise(epsilon: float, variance: float, square: float, absolute: float) -> float:
     """delta for which sums with this noise are (epsilon, delta)-DP (Canonne, Kamath, Steinke 2020, Proposition 12)."""
+    # Whole orders near the one that is best for a normal law.
+    middle = min(max(int(epsilon * variance / max(square, 1e-300)) + 1, 2), MOST_ORDER)
     least = math.inf
-    for order in _orders(epsilon, variance, square):
+    for order in range(max(2, middle // 2), min(2 * middle + 3, MOST_ORDER + 1)):
         gap = (order - 1) * (renyi_bound(order, variance, square, absolute) - epsilon)
         least = min(least, gap + order * math.log1p(-1 / order) - math.log(order - 1))
     return math.exp(min(0.0, least)) * (1 + 1e-9)
-
-
-def _orders(epsilon: float, variance: float, square: float) -> Sequence[int]:
-    """Whole orders near the one that is best for a normal law."""
-    best = int(epsilon * variance / max(square, 1e-300)) + 1
-    middle = min(max(best, 2), MOST_ORDER)
-    return range(max(2, middle // 2), min(2 * middle + 3, MOST_ORDER + 1))
 
 
 def least_variance(epsilon: float, delta: float, square: float, absolute: float) -> float:
@@ -162,8 +144,6 @@ def least_variance(epsilon: float, delta: float, square: float, absolute: float)
         low, high = high, 2 * high
     while high - low > 1e-6 * high:
         middle = (low + high) / 2
-        if delta_of_noise(epsilon, middle, square, absolute) <= delta:
-            high = middle
-        else:
-            low = middle
+        good = delta_of_noise(epsilon, middle, square, absolute) <= delta
+        low, high = (low, middle) if good else (middle, high)
     return high

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from parley.emulator.errors import BadInput
 from parley.emulator.randomizer import Coins, Columns, Floats, Integers
 from parley.protocols.randomizers.exact import WHOLE, WORD_BYTES, TwoLevel, check_count, check_epsilon, words
-from parley.protocols.randomizers.vectors.directional import Seeded, check_radius, lift, read
+from parley.protocols.randomizers.vectors.directional import Seeded, blocks, check_radius, lift, read
 
 if TYPE_CHECKING:
     from parley.protocols.randomizers.vectors.moments import SphereMoments
@@ -48,6 +48,8 @@ class Codebook(Seeded):
     epsilon: float
     candidates: int = 16
     top: int = 0
+    # One word for the seed, one for the choice.
+    coins = 2 * WORD_BYTES
 
     def __post_init__(self) -> None:
         check_epsilon(self.epsilon)
@@ -62,11 +64,9 @@ class Codebook(Seeded):
                 f"{MOST_NUMBERS} numbers per user; ask for fewer candidates"
             )
         if self.top == 0:
-            object.__setattr__(self, "top", self._least_variance())
+            best = min(range(1, self.half + 1), key=lambda top: self._moments(top).variance)
+            object.__setattr__(self, "top", best)
         check_count("top", self.top, 1, self.candidates - 1)
-
-    def _least_variance(self) -> int:
-        return min(range(1, self.half + 1), key=lambda top: self._moments(top).variance)
 
     @property
     def ambient(self) -> int:
@@ -75,22 +75,17 @@ class Codebook(Seeded):
 
     @cached_property
     def choice(self) -> TwoLevel:
-        """The law of the rank that is sent."""
-        return self._choice(self.top)
-
-    def _choice(self, top: int) -> TwoLevel:
-        return TwoLevel(outcomes=self.candidates, top=top, epsilon=self.epsilon)
+        return TwoLevel(outcomes=self.candidates, top=self.top, epsilon=self.epsilon)
 
     @cached_property
     def moments(self) -> "SphereMoments":
-        """Mean and covariance of the decoded vector."""
         return self._moments(self.top)
 
     def _moments(self, top: int) -> "SphereMoments":
         # What a reply is worth matters to whoever decodes it; a user's node does not.
         from parley.protocols.randomizers.vectors.moments import lifted_moments, top_moment
 
-        choice = self._choice(top)
+        choice = TwoLevel(outcomes=self.candidates, top=top, epsilon=self.epsilon)
         everyone = (choice.low * self.candidates + choice.leftover) / WHOLE / self.ambient
         return lifted_moments(
             dimension=self.dimension,
@@ -99,18 +94,13 @@ class Codebook(Seeded):
             along=everyone + choice.contrast * top_moment(self.ambient, self.candidates, top, 2),
         )
 
-    @property
-    def coins(self) -> int:
-        """One word for the seed, one for the choice."""
-        return 2 * WORD_BYTES
-
     def sample(self, inputs: Floats, coins: Coins) -> Columns:
         """Expand a seed, rank its candidates, send one of them."""
         coin = words(coins, 2)
         seeds = np.ascontiguousarray(coin[:, 0])
         rank = self.choice.rank(coin[:, 1])
         index = np.zeros(len(rank), dtype=self.reply["index"][0])
-        for block in self._blocks(len(seeds)):
+        for block in blocks(len(seeds), self.half * self.ambient):
             points = lift(inputs[block], self.dimension, self.radius, first_row=block.start)
             scores = self._scores(seeds[block], points[:, :, None])[:, :, 0]
             # Stable, so candidates of equal score keep the order of their indices.
@@ -126,7 +116,7 @@ class Codebook(Seeded):
         seeds, index = read(reply)
         points = lift(inputs, self.dimension, self.radius).T
         result = np.empty((len(seeds), len(inputs)))
-        for block in self._blocks(len(seeds), len(inputs)):
+        for block in blocks(len(seeds), self.half * max(self.ambient, len(inputs))):
             best = self._among_best(self._scores(seeds[block], points), index[block])
             fixed = (index[block] == 0)[:, None]
             result[block] = self.choice.log_table[best.astype(np.int64), fixed.astype(np.int64)]
@@ -140,5 +130,4 @@ class Codebook(Seeded):
         sent = np.where(number < self.half, sent, -sent)
         ahead = (scores > sent) | ((scores == sent) & (numbers < number))
         negative_ahead = (-scores > sent) | ((-scores == sent) & (numbers + self.half < number))
-        best: NDArray[np.bool_] = ahead.sum(axis=1) + negative_ahead.sum(axis=1) < self.top
-        return best
+        return np.asarray(ahead.sum(axis=1) + negative_ahead.sum(axis=1) < self.top)

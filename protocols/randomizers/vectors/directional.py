@@ -10,11 +10,10 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
 from parley.emulator.errors import BadInput
 from parley.emulator.randomizer import Alphabet, Array, Columns, Floats, Integers, Randomizer, Shape
-from parley.protocols.randomizers.exact import Words
+from parley.protocols.randomizers.exact import Choice, Words
 from parley.protocols.randomizers.vectors.expansion import all_directions, one_direction
 
 if TYPE_CHECKING:
@@ -30,7 +29,6 @@ BLOCK_NUMBERS = 1 << 18
 
 
 def check_radius(radius: float) -> None:
-    """A usable radius C."""
     if radius == 0:
         raise BadInput("radius is 0: all inputs have the same vector, so the statistic is constant; do not ask for it")
     if not math.isfinite(radius) or not 1e-100 <= radius <= 1e100:
@@ -93,14 +91,6 @@ class Directional(Randomizer):
         """E|Y-x|^2/d of the decoded vector, the largest over all inputs."""
         return self.moments.variance
 
-    def variance_at(self, norm: float) -> float:
-        """E|Y-x|^2/d of the decoded vector for an input of this norm."""
-        return self.moments.variance_at(norm)
-
-    def covariance(self, x: Floats) -> Floats:
-        """The exact covariance of the decoded vector for the input x."""
-        return self.moments.covariance(x)
-
     def decode(self, reply: Columns) -> Floats:
         """C / shrink times the direction, in whole units."""
         rows = len(next(iter(reply.values())))
@@ -120,13 +110,7 @@ class Directional(Randomizer):
 
     @property
     def unit(self) -> float:
-        """C / shrink / 2^36."""
         return self.moments.scale / STEP
-
-    @property
-    def offset(self) -> float:
-        """Nothing is added to the units."""
-        return 0.0
 
     def quadratic_total(self, reply: Columns, signs: Array) -> int:
         """Sum over replies of y'Dy, D = diag(signs) of -1, 0 and 1, in units of `quadratic_unit`."""
@@ -137,11 +121,10 @@ class Directional(Randomizer):
 
     @property
     def quadratic_unit(self) -> float:
-        """(C / shrink)^2 / 2^36."""
         return self.moments.scale**2 / STEP
 
 
-class Seeded(Directional):
+class Seeded(Choice, Directional):
     """The seed is public and independent of the input; only the index is chosen."""
 
     candidates: int
@@ -153,33 +136,20 @@ class Seeded(Directional):
 
     @property
     def half(self) -> int:
-        """B, the directions of a seed."""
         return self.candidates // 2
 
     @property
     def work(self) -> int:
-        """Every candidate is expanded."""
         return self.half * self.ambient
 
     @property
     def reply(self) -> Shape:
-        """The seed and the index of a candidate."""
         index: np.dtype[np.generic] = np.dtype(np.uint8 if self.candidates <= 256 else np.uint16)
         return {"seed": (np.dtype(np.uint64), ()), "index": (index, ())}
 
     @property
     def alphabet(self) -> Alphabet:
-        """The index of a candidate."""
         return Alphabet(column="index", first=0, last=self.candidates - 1)
-
-    def check(self, reply: Columns) -> NDArray[np.bool_]:
-        """Any seed, and an index below the number of candidates."""
-        accepted: NDArray[np.bool_] = reply["index"].astype(np.int64) < self.candidates
-        return accepted
-
-    def _blocks(self, rows: int, inputs: int = 1) -> Iterator[slice]:
-        """Blocks for work on all candidates and this many inputs."""
-        return blocks(rows, self.half * max(self.ambient, inputs))
 
     def _scores(self, seeds: Words, points: Floats) -> Floats:
         """<g_b, x> / |g_b|: sums of whole numbers below 2^53, so neither BLAS nor the order of sums matters."""
@@ -191,8 +161,7 @@ class Seeded(Directional):
             products = flat.reshape(len(seeds), self.half, -1)
         else:
             products = np.matmul(directions, points)
-        scores: Floats = products / norms[:, :, None]
-        return scores
+        return np.asarray(products / norms[:, :, None])
 
     def _directions(self, reply: Columns) -> Iterator[tuple[slice, Floats]]:
         """The candidates sent, as whole numbers, block by block."""

@@ -51,8 +51,7 @@ def slice_means() -> Floats:
     below = NormalDist().inv_cdf
     borders = np.array([np.inf, *(-below(number / SLICES) for number in range(1, SLICES // 2 + 1))])
     density = np.exp(-0.5 * borders**2) / np.sqrt(2.0 * np.pi)
-    means: Floats = SLICES * SCALE * np.diff(density)
-    return means
+    return np.asarray(SLICES * SCALE * np.diff(density))
 
 
 @lru_cache(maxsize=1)
@@ -73,12 +72,7 @@ def _short_table() -> NDArray[np.int16]:
     return table().astype(np.int16)
 
 
-def _look_up(lanes: NDArray[np.uint16]) -> Floats:
-    return np.take(_short_table(), lanes).astype(np.float64)
-
-
 def word_count(dimension: int) -> int:
-    """Words of one direction."""
     return -(-dimension // LANES)
 
 
@@ -88,18 +82,18 @@ def expand_words(seeds: Words, numbers: Words) -> Words:
     return mix(key[:, None] + (numbers + np.uint64(1)) * np.uint64(GAMMA))
 
 
-def _lanes(expanded: Words) -> NDArray[np.uint16]:
-    if sys.byteorder == "big":
-        return expanded.astype("<u8").view("<u2").astype(np.uint16)
-    return expanded.view(np.uint16)
+def _look_up(expanded: Words) -> Floats:
+    """The integers of all lanes of some words."""
+    big = sys.byteorder == "big"
+    lanes = expanded.astype("<u8").view("<u2").astype(np.uint16) if big else expanded.view(np.uint16)
+    return np.take(_short_table(), lanes).astype(np.float64)
 
 
 def all_directions(seeds: Words, count: int, dimension: int) -> Floats:
     """Directions 0 .. count-1 of every seed: an (n, count, dimension) array of whole numbers."""
     size = word_count(dimension)
     numbers = np.arange(count * size, dtype=np.uint64)
-    lanes = _lanes(expand_words(seeds, numbers))
-    return _look_up(lanes).reshape(len(seeds), count, size * LANES)[:, :, :dimension]
+    return _look_up(expand_words(seeds, numbers)).reshape(len(seeds), count, size * LANES)[:, :, :dimension]
 
 
 def one_direction(seeds: Words, which: NDArray[np.int64], dimension: int) -> Floats:
@@ -107,4 +101,4 @@ def one_direction(seeds: Words, which: NDArray[np.int64], dimension: int) -> Flo
     size = word_count(dimension)
     first = which.astype(np.uint64)[:, None] * np.uint64(size)
     numbers: Words = np.add(first, np.arange(size, dtype=np.uint64), dtype=np.uint64)
-    return _look_up(_lanes(expand_words(seeds, numbers)))[:, :dimension]
+    return _look_up(expand_words(seeds, numbers))[:, :dimension]

@@ -33,13 +33,7 @@ class SphereMoments:
         """E[YY'] for the input x."""
         fraction = np.outer(x, x) / self.radius**2
         isotropic = self.across * np.eye(self.dimension)
-        moment: Floats = self.scale**2 * (isotropic + (self.along - self.across) * fraction)
-        return moment
-
-    def covariance(self, x: Floats) -> Floats:
-        """E[(Y-x)(Y-x)'] for the input x."""
-        covariance: Floats = self.second_moment(x) - np.outer(x, x)
-        return covariance
+        return np.asarray(self.scale**2 * (isotropic + (self.along - self.across) * fraction))
 
     def variance_at(self, norm: float) -> float:
         """E|Y-x|^2 / d for an input of this norm."""

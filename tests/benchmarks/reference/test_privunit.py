@@ -80,7 +80,7 @@ def test_known_variances_and_optimality() -> None:
     """mathematics.md: d >= 64, a unit vector."""
     for epsilon, variance in ((0.5, 25.1), (1.0, 6.3), (2.0, 1.62), (4.0, 0.44), (8.0, 0.13)):
         best = PrivUnit(dimension=128, radius=1.0, epsilon=epsilon)
-        assert best.variance_at(1.0) == pytest.approx(variance, rel=0.025)
+        assert best.moments.variance_at(1.0) == pytest.approx(variance, rel=0.025)
         for factor in (0.9, 1.1):
             other = PrivUnit(dimension=128, radius=1.0, epsilon=epsilon, gamma=best.height * factor)
             assert best.variance < other.variance

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from parley.emulator.audit.evidence.statistics import ALPHA, mean_p_value
+from parley.emulator.audit.statistics import ALPHA, mean_p_value
 from parley.emulator.protocol import Inputs, Protocol
 from parley.emulator.randomizer import Randomizer
 from parley.emulator.simulate import conversation

@@ -1,5 +1,8 @@
 """The account of what connections hold back: exact, with kernel and clock replaced by numbers."""
 
+import os
+import socket
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -11,6 +14,7 @@ from parley.emulator.transport.unread import (
     SECOND_OVERHEAD,
     SHORTEST_PAUSE,
     SLACK,
+    Connected,
     Swelling,
     Unread,
     pause,
@@ -134,3 +138,30 @@ def test_growth_beyond_what_is_unread_is_found_once() -> None:
     size += 9 * SLACK
     assert swelling.check(2 * SLACK)
     assert not swelling.check(2 * SLACK)
+
+
+def test_a_connection_is_found_when_it_comes_and_when_it_comes_back_under_another_number() -> None:
+    connected = Connected()
+    with socket.create_server(("127.0.0.1", 0)) as one, socket.create_server(("127.0.0.1", 0)) as other:
+        to_one, to_other = (connected.to(each.getsockname()[1]) for each in (one, other))
+        assert (to_one(), to_other()) == (set(), set())
+        with socket.create_connection(one.getsockname()) as first:
+            assert (to_one(), to_other()) == ({first.fileno()}, set())
+            with socket.create_connection(other.getsockname()) as second:
+                assert (to_one(), to_other()) == ({first.fileno()}, {second.fileno()})
+                # All have what they need, and the number of the first now leads elsewhere.
+                os.dup2(second.fileno(), first.fileno())
+                third = socket.create_connection(one.getsockname())
+                assert to_one() == {third.fileno()}
+                assert to_other() == {first.fileno(), second.fileno()}
+                third.close()
+
+
+def test_two_sockets_to_one_port_have_two_connections_even_if_the_second_is_late() -> None:
+    connected = Connected()
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        asked = [connected.to(server.getsockname()[1]) for _ in range(2)]
+        with socket.create_connection(server.getsockname()) as first:
+            assert [each() for each in asked] == [{first.fileno()}] * 2
+            with socket.create_connection(server.getsockname()) as second:
+                assert [each() for each in asked] == [{first.fileno(), second.fileno()}] * 2

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from parley.launch.processes.argument_cache import ArgumentCache
+from parley.launch.processes.forkserver import ArgumentCache
 
 
 def full(node: str, arguments: list[str]) -> dict[str, object]:

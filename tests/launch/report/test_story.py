@@ -23,11 +23,9 @@ from parley.emulator.wire.messages import (
     Roster,
     Setup,
 )
-from parley.launch.report.diagram import MOST_FRAMES, MOST_ROUNDS, MOST_SIGNS
-from parley.launch.report.lanes import GROUPS, MOST_LANES, Lanes
+from parley.launch.report.diagram import GROUPS, MOST_FRAMES, MOST_LANES, MOST_ROUNDS, MOST_SIGNS, Lanes
 from parley.launch.report.page import safe_json
-from parley.launch.report.story import Story
-from parley.launch.report.table import FIRST, LAST
+from parley.launch.report.story import FIRST, LAST, Story
 
 COUNT = st.one_of(st.integers(0, 40), st.integers(0, 2**62 - 1))
 SMALL = st.integers(0, 4)

@@ -149,7 +149,7 @@ def test_a_page_that_died_does_not_end_the_run(tmp_path: Path, capsys: pytest.Ca
     with Watcher(RunFolder(run="r", path=tmp_path, default=False)) as watcher:
         watcher.process.kill()
         watcher.process.wait()
-        watcher.show(tmp_path / "report.html")
+        watcher.tell(str(tmp_path / "report.html"))
     assert watcher.process.returncode == -signal.SIGKILL
 
 

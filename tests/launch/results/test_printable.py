@@ -20,7 +20,7 @@ from parley.emulator.wire.messages import MESSAGES, Abort, Message, Ready, Repli
 from parley.launch.cli import sentence
 from parley.launch.results.follow import Follower
 from parley.launch.results.printable import printable, printable_json, printable_lines
-from parley.launch.results.progress import Lines, Progress, Silent, Standing, Terminal
+from parley.launch.results.progress import Lines, Progress, Standing, Terminal
 from tests.emulator.audit.recordings import replace_first, rewrite
 from tests.launch.conftest import Parley, Said
 from tests.launch.record_edits import hidden, sorts
@@ -65,7 +65,7 @@ def test_errors_of_every_command() -> None:
 
 
 def note_makers(stream: io.StringIO) -> list[Progress]:
-    return [Silent(stream), Lines(stream), Terminal(Console(file=stream, width=500, force_terminal=False))]
+    return [Progress(stream), Lines(stream), Terminal(Console(file=stream, width=500, force_terminal=False))]
 
 
 @pytest.mark.parametrize("place", range(3))

@@ -16,6 +16,7 @@ from parley.protocols.workloads.kendall import Kendall
 from parley.protocols.workloads.kernel import Kernel
 from parley.protocols.workloads.synthetic import draw
 from tests.contracts.protocol_contract import ProtocolContract
+from tests.contracts.randomizer_contract import unary_common
 
 KERNEL = Kernel(np.add.outer(np.arange(5.0), np.arange(5.0)) ** 1.5, shift=4.0)
 KINDS = (FrequencyGrr, FrequencyOue, FrequencySubset)
@@ -32,7 +33,7 @@ class OueContract(ProtocolContract):
 
     def log_common(self, public: Broadcast, outcomes: Columns) -> Floats:
         protocol: Any = self.made
-        return np.asarray(protocol.oracle.log_common({"bits": outcomes["category.bits"]}))
+        return unary_common(protocol.oracle, {"bits": outcomes["category.bits"]})
 
 
 class TestFrequencyOue(OueContract):

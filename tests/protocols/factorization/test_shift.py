@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
+from benchmarks.reference import sdp
 from parley.protocols.factorization.fixed_point import fixed_point
-from parley.protocols.factorization.reference import sdp
 from parley.protocols.factorization.shift import best_shift
 
 GENERATOR = np.random.Generator(np.random.PCG64(11))

@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
+from benchmarks.reference import sdp
 from parley.emulator.errors import BadInput
 from parley.protocols.factorization.closed_forms import kendall
 from parley.protocols.factorization.fixed_point import fixed_point
-from parley.protocols.factorization.reference import sdp
 from parley.protocols.planning.lower_bounds import (
     linear_query_bound,
     non_interactive_bound,

@@ -21,7 +21,7 @@ GENERATOR = np.random.Generator(np.random.PCG64(51))
 FACTORS: dict[str, Factor] = {
     "kendall": kendall(4, 5).left,
     "auc": kendall(6, 2).left,
-    "thresholds": gini_mean_difference(12)[1].left,
+    "thresholds": gini_mean_difference(12).left,
     "wide": Dense(GENERATOR.standard_normal((3, 20))),
     "tall": Dense(GENERATOR.standard_normal((20, 3))),
     "unequal": Dense(GENERATOR.standard_normal((6, 8)) * 10.0 ** np.arange(-4, 4)),

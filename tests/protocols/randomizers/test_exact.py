@@ -1,6 +1,5 @@
 """Bounds of e^x against 200-bit decimals, and order statistics against adaptive quadrature."""
 
-import math
 from decimal import Decimal, localcontext
 from fractions import Fraction
 
@@ -16,7 +15,6 @@ from parley.protocols.randomizers.exact import (
     TwoLevel,
     exponential_lower,
     exponential_upper,
-    log_probability,
     within,
     words,
 )
@@ -58,11 +56,6 @@ def test_words_are_little_endian_and_of_the_right_width() -> None:
     assert words(np.arange(16, dtype=np.uint8).reshape(1, 16), 2)[0, 0] == 0x0706050403020100
     with pytest.raises(BadInput, match="coins"):
         words(np.zeros((1, 16), dtype=np.uint8), 1)
-
-
-def test_log_probability() -> None:
-    assert log_probability(1 << 63) == math.log(0.5)
-    assert log_probability(0) == -math.inf
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from parley.emulator.randomizer import Columns, Floats, Randomizer
 from parley.protocols.randomizers.categories.oue import COIN, OptimisedUnaryEncoding
 from parley.protocols.randomizers.categories.randomized_response import RandomizedResponse
 from parley.protocols.randomizers.categories.subset_selection import SubsetSelection
-from tests.contracts.randomizer_contract import ALPHA, RandomizerContract, chi_square, random_coins
+from tests.contracts.randomizer_contract import ALPHA, RandomizerContract, chi_square, random_coins, unary_common
 
 
 class Oracle(RandomizerContract):
@@ -58,8 +58,7 @@ class TestOptimisedUnaryEncoding(Oracle):
         return [[randomizer.threshold, COIN - randomizer.threshold]]
 
     def log_probability(self, randomizer: Any, reply: Columns, inputs: NDArray[Any]) -> Floats:
-        common: Floats = randomizer.log_common(reply)
-        return np.asarray(randomizer.log_likelihood(reply, inputs) + common[:, None])
+        return np.asarray(randomizer.log_likelihood(reply, inputs) + unary_common(randomizer, reply)[:, None])
 
 
 class TestSubsetSelection(Oracle):

@@ -46,7 +46,6 @@ def test_variance_is_the_formula_of_duchi_et_al() -> None:
         randomizer = OneBit(low=-2.0, high=4.0, epsilon=epsilon)
         exact = ((np.exp(epsilon) + 1) / (np.exp(epsilon) - 1)) ** 2 * 9.0
         assert randomizer.variance == pytest.approx(exact, rel=1e-10)
-        assert randomizer.variance_at(4.0) == pytest.approx(exact - 9.0, rel=1e-9)
 
 
 def test_the_thresholds_are_symmetric_and_as_far_apart_as_allowed() -> None:

@@ -101,7 +101,7 @@ def test_all_coin_values_are_used_and_every_rank_has_its_share() -> None:
 def test_variance_compared_with_privunit(candidates: int, epsilon: float, ratio: float) -> None:
     codebook = best_codebook(dimension=256, radius=1.0, epsilon=epsilon, max_candidates=candidates)
     privunit = PrivUnit(dimension=256, radius=1.0, epsilon=epsilon)
-    assert codebook.variance_at(1.0) / privunit.variance_at(1.0) == pytest.approx(ratio, abs=0.0125)
+    assert codebook.moments.variance_at(1.0) / privunit.moments.variance_at(1.0) == pytest.approx(ratio, abs=0.0125)
 
 
 def test_tuning_finds_the_least_variance() -> None:
@@ -115,9 +115,9 @@ def test_tuning_finds_the_least_variance() -> None:
 def test_covariance_has_the_trace_and_the_definition() -> None:
     codebook = Codebook(dimension=4, radius=3.0, epsilon=1.5)
     for x in ball_points(4, 3.0):
-        covariance = codebook.covariance(x)
+        covariance = codebook.moments.second_moment(x) - np.outer(x, x)
         assert np.linalg.eigvalsh(covariance).min() > 0
-        assert np.trace(covariance) / 4 == pytest.approx(codebook.variance_at(float(np.linalg.norm(x))))
+        assert np.trace(covariance) / 4 == pytest.approx(codebook.moments.variance_at(float(np.linalg.norm(x))))
         assert np.trace(covariance) / 4 <= codebook.variance * (1 + 1e-12)
 
 

@@ -30,7 +30,7 @@ def test_sampled_variance_agrees_with_the_formula(make: Any, dimension: int, eps
     reply = randomizer.sample(np.tile(x, (draws, 1)), random_coins(randomizer, draws, 83 + dimension))
     error = randomizer.decode(reply) - x
     squares = (error**2).sum(axis=1) / dimension
-    exact = randomizer.variance_at(float(np.linalg.norm(x)))
+    exact = randomizer.moments.variance_at(float(np.linalg.norm(x)))
     deviation = (squares.mean() - exact) / (squares.std() / draws**0.5)
     assert abs(deviation) <= DEVIATIONS, (draws, squares.mean(), exact, deviation)
     along = error @ x / np.linalg.norm(x)
@@ -38,5 +38,6 @@ def test_sampled_variance_agrees_with_the_formula(make: Any, dimension: int, eps
     assert abs(deviation) <= DEVIATIONS, (draws, along.mean(), deviation)
     unit = x / np.linalg.norm(x)
     squares = along**2
-    deviation = (squares.mean() - unit @ randomizer.covariance(x) @ unit) / (squares.std() / draws**0.5)
+    covariance = randomizer.moments.second_moment(x) - np.outer(x, x)
+    deviation = (squares.mean() - unit @ covariance @ unit) / (squares.std() / draws**0.5)
     assert abs(deviation) <= DEVIATIONS, (draws, squares.mean(), deviation)

@@ -16,8 +16,6 @@ NOTHING_TO_TEST = "not tested: there is too little on record for any test"
 
 @dataclass(frozen=True, kw_only=True)
 class Test:
-    """One test: of what, on how many, with which statistic."""
-
     what: str
     count: int
     statistic: float
@@ -32,10 +30,8 @@ class Family:
     tests: list[Test] = field(default_factory=list)
 
     def add(self, what: str, count: int, statistic: float, p_value: float) -> None:
-        """Note the outcome of a test."""
-        self.tests.append(
-            Test(what=what, count=count, statistic=float(statistic), p_value=min(1.0, max(0.0, float(p_value))))
-        )
+        p_value = min(1.0, max(0.0, float(p_value)))
+        self.tests.append(Test(what=what, count=count, statistic=float(statistic), p_value=p_value))
 
     def judge(self, meaning: str, **evidence: Any) -> Verdict:
         """Fail where a test's p-value is below its part of alpha. Where there was no test there is no pass."""
@@ -48,12 +44,12 @@ class Family:
             "smallest": [vars(each) for each in worst[:LISTED]],
             **evidence,
         }
-        if worst and worst[0].p_value < threshold:
-            first = worst[0]
-            numbers = f"n = {first.count}, statistic {first.statistic:.6g}, p-value {first.p_value:.3g}"
-            return failed(f"{first.what}: {meaning} ({numbers}, threshold {threshold:.3g})", **evidence)
         if not worst:
             return unknown(NOTHING_TO_TEST, **evidence)
+        first = worst[0]
+        if first.p_value < threshold:
+            numbers = f"n = {first.count}, statistic {first.statistic:.6g}, p-value {first.p_value:.3g}"
+            return failed(f"{first.what}: {meaning} ({numbers}, threshold {threshold:.3g})", **evidence)
         return passed(**evidence)
 
 

@@ -7,9 +7,9 @@ import sys
 import numpy as np
 import pytest
 
+from benchmarks.reference import sdp
 from parley.emulator.errors import BadInput, ParleyError
-from parley.protocols.factorization.reference import sdp
-from parley.protocols.factorization.reference.certificates import Certificate, certificate, polar_certificate
+from parley.protocols.factorization.zeta import Certificate, certificate, polar_certificate, zeta
 
 GENERATOR = np.random.Generator(np.random.PCG64(21))
 SIGNS = np.sign(GENERATOR.standard_normal((12, 12)))
@@ -63,6 +63,17 @@ def test_zeta_is_the_best_trade_between_gamma_and_alpha(slope: float) -> None:
         assert optimum.lower <= sdp.approximate_gamma(workload, alpha).upper + slope * alpha + 1e-9
 
 
+@pytest.mark.parametrize("slope", [0.5, 2.0])
+def test_what_protocols_ask_for_is_the_same_program(slope: float) -> None:
+    workload = MATRICES["triangular"]
+    optimum, found = sdp.zeta(workload, users=int(4 * slope**2), epsilon=0.5), zeta(workload, slope)
+    assert found is not None
+    alpha, factorization = found
+    assert alpha == pytest.approx(optimum.alpha, abs=1e-3)
+    assert factorization.upper + slope * alpha == pytest.approx(optimum.upper, rel=1e-3)
+    assert np.max(np.abs(factorization.dense() - workload)) <= alpha + 1e-10
+
+
 def test_zeta_is_gamma_for_many_users() -> None:
     """Once eps sqrt(n) exceeds sqrt(k) approximation buys nothing."""
     optimum = sdp.zeta(SIGNS, users=100, epsilon=0.5)
@@ -106,7 +117,7 @@ def test_bad_input_is_refused_before_work_starts(call: object, message: str) -> 
 
 
 def test_cvxpy_is_imported_only_when_called() -> None:
-    script = "import sys; import parley.protocols.factorization.reference.sdp; sys.exit('cvxpy' in sys.modules)"
+    script = "import sys; import parley.protocols.factorization.zeta; sys.exit('cvxpy' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", script], check=False).returncode == 0
 
 
@@ -121,7 +132,7 @@ def test_no_certificate_proves_too_much() -> None:
             assert proof.gamma(SIGNS) <= upper
             assert proof.gamma(SIGNS, 0.3) <= max(0.0, upper - 0.3)
             assert proof.zeta(SIGNS, 2.0) <= min(upper, 2.0)
-            assert proof.shifted_gamma(SIGNS) <= upper
+            assert sdp.shifted_bound(proof, SIGNS) <= upper
         assert polar_certificate(SIGNS, *weights).gamma(SIGNS) <= upper
     with pytest.raises(BadInput, match="sum to one"):
         Certificate(matrix=SIGNS, rows=np.ones(12), columns=np.ones(12) / 12)

@@ -1,1 +1,0 @@
-"""How the checks read a record: conversation, replies, heads, ledgers, samples."""

@@ -1,1 +1,0 @@
-"""Factorizations by semidefinite programs and rank reductions, for small inputs."""
