@@ -51,32 +51,15 @@ NODES = {
     "relay": "Pass the frames of many user nodes on to the board, and broadcasts to them.",
     "shuffler": "Gather replies, forget who sent them, post them mixed.",
 }
-EXAMPLES = {
-    "run": "parley run --statistic kendall --levels 8x8 --epsilon 4 --users 2000",
-    "plan": "parley plan --statistic kendall --levels 8x8 --epsilon 1 --users 50000",
-    "sweep": "parley sweep --statistic kendall --levels 4x4 --epsilon 1 --users 1000,10000 --protocol all --trials 20",
-    "audit": "parley audit runs/latest",
-    "replay": "parley replay runs/latest --role all",
-    "report": "parley report runs/latest",
-    "diff": "parley diff runs/latest runs/latest",
-    "export": "parley export runs/latest --out replies.parquet",
-    "protocols": "parley protocols three-round",
-    "new-protocol": "parley new-protocol my-mean",
-    "show": "parley show runs/latest --round 1",
-    "wallet": "parley wallet create purse --users 2000 --cap 4",
-    "keys": "parley keys keys --nodes 4",
-    "node": "parley node user --help",
-    "completion": "parley completion bash",
-}
-WELCOME = f"""Parley runs private protocols as real conversations. Three commands to start with:
+WELCOME = """Parley runs private protocols as real conversations. Three commands to start with:
 
-  {EXAMPLES["plan"]}
+  parley plan --statistic kendall --levels 8x8 --epsilon 1 --users 50000
       Which protocol is best for my statistic, my users and my epsilon?
 
-  {EXAMPLES["run"]}
+  parley run --statistic kendall --levels 8x8 --epsilon 4 --users 2000
       Run it between real processes, everything on record.
 
-  {EXAMPLES["audit"]}
+  parley audit runs/latest
       What does the record prove about rounds, privacy and the result?
 
 `parley --help` lists all commands; `parley COMMAND --help` explains one and shows an example."""
@@ -102,12 +85,12 @@ class Nodes(click.Group):
             formatter.write_dl(list(self.table.items()))
 
 
-@click.command(cls=Nodes)
+@click.command(cls=Nodes, epilog="Example: parley node user --help")
 def node() -> None:
     """Start a board, an analyst, a user node, a relay or a shuffler by hand; make a user node's state."""
 
 
-@click.command()
+@click.command(epilog="Example: parley completion bash")
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
 @debug_option
 @click.pass_context
@@ -130,7 +113,6 @@ class Commands(Nodes):
             raise BadInput(f"there is no command {name!r}; {hint}")
         command = getattr(import_module(f"parley.launch.{FILES.get(name, f'commands.{name}')}"), name.replace("-", "_"))
         assert isinstance(command, click.Command)
-        command.epilog = f"Example: {EXAMPLES[name]}"
         return command
 
 

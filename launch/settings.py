@@ -1,17 +1,19 @@
 """What every command shares: exit codes, the version, `--debug`, and the wish to stop."""
 
 import signal
+import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import click
 
+Command = TypeVar("Command", bound=Callable[..., Any])
 GOOD, CHECK_FAILED, BAD_INPUT, UNFINISHED, INTERRUPTED, TERMINATED = 0, 1, 2, 3, 130, 143
 
 
@@ -35,11 +37,30 @@ def _debug(context: click.Context, parameter: click.Parameter, value: bool) -> N
         settings.debug = True
 
 
-def debug_option(command: Callable[..., Any]) -> Callable[..., Any]:
-    """`--debug`: show where an error came from."""
-    return click.option(
-        "--debug", is_flag=True, expose_value=False, callback=_debug, help="Show the traceback of an error."
-    )(command)
+debug_option = click.option(
+    "--debug", is_flag=True, expose_value=False, callback=_debug, help="Show the traceback of an error."
+)
+
+
+def output_options(printed: str = "one record of JSON") -> Callable[[Command], Command]:
+    """`--json`, which prints this, and `--debug`."""
+    json_option = click.option("--json", "as_json", is_flag=True, help=f"Print {printed}.")
+    return lambda command: json_option(debug_option(command))
+
+
+def print_table(headings: Sequence[str], rows: Iterable[Sequence[str]], *, words: Sequence[str]) -> None:
+    """A table as wide as the terminal, or as it needs where it goes elsewhere; only `words` stand left and may wrap."""
+    from rich import box
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(box=box.SIMPLE_HEAD)
+    for heading in headings:
+        left = heading in words
+        table.add_column(heading, justify="left" if left else "right", no_wrap=heading == headings[0] or not left)
+    for row in rows:
+        table.add_row(*row)
+    Console(width=None if sys.stdout.isatty() else 140).print(table)
 
 
 def _add_file(context: click.Context, parameter: click.Parameter, value: Path | None) -> None:

@@ -14,11 +14,11 @@ from parley.emulator.audit.report import Report
 from parley.emulator.audit.report import audit as audit_transcript
 from parley.launch.results.against import compare_evidence, compare_records, is_evidence
 from parley.launch.results.printable import printable, printable_json
-from parley.launch.results.run_files import TRUST, find_run, json_option, run_argument, witness_option
-from parley.launch.settings import CHECK_FAILED, GOOD, debug_option, path_option
+from parley.launch.results.run_files import TRUST, find_run, run_argument, witness_option
+from parley.launch.settings import CHECK_FAILED, GOOD, output_options, path_option
 
 
-@click.command()
+@click.command(epilog="Example: parley audit runs/latest")
 @run_argument
 @witness_option
 @path_option(
@@ -37,9 +37,8 @@ from parley.launch.settings import CHECK_FAILED, GOOD, debug_option, path_option
     "--trials", type=click.IntRange(min=100), default=20_000, show_default=True, help="Conversations per input."
 )
 @click.option("--strict", is_flag=True, help="A check that could not be made counts as failed.")
-@json_option
 @click.option("--quiet", "silent", is_flag=True, help="Hide progress.")
-@debug_option
+@output_options()
 def audit(
     run: Path,
     witness: Path | None,

@@ -8,15 +8,14 @@ import click
 from parley.emulator.record.diff import compare_runs
 from parley.launch.commands.show import place, unclosed
 from parley.launch.results.printable import printable, printable_json
-from parley.launch.results.run_files import find_run, json_option
-from parley.launch.settings import CHECK_FAILED, GOOD, debug_option
+from parley.launch.results.run_files import find_run
+from parley.launch.settings import CHECK_FAILED, GOOD, output_options
 
 
-@click.command()
+@click.command(epilog="Example: parley diff runs/latest runs/latest")
 @click.argument("a", type=click.Path(path_type=Path))
 @click.argument("b", type=click.Path(path_type=Path))
-@json_option
-@debug_option
+@output_options()
 def diff(a: Path, b: Path, as_json: bool) -> int:
     """Compare the runs A and B: setup, every broadcast, every reply, the result.
 

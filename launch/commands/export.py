@@ -14,17 +14,16 @@ from parley.launch.results.export import write_json_lines, write_parquet
 from parley.launch.results.folder import whole_file
 from parley.launch.results.printable import printable, printable_json
 from parley.launch.results.run_files import find_run, run_argument
-from parley.launch.settings import CHECK_FAILED, GOOD, debug_option, path_option
+from parley.launch.settings import CHECK_FAILED, GOOD, output_options, path_option
 
 Format = Literal["jsonl", "parquet"]
 
 
-@click.command()
+@click.command(epilog="Example: parley export runs/latest --out replies.parquet")
 @run_argument
 @click.option("--format", "format_name", type=click.Choice(["jsonl", "parquet"]), help="[default: by the file's name]")
 @path_option("--out", help="File to write; - is standard output.  [default: -]")
-@click.option("--json", "as_json", is_flag=True, help="Print what was written as JSON; needs --out.")
-@debug_option
+@output_options("what was written as JSON; needs --out")
 def export(run: Path, format_name: Format | None, out: Path | None, as_json: bool) -> int:
     """Write the replies of RUN as a table, one row per reply.
 

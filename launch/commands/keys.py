@@ -8,20 +8,18 @@ import click
 from parley.emulator.errors import BadInput
 from parley.emulator.wire.security import RELAY_PREFIX
 from parley.launch.cluster.keyring import make_keyring, parties
-from parley.launch.results.run_files import json_option
-from parley.launch.settings import debug_option
+from parley.launch.settings import output_options
 
 MOST_NODES = 100_000
 
 
-@click.command()
+@click.command(epilog="Example: parley keys keys --nodes 4")
 @click.argument("folder", type=click.Path(path_type=Path))
 @click.option("--nodes", type=int, metavar="N", default=1, show_default=True, help="User nodes node-0 .. node-(N-1).")
 @click.option("--node", "named", multiple=True, metavar="NAME", help="Names of user nodes instead; may be repeated.")
 @click.option("--shuffler", is_flag=True, help="Keys for a shuffler too; user nodes then need shuffler.public.")
 @click.option("--relays", default=0, metavar="R", help="Keys for relays too; nodes behind relay-0 need relay-0.public.")
-@json_option
-@debug_option
+@output_options()
 def keys(folder: Path, nodes: int, named: tuple[str, ...], shuffler: bool, relays: int, as_json: bool) -> None:
     """Make keys in a new FOLDER.
 

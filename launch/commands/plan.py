@@ -1,16 +1,12 @@
 """`parley plan`: what every protocol is predicted to cost for a problem, best first."""
 
 import json
-import sys
 import time
 from pathlib import Path
 from typing import Any
 
 import click
 import numpy as np
-from rich import box
-from rich.console import Console
-from rich.table import Table
 
 from parley.emulator.errors import BadInput
 from parley.emulator.protocol import Analysis, Protocol, Trust
@@ -19,7 +15,7 @@ from parley.emulator.roles.consent import domain_of
 from parley.launch.api import public_salt
 from parley.launch.problem import ProblemFlags, asked, declared_domain, make_problem, problem_options
 from parley.launch.results.plot import check_plot, draw
-from parley.launch.settings import debug_option, path_option
+from parley.launch.settings import output_options, path_option, print_table
 from parley.nodes.analyst import write_plan
 from parley.protocols.planning import fast_simulation
 from parley.protocols.planning.plan import AUTO, Bounds, Option, bounds, checked_histogram, rank_protocols
@@ -31,7 +27,7 @@ TIMED_USERS = 2000
 SHOWN = ("name", "rounds", "predicted_rmse", "bytes_up", "bytes_down")
 
 
-@click.command()
+@click.command(epilog="Example: parley plan --statistic kendall --levels 8x8 --epsilon 1 --users 50000")
 @problem_options
 @path_option("--like", help="A public guess of the histogram: k numbers, .npy or .csv.")
 @click.option(
@@ -43,8 +39,7 @@ SHOWN = ("name", "rounds", "predicted_rmse", "bytes_up", "bytes_down")
 )
 @path_option("--plot", help="Draw predicted RMSE against users (.svg, .png, .pdf).")
 @path_option("--save", help="Write the best protocol to this file, for `parley node analyst --plan`.")
-@click.option("--json", "as_json", is_flag=True, help="Print one record.")
-@debug_option
+@output_options("one record")
 def plan(
     flags: ProblemFlags, like: Path | None, trust: Trust, plot: Path | None, save: Path | None, as_json: bool
 ) -> None:
@@ -115,35 +110,21 @@ def record(
 
 def show(title: str, limits: Bounds | None, options: list[Option]) -> None:
     """The same for people, with the worst histogram and the analyst's time beside it."""
-    table = Table(box=box.SIMPLE_HEAD)
-    table.add_column("protocol", no_wrap=True)
-    for heading in ("rounds", "RMSE", "worst RMSE", "B up", "B down", "analyst s"):
-        table.add_column(heading, justify="right")
+    headings = ("protocol", "rounds", "RMSE", "worst RMSE", "B up", "B down", "analyst s")
+    rows = []
     for option in options:
-        table.add_row(
-            option.name,
-            str(option.rounds),
-            f"{option.predicted_rmse:.3g}",
-            f"{option.worst_rmse:.3g}",
-            f"{option.bytes_up:.1f}",
-            f"{option.bytes_down:.0f}",
-            f"{analyst_seconds(option.protocol):.2f}",
-        )
-    console = wide_console()
-    console.print(title)
-    console.print(table)
+        errors = (f"{option.predicted_rmse:.3g}", f"{option.worst_rmse:.3g}")
+        costs = (f"{option.bytes_up:.1f}", f"{option.bytes_down:.0f}", f"{analyst_seconds(option.protocol):.2f}")
+        rows.append((option.name, str(option.rounds), *errors, *costs))
+    click.echo(title)
+    print_table(headings, rows, words=("protocol",))
     if limits is None:
         return
     low, high = limits.gamma_lower, limits.gamma_upper
     gamma = f"{low:.4g}" if low == high else f"in [{low:.4g}, {high:.4g}]"
-    console.print(f"gamma_2 of W - cJ: {gamma}")
-    console.print(f"floor (h known, one scalar a user): {limits.floor:.3g}")
-    console.print(f"bound for one round, its constant taken as 1: {limits.lower_bound:.3g}")
-
-
-def wide_console() -> Console:
-    """As wide as the terminal; into a file or pipe as wide as a table needs."""
-    return Console(width=None if sys.stdout.isatty() else 140)
+    click.echo(f"gamma_2 of W - cJ: {gamma}")
+    click.echo(f"floor (h known, one scalar a user): {limits.floor:.3g}")
+    click.echo(f"bound for one round, its constant taken as 1: {limits.lower_bound:.3g}")
 
 
 def analyst_seconds(protocol: Protocol) -> float:

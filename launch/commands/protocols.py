@@ -8,22 +8,17 @@ from pathlib import Path
 from typing import Any
 
 import click
-from rich import box
-from rich.table import Table
 
 from parley.emulator.errors import BadInput
-from parley.launch.commands.plan import wide_console
-from parley.launch.results.run_files import json_option
-from parley.launch.settings import debug_option, protocol_file_option
+from parley.launch.settings import output_options, print_table, protocol_file_option
 from parley.protocols.outline import example, outline
 from parley.protocols.registry import BUILT_IN, lookup, names
 
 
-@click.command()
+@click.command(epilog="Example: parley protocols three-round")
 @click.argument("name", required=False)
-@click.option("--json", "as_json", is_flag=True, help="Print a list of records, or the record of one protocol.")
 @protocol_file_option
-@debug_option
+@output_options("a list of records, or the record of one protocol")
 def protocols(name: str | None, as_json: bool) -> None:
     """List all protocols, or show NAME as a state machine.
 
@@ -39,19 +34,9 @@ def protocols(name: str | None, as_json: bool) -> None:
     rows = [listed(each) for each in names("shuffler")]
     if as_json:
         click.echo(json.dumps(rows, indent=2))
-        return
-    wide_console().print(table_of(rows))
-
-
-def table_of(rows: list[dict[str, Any]]) -> Table:
-    """The list for people; names are never cut."""
-    table = Table(box=box.SIMPLE_HEAD)
-    for heading in ("name", "rounds", "interaction", "trusts", "summary"):
-        whole = heading in ("name", "rounds")
-        table.add_column(heading, justify="right" if heading == "rounds" else "left", no_wrap=whole)
-    for row in rows:
-        table.add_row(*(str(value) for value in row.values()))
-    return table
+    else:
+        cells = ([str(value) for value in row.values()] for row in rows)
+        print_table(list(rows[0]), cells, words=("name", "interaction", "trusts", "summary"))
 
 
 def listed(name: str) -> dict[str, Any]:
@@ -159,10 +144,9 @@ class @CLASS@(parley.Protocol):
 '''
 
 
-@click.command(name="new-protocol")
+@click.command(name="new-protocol", epilog="Example: parley new-protocol my-mean")
 @click.argument("name")
-@json_option
-@debug_option
+@output_options()
 def new_protocol(name: str, as_json: bool) -> None:
     """Write NAME.py in this folder: a protocol that runs, to be changed into your own."""
     if not re.fullmatch(r"[a-z][a-z0-9]*(-[a-z0-9]+)*", name):

@@ -9,12 +9,12 @@ from parley.emulator.errors import BadInput
 from parley.emulator.record.replay import Replay, Role, replay_analyst, replay_users
 from parley.launch.commands.show import place, unclosed
 from parley.launch.results.printable import printable, printable_json
-from parley.launch.results.run_files import find_run, json_option, run_argument, witness_option
-from parley.launch.settings import CHECK_FAILED, GOOD, debug_option
+from parley.launch.results.run_files import find_run, run_argument, witness_option
+from parley.launch.settings import CHECK_FAILED, GOOD, output_options
 from parley.nodes.replay import Timing, replay_live
 
 
-@click.command()
+@click.command(epilog="Example: parley replay runs/latest --role all")
 @run_argument
 @click.option("--role", type=click.Choice(["analyst", "users", "all"]), default="analyst", show_default=True)
 @click.option("--live", is_flag=True, help="Send the record through real sockets to a fresh analyst process.")
@@ -26,8 +26,7 @@ from parley.nodes.replay import Timing, replay_live
     help="With --live: as fast as possible, or with the pauses of the record.",
 )
 @witness_option
-@json_option
-@debug_option
+@output_options()
 def replay(run: Path, role: Role, live: bool, timing: Timing, witness: Path | None, as_json: bool) -> int:
     """Replay RUN: the analyst's words from the record, the users' replies from the witness, byte for byte.
 

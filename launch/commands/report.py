@@ -8,11 +8,11 @@ from parley.emulator.errors import BadInput, TranscriptError
 from parley.launch.report.model import SAMPLE, make_model
 from parley.launch.report.page import write_page
 from parley.launch.results.printable import printable, printable_json
-from parley.launch.results.run_files import find_run, json_option, run_argument, witness_option
-from parley.launch.settings import debug_option, path_option
+from parley.launch.results.run_files import find_run, run_argument, witness_option
+from parley.launch.settings import output_options, path_option
 
 
-@click.command()
+@click.command(epilog="Example: parley report runs/latest")
 @run_argument
 @witness_option
 @path_option("--out", help="File to write.  [default: report.html beside the record]")
@@ -29,15 +29,12 @@ from parley.launch.settings import debug_option, path_option
     show_default=True,
     help="Number of users whose exact privacy loss is computed; a random sample if there are more.",
 )
-@json_option
-@debug_option
+@output_options()
 def report(run: Path, witness: Path | None, out: Path | None, public: bool, sample: int, as_json: bool) -> None:
     """Make the page about RUN: answer, conversation, privacy loss, errors, faults, messages. One file, no network.
 
     RUN is the folder of a run, its name in runs/, or a transcript; without it, the latest run. A record that was cut
     off or altered gets a page too, as far as it can be read.
-
-    Example: parley report runs/latest --public --out /tmp/report.html
     """
     files = find_run(run, witness)
     known = None if public else files.load_witness()

@@ -22,11 +22,11 @@ from parley.launch.processes.processes import Processes
 from parley.launch.results.answer import Answer
 from parley.launch.results.progress import make_progress
 from parley.launch.results.reporting import reporting
-from parley.launch.settings import Stopped, debug_option, path_option, signals
+from parley.launch.settings import Stopped, output_options, path_option, signals
 from parley.protocols.shuffle.sealed import sealed
 
 
-@click.command()
+@click.command(epilog="Example: parley run --statistic kendall --levels 8x8 --epsilon 4 --users 2000")
 @problem_options
 @click.option(
     "--processes",
@@ -56,9 +56,8 @@ from parley.protocols.shuffle.sealed import sealed
 )
 @click.option("--seal", is_flag=True, help="Seal replies for the analyst, so that the shuffler cannot read them.")
 @click.option("--watch", is_flag=True, help="Serve a live page on this machine while the run goes on.")
-@click.option("--json", "as_json", is_flag=True, help="Print the result record.")
 @click.option("--quiet", is_flag=True, help="Hide progress.")
-@debug_option
+@output_options("the result record")
 def run(
     flags: ProblemFlags,
     processes: int | None,

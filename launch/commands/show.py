@@ -13,8 +13,8 @@ from parley.emulator.record.transcript import Record, TranscriptReader
 from parley.emulator.wire.messages import KINDS, Announce, Message, Ready, Reminder, Replies
 from parley.launch.report.words import named
 from parley.launch.results.printable import printable, printable_json
-from parley.launch.results.run_files import find_run, json_option, run_argument
-from parley.launch.settings import CHECK_FAILED, GOOD, debug_option
+from parley.launch.results.run_files import find_run, run_argument
+from parley.launch.settings import CHECK_FAILED, GOOD, output_options
 
 # Of a message with one of these fields the first says enough; of any other kind all fields are shown, briefly.
 TELLING = ("estimate", "reason", "detail", "protocol", "replies", "nodes")
@@ -22,13 +22,12 @@ ELSEWHERE = ("run", "round")
 HEADINGS = f"{'record':>8}  {'time':<15}  {'sender':<16}  {'kind':<9}  {'round':>5}  {'bytes':>9}  what"
 
 
-@click.command()
+@click.command(epilog="Example: parley show runs/latest --round 1")
 @run_argument
 @click.option("--round", "number", type=int, help="Only records of this round.")
 @click.option("--user", type=int, help="Only replies of this user, and what its node said of itself.")
 @click.option("--kind", metavar="KIND", help=f"Only messages of this kind: {', '.join(KINDS)}.")
-@json_option
-@debug_option
+@output_options()
 def show(run: Path, number: int | None, user: int | None, kind: str | None, as_json: bool) -> int:
     """Show the records of RUN: the folder of a run, its name, or a transcript; by default the latest run.
 

@@ -10,19 +10,16 @@ from typing import Any
 import click
 import numpy as np
 from click.types import convert_type
-from rich import box
 from rich.console import Console
 from rich.progress import Progress
-from rich.table import Table
 
 from parley.emulator.errors import BadInput
 from parley.emulator.protocol import Inputs
 from parley.launch.cluster.dask import run_on
-from parley.launch.commands.plan import wide_console
 from parley.launch.problem import ProblemFlags, make_problem, problem_options
 from parley.launch.results.plot import check_plot, draw
 from parley.launch.results.sweeps import Batch, Outcome, batches, rmse, spread, trial
-from parley.launch.settings import debug_option, path_option
+from parley.launch.settings import output_options, path_option, print_table
 from parley.protocols.planned import truth_of
 from parley.protocols.planning import plan
 from parley.protocols.planning.table import predicted_rmse
@@ -45,16 +42,15 @@ class Case:
     floor: float | None
 
 
-@click.command()
+@click.command(epilog="Example: parley sweep --statistic kendall --levels 4x4 --epsilon 1 --users 500,5000 --trials 20")
 @problem_options
 @click.option("--trials", default=100, show_default=True, help="Runs behind each row.")
 @click.option("--exact", is_flag=True, help="Run the real roles user by user instead of drawing their sums.")
 @click.option("--processes", type=int, metavar="P", help="Worker processes.  [default: one per core]")
 @click.option("--on", metavar="dask://HOST:PORT", help="Spread the trials over the workers of this Dask cluster.")
 @path_option("--plot", help="Draw measured RMSE against users (.svg, .png, .pdf).")
-@click.option("--json", "as_json", is_flag=True, help="Print a list of records.")
 @click.option("--quiet", is_flag=True, help="Hide progress.")
-@debug_option
+@output_options("a list of records")
 def sweep(
     flags: ProblemFlags,
     trials: int,
@@ -81,12 +77,10 @@ def sweep(
     if as_json:
         click.echo(json.dumps(rows, indent=2))
     else:
-        table = Table(box=box.SIMPLE_HEAD)
-        for heading in HEADINGS:
-            table.add_column(heading, justify="left" if heading == "protocol" else "right", no_wrap=True)
-        for row in rows:
-            table.add_row(*(f"{each:.4g}" if isinstance(each, float) else str(each or "") for each in row.values()))
-        wide_console().print(table)
+        cells = (
+            [f"{each:.4g}" if isinstance(each, float) else str(each or "") for each in row.values()] for row in rows
+        )
+        print_table(HEADINGS, cells, words=("protocol",))
     if plot is None:
         return
     # A line for every protocol and epsilon; the floor is that of the largest epsilon.

@@ -10,22 +10,18 @@ from typing import Any
 
 import click
 import numpy as np
-from rich import box
-from rich.console import Console
-from rich.table import Table
 
 from parley.emulator.errors import BadInput
 from parley.emulator.randomizer import Floats
 from parley.emulator.roles.consent import domain_of
 from parley.emulator.roles.wallet.entries import MOST_INPUTS, Mode, Terms
 from parley.launch.cluster.layout import shares
-from parley.launch.results.run_files import json_option
-from parley.launch.settings import debug_option, protocol_file_option
+from parley.launch.settings import output_options, print_table, protocol_file_option
 from parley.nodes.init import read_column
 from parley.nodes.state.wallet import StoredWallet
 
 
-@click.group()
+@click.group(epilog="Example: parley wallet create purse --users 2000 --cap 4")
 def wallet() -> None:
     """Make a wallet with a lifetime cap for each user, or show what users have spent of it."""
 
@@ -56,8 +52,7 @@ def wallet() -> None:
     metavar="NAME=LOW:HIGH/LEVELS",
     help="A column at the finest resolution that any run will ask for, or NAME=A,B for categories; may be repeated.",
 )
-@json_option
-@debug_option
+@output_options()
 def create(
     folder: Path,
     users: int,
@@ -97,9 +92,8 @@ def create(
 @click.option(
     "--epsilon", type=float, help="Show how many users can still answer a round of this epsilon.  [default: the last]"
 )
-@json_option
 @protocol_file_option
-@debug_option
+@output_options()
 def show(folder: Path, epsilon: float | None, as_json: bool) -> None:
     """Show what the users of a wallet have spent and how many can still answer; a run may be using it.
 
@@ -112,18 +106,16 @@ def show(folder: Path, epsilon: float | None, as_json: bool) -> None:
         click.echo(json.dumps(found, indent=2))
         return
     counted = "what was said about a constant value" if found["mode"] == "constant" else "the sum of claims"
-    table = Table(box=box.SIMPLE_HEAD)
-    for heading in ("", "cap", "smallest", "median", "largest"):
-        table.add_column(heading, justify="right" if heading else "left")
-    rows = [("epsilon spent", "cap", "spent"), ("delta spent", "delta_cap", "delta_spent")]
-    for title, cap, spent in rows if found["delta_cap"] else rows[:1]:
-        table.add_row(title, f"{found[cap]:g}", *(f"{found[spent][each]:.4g}" for each in found[spent]))
+    kinds = [("epsilon spent", "cap", "spent"), ("delta spent", "delta_cap", "delta_spent")]
+    rows = [
+        (title, f"{found[cap]:g}", *(f"{each:.4g}" for each in found[spent].values()))
+        for title, cap, spent in (kinds if found["delta_cap"] else kinds[:1])
+    ]
     can = found["can_answer"]
-    console = Console(width=100)
-    console.print(f"{found['users']} users, {found['runs']} runs, counted by {counted}")
-    console.print(table)
+    click.echo(f"{found['users']} users, {found['runs']} runs, counted by {counted}")
+    print_table(("", "cap", *found["spent"]), rows, words=("",))
     if can["epsilon"] is not None:
-        console.print(f"can still answer a round of epsilon {can['epsilon']:g}: {can['users']} of {found['users']}")
+        click.echo(f"can still answer a round of epsilon {can['epsilon']:g}: {can['users']} of {found['users']}")
 
 
 def record(folder: Path, found: list[StoredWallet], epsilon: float | None) -> dict[str, Any]:

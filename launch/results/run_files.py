@@ -81,4 +81,3 @@ def run_argument(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 witness_option = path_option("--witness", help=f"The private record.  [default: {WITNESS} beside the run]")
-json_option = click.option("--json", "as_json", is_flag=True, help="Print one record of JSON.")

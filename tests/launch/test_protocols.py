@@ -1,12 +1,12 @@
 """`parley protocols`: the list, and every protocol as a state machine that follows from its class."""
 
 import json
+import sys
 
+import click
 import pytest
-from rich.console import Console
 
 from parley.emulator.protocol import spent
-from parley.launch.commands.protocols import listed, table_of
 from parley.protocols.outline import example, source_of
 from parley.protocols.registry import names
 from tests.launch.conftest import Parley
@@ -15,9 +15,13 @@ NAMES = names("shuffler")
 
 
 @pytest.mark.parametrize("width", [80, 140])
-def test_names_are_never_cut(width: int, capsys: pytest.CaptureFixture[str]) -> None:
-    Console(width=width).print(table_of([listed(name) for name in NAMES]))
-    words = capsys.readouterr().out.split()
+def test_names_are_never_cut(width: int, parley: Parley, monkeypatch: pytest.MonkeyPatch) -> None:
+    # A terminal as wide as this; elsewhere the table is as wide as it needs.
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    monkeypatch.setenv("COLUMNS", str(width))
+    shown = click.unstyle(parley("protocols").out)
+    assert max(map(len, shown.splitlines())) <= width
+    words = shown.split()
     assert [name for name in NAMES if name not in words] == []
 
 
