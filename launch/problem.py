@@ -3,7 +3,7 @@
 import functools
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
@@ -11,64 +11,48 @@ import click
 
 from parley.emulator.errors import BadInput
 from parley.launch.api import Problem, ask, declared, problem
-from parley.launch.settings import path_option, protocol_file_option
+from parley.launch.settings import protocol_file_option
 from parley.protocols.workloads.choice import STATISTICS, make_domain
 from parley.protocols.workloads.domain import Domain
 from parley.protocols.workloads.workload import Levels, Workload
 
 LARGEST_SEED = 2**127
+FILE = click.Path(path_type=Path)
+# Flags that are not called like their field.
+NAMES = {"ranges": "range"}
 
-OPTIONS = (
-    click.option("--statistic", metavar="NAME", help=f"What to estimate: {', '.join(STATISTICS)}."),
-    click.option("--levels", metavar="LEVELS", help="Levels of the data: 16x16 for kendall, otherwise one number."),
-    path_option("--kernel", help="A k x k matrix (.npy or .csv) instead of a statistic."),
-    path_option("--data", help="A .csv, .tsv or .parquet file; each row is a user."),
-    click.option("--columns", metavar="A,B", help="Which columns of the data, in the order of the statistic."),
-    click.option("--label", metavar="B", help="For auc: the column of labels; --columns then names the score."),
-    click.option(
-        "--range",
-        "ranges",
-        multiple=True,
-        metavar="A=LO:HI",
-        help="The public range of a column; values outside are clipped.",
-    ),
-    click.option(
-        "--categories", multiple=True, metavar="A=X,Y", help="The public categories of a column, in their order."
-    ),
-    click.option("--users", type=int, metavar="N", help="Number of users with synthetic data."),
-    click.option("--synthetic", metavar="NAME", help="Kind of synthetic data."),
-    click.option("--epsilon", type=float, required=True, help="The privacy loss that every user is promised at most."),
-    click.option("--delta", type=float, help="The delta of protocols that trust a shuffler.  [default: 1e-6]"),
-    click.option("--seed", type=int, help="Make data and noise repeatable; such a run is not private."),
-    click.option(
-        "--protocol",
-        metavar="NAME",
-        default="auto",
-        show_default=True,
-        help="A name from `parley protocols`, or auto for the best.",
-    ),
-    protocol_file_option,
-)
+
+def _flag(default: Any = None, **settings: Any) -> Any:
+    """A flag called like its field, with these settings of `click.option`."""
+    return field(default=default, metadata={"default": default, **settings})
 
 
 @dataclass(frozen=True, kw_only=True)
 class ProblemFlags:
     """The problem flags as they were typed."""
 
-    statistic: str | None = None
-    levels: str | None = None
-    kernel: Path | None = None
-    data: Path | None = None
-    columns: str | None = None
-    label: str | None = None
-    ranges: tuple[str, ...] = ()
-    categories: tuple[str, ...] = ()
-    users: int | None = None
-    synthetic: str | None = None
-    epsilon: float
-    delta: float | None = None
-    seed: int | None = None
-    protocol: str = "auto"
+    statistic: str | None = _flag(metavar="NAME", help=f"What to estimate: {', '.join(STATISTICS)}.")
+    levels: str | None = _flag(metavar="LEVELS", help="Levels of the data: 16x16 for kendall, otherwise one number.")
+    kernel: Path | None = _flag(type=FILE, help="A k x k matrix (.npy or .csv) instead of a statistic.")  # noqa: RUF009
+    data: Path | None = _flag(type=FILE, help="A .csv, .tsv or .parquet file; each row is a user.")  # noqa: RUF009
+    columns: str | None = _flag(metavar="A,B", help="Which columns of the data, in the order of the statistic.")
+    label: str | None = _flag(metavar="B", help="For auc: the column of labels; --columns then names the score.")
+    ranges: tuple[str, ...] = _flag(
+        (), multiple=True, metavar="A=LO:HI", help="The public range of a column; values outside are clipped."
+    )
+    categories: tuple[str, ...] = _flag(
+        (), multiple=True, metavar="A=X,Y", help="The public categories of a column, in their order."
+    )
+    users: int | None = _flag(type=int, metavar="N", help="Number of users with synthetic data.")
+    synthetic: str | None = _flag(metavar="NAME", help="Kind of synthetic data.")
+    epsilon: float = field(
+        metadata={"type": float, "required": True, "help": "The privacy loss that every user is promised at most."}
+    )
+    delta: float | None = _flag(type=float, help="The delta of protocols that trust a shuffler.  [default: 1e-6]")
+    seed: int | None = _flag(type=int, help="Make data and noise repeatable; such a run is not private.")
+    protocol: str = _flag(
+        "auto", metavar="NAME", show_default=True, help="A name from `parley protocols`, or auto for the best."
+    )
 
 
 def problem_options(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -79,9 +63,9 @@ def problem_options(command: Callable[..., Any]) -> Callable[..., Any]:
         flags = ProblemFlags(**{each.name: given.pop(each.name) for each in fields(ProblemFlags)})
         return command(flags=flags, **given)
 
-    decorated: Callable[..., Any] = collected
-    for option in reversed(OPTIONS):
-        decorated = option(decorated)
+    decorated: Callable[..., Any] = protocol_file_option(collected)
+    for each in reversed(fields(ProblemFlags)):
+        decorated = click.option(f"--{NAMES.get(each.name, each.name)}", each.name, **each.metadata)(decorated)
     return decorated
 
 

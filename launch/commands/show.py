@@ -1,7 +1,6 @@
 """`parley show`: the records of a transcript, and where it is truncated or altered."""
 
 from collections.abc import Iterator
-from dataclasses import fields
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -10,15 +9,14 @@ import click
 
 from parley.emulator.errors import BadInput, TranscriptError
 from parley.emulator.record.transcript import Record, TranscriptReader
-from parley.emulator.wire.messages import KINDS, Announce, Message, Ready, Reminder, Replies
-from parley.launch.report.words import named
+from parley.emulator.wire.messages import KINDS, Message, Ready, Replies
+from parley.launch.report.words import headline
 from parley.launch.results.printable import printable, printable_json
 from parley.launch.results.run_files import find_run, run_argument
 from parley.launch.settings import CHECK_FAILED, GOOD, output_options
 
-# Of a message with one of these fields the first says enough; of any other kind all fields are shown, briefly.
-TELLING = ("estimate", "reason", "detail", "protocol", "replies", "nodes")
-ELSEWHERE = ("run", "round")
+# Of a message with one of these fields that is shown whole; of any other, what the report says of it.
+WHOLE = ("reason", "detail", "estimate")
 HEADINGS = f"{'record':>8}  {'time':<15}  {'sender':<16}  {'kind':<9}  {'round':>5}  {'bytes':>9}  what"
 
 
@@ -136,23 +134,11 @@ def row(record: Record) -> dict[str, Any]:
 
 
 def what(message: Message) -> str:
-    """A few words about the content."""
-    if isinstance(message, Replies):
-        if len(message.users) == 0:
-            return "nobody speaks"
-        first, last = int(message.users[0]), int(message.users[-1])
-        return f"user {first}" if first == last else f"{len(message.users)} users, {first} to {last}"
-    if isinstance(message, Ready):
-        return f"process {message.pid}, users {message.first} to {message.first + message.users - 1}"
-    if isinstance(message, Reminder):
-        return f"{len(message.missing)} nodes missing"
-    if isinstance(message, Announce):
-        return ", ".join(f"{name} {array.shape}" for name, array in message.broadcast.items())
-    content = {each.name: getattr(message, each.name) for each in fields(message) if each.name not in ELSEWHERE}
-    for name in TELLING:
-        if name in content:
-            return f"{name} {content[name]}"
-    return ", ".join(named(content))
+    """What a message says, in a line."""
+    for name in WHOLE:
+        if hasattr(message, name):
+            return f"{name} {getattr(message, name)}"
+    return headline(message)
 
 
 def line(shown: dict[str, Any]) -> str:

@@ -5,7 +5,7 @@ from collections import Counter, deque
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,21 +14,7 @@ from parley.emulator.record.summary import Summary
 from parley.emulator.roles.board import LAUNCHER_NAME
 from parley.emulator.roles.shuffler import SHUFFLER_NAME
 from parley.emulator.round import BLOCK_USERS
-from parley.emulator.wire.messages import (
-    Abort,
-    Announce,
-    Close,
-    Event,
-    Message,
-    Ready,
-    Refusal,
-    Reminder,
-    Replies,
-    Result,
-    Roster,
-    Setup,
-    Users,
-)
+from parley.emulator.wire import messages as wire
 from parley.launch.report.words import body, cut, headline, named, plural
 
 ALL, BOARD, ANALYST = "all", "board", "analyst"
@@ -41,26 +27,25 @@ MOST_SIGNS = 40
 # Who speaks is asked of the protocol user by user; beyond this a picture can do without.
 MOST_USERS = 2**24
 # What is said only when every node has its seat; faults before that wait until the lanes are known.
-AFTER_SEATING = (Roster, Setup, Announce, Replies, Close, Result, Abort)
+AFTER_SEATING = (wire.Roster, wire.Setup, wire.Announce, wire.Replies, wire.Close, wire.Result, wire.Abort)
 # What became of a message: these never arrived as they were sent, so their arrow breaks off.
 VICTIM = re.compile(r"fault \d+: (\S+) ")
 LOST = ("loss", "partition", "drop", "corrupt")
+LANE_OF = {"user": "a user", "node": "a node with all its users", "group": "several nodes with all their users"}
 
 
-@dataclass(frozen=True, kw_only=True)
-class Lane:
+class Lane(NamedTuple):
     """A lifeline: the users from `first` on, up to the next lane's."""
 
     label: str
     title: str
     first: int
-    users: int
 
 
 class Lanes:
     """Who is drawn where. Made when the board has closed the table; a node that comes later gets a lane at the end."""
 
-    def __init__(self, seats: Iterable[Ready]) -> None:
+    def __init__(self, seats: Iterable[wire.Ready]) -> None:
         ordered = sorted(seats, key=lambda seat: seat.first)
         users = sum(seat.users for seat in ordered)
         self.by: Literal["user", "node", "group"] = "group"
@@ -78,61 +63,38 @@ class Lanes:
             parts = [ordered[start:stop] for start, stop in pairwise(edges)]
         for part in parts:
             self._add(part)
-        self._sort()
 
-    def add(self, seat: Ready) -> bool:
+    def add(self, seat: wire.Ready) -> bool:
         """A lane for a node that came late; False if there is no room for it."""
         if seat.node in self._nodes or len(self.lanes) + (seat.users if self.by == "user" else 1) > MOST_LANES:
             return False
         self._add([seat])
-        self._sort()
         return True
 
-    def _add(self, part: list[Ready]) -> None:
-        before = len(self.lanes)
-        self.lanes += self._made(part)
+    def _add(self, part: list[wire.Ready]) -> None:
+        before, head, users = len(self.lanes), part[0], sum(seat.users for seat in part)
+        if self.by == "user":
+            everybody = range(head.first, head.first + users)
+            self.lanes += [Lane(str(user), f"user {user} on {head.node}", user) for user in everybody]
+        elif self.by == "node" or len(part) == 1:
+            title = f"{head.node}: {plural(users, 'user')} from {head.first} on"
+            self.lanes.append(Lane(head.node, title, head.first))
+        else:
+            title = f"{plural(len(part), 'node')}, {head.node} to {part[-1].node}: {plural(users, 'user')}"
+            self.lanes.append(Lane(f"{len(part)} nodes", title, head.first))
         for seat in part:
             self._nodes[seat.node] = list(range(before, len(self.lanes)))
-
-    def _made(self, part: list[Ready]) -> list[Lane]:
-        head, users = part[0], sum(seat.users for seat in part)
-        if self.by == "user":
-            return [
-                Lane(label=str(user), title=f"user {user} on {head.node}", first=user, users=1)
-                for user in range(head.first, head.first + users)
-            ]
-        if self.by == "node" or len(part) == 1:
-            title = f"{head.node}: {plural(users, 'user')} from {head.first} on"
-            return [Lane(label=head.node, title=title, first=head.first, users=users)]
-        title = f"{plural(len(part), 'node')}, {head.node} to {part[-1].node}: {plural(users, 'user')}"
-        return [Lane(label=f"{len(part)} nodes", title=title, first=head.first, users=users)]
-
-    def _sort(self) -> None:
-        firsts = np.array([lane.first for lane in self.lanes], np.int64)
-        self._order = np.argsort(firsts, kind="stable")
-        self._firsts = firsts[self._order]
 
     def of_node(self, name: str) -> list[int]:
         """The lanes a node's users are in; none for a node without a seat."""
         return self._nodes.get(name, [])
 
-    def of_users(self, users: Users) -> NDArray[np.intp]:
+    def of_users(self, users: wire.Users) -> NDArray[np.intp]:
         """The lane of each user."""
-        place = np.maximum(np.searchsorted(self._firsts, users, side="right") - 1, 0)
-        return self._order[place]
-
-    def count(self, users: Users) -> NDArray[np.int64]:
-        """How many of these users are in each lane."""
-        return np.bincount(self.of_users(users), minlength=len(self.lanes)).astype(np.int64)
-
-    @property
-    def words(self) -> str:
-        """What a lane is."""
-        return {
-            "user": "each lane is a user",
-            "node": "each lane is a node with all its users",
-            "group": "each lane is several nodes with all their users",
-        }[self.by]
+        firsts = np.array([lane.first for lane in self.lanes], np.int64)
+        order = np.argsort(firsts, kind="stable")
+        place = np.maximum(np.searchsorted(firsts, users, side="right", sorter=order) - 1, 0)
+        return order[place]
 
 
 # One thing to draw: where it starts, where it goes (a lane, a party, `all` or several lanes), what is said about it.
@@ -156,7 +118,7 @@ class Band:
         """For the page: too many frames become one arrow a lane."""
         marks = self.marks
         if self.frames > MOST_FRAMES:
-            marks = [each for each in marks if each["kind"] != Replies.kind]
+            marks = [each for each in marks if each["kind"] != wire.Replies.kind]
             for each in self.merged.values():
                 lines = [f"{plural(each['frames'], 'frame')}, drawn as one arrow where the last one arrived"]
                 several = {"title": plural(each["replies"], "reply"), "lines": lines} if each["frames"] > 1 else {}
@@ -170,18 +132,18 @@ class Diagram:
 
     def __init__(self, summary: Summary) -> None:
         self.summary = summary
-        self.seats: dict[str, Ready] = {}
-        self._arrivals: list[tuple[int, float, str, Message]] = []
+        self.seats: dict[str, wire.Ready] = {}
+        self._arrivals: list[tuple[int, float, str, wire.Message]] = []
         self.lanes: Lanes | None = None
-        self._early: deque[tuple[int, float, str, Message]] = deque(maxlen=MOST_SIGNS)
+        self._early: deque[tuple[int, float, str, wire.Message]] = deque(maxlen=MOST_SIGNS)
         self.bands = [Band("start-up", None)]
         self.rounds = 0
         self.undrawn: Counter[str] = Counter()
 
-    def take(self, sequence: int, seconds: float, sender: str, message: Message) -> None:
+    def take(self, sequence: int, seconds: float, sender: str, message: wire.Message) -> None:
         """Draw one message, if it can be drawn."""
         heard = (sequence, seconds, sender, message)
-        if isinstance(message, Ready):
+        if isinstance(message, wire.Ready):
             if message.node in self.seats:
                 return
             self.seats[message.node] = message
@@ -192,13 +154,13 @@ class Diagram:
         elif self.lanes is None and not isinstance(message, AFTER_SEATING):
             self._early.append(heard)
             return
-        elif isinstance(message, Announce):
+        elif isinstance(message, wire.Announce):
             self.rounds += 1
             self.bands.append(Band("", message.round))
-        elif isinstance(message, Result | Abort):
+        elif isinstance(message, wire.Result | wire.Abort):
             self.bands.append(Band("the end", None))
-        if self.rounds > MOST_ROUNDS and self.bands[-1].number is not None and not isinstance(message, Ready):
-            self.undrawn["rounds"] += isinstance(message, Announce)
+        if self.rounds > MOST_ROUNDS and self.bands[-1].number is not None and not isinstance(message, wire.Ready):
+            self.undrawn["rounds"] += isinstance(message, wire.Announce)
             return
         if self.lanes is None:
             # The lanes are known once the board has closed the table.
@@ -207,7 +169,7 @@ class Diagram:
                 self._draw(self.lanes, *before)
         self._draw(self.lanes, *heard)
 
-    def _draw(self, lanes: Lanes, sequence: int, seconds: float, sender: str, message: Message) -> None:
+    def _draw(self, lanes: Lanes, sequence: int, seconds: float, sender: str, message: wire.Message) -> None:
         def mark(start: End, to: End | list[int], **more: Any) -> None:
             said = {"title": headline(message), "lines": body(message)} if "title" not in more else {}
             plain = {"broken": False, "sign": False, "replies": 0, "frames": 1}
@@ -215,18 +177,18 @@ class Diagram:
             self._keep({**ends, **said, **plain, **more})
 
         band = self.bands[-1]
-        if isinstance(message, Roster | Setup | Announce | Close | Result | Abort):
+        if isinstance(message, wire.Roster | wire.Setup | wire.Announce | wire.Close | wire.Result | wire.Abort):
             mark(ANALYST if sender == ANALYST else BOARD, ALL)
-            for lane, owed in self._owed(lanes) if isinstance(message, Close) and message.missing else ():
+            for lane, owed in self._owed(lanes) if isinstance(message, wire.Close) and message.missing else ():
                 title = f"{plural(owed, 'reply')} missing when the round was closed"
                 mark(lane, BOARD, kind="missing", title=title, lines=[lanes.lanes[lane].title], broken=True)
-        elif isinstance(message, Reminder):
+        elif isinstance(message, wire.Reminder):
             if to := sorted({lane for node in message.missing for lane in lanes.of_node(node)}):
                 mark(BOARD, to)
-        elif isinstance(message, Ready | Refusal):
-            for lane in lanes.of_node(message.node)[: 1 if isinstance(message, Ready) else None]:
+        elif isinstance(message, wire.Ready | wire.Refusal):
+            for lane in lanes.of_node(message.node)[: 1 if isinstance(message, wire.Ready) else None]:
                 mark(lane, BOARD)
-        elif isinstance(message, Replies) and lanes.of_node(message.node) and len(message.users):
+        elif isinstance(message, wire.Replies) and lanes.of_node(message.node) and len(message.users):
             places = lanes.of_users(message.users).tolist()
             if lanes.by != "user":
                 band.heard[places[0]] += len(message.users)
@@ -236,7 +198,7 @@ class Diagram:
                 band.heard[lane] += 1
                 lines = named({name: column[row] for name, column in message.columns.items()})
                 mark(lane, BOARD, title=f"reply of user {user}", lines=lines, replies=1)
-        elif isinstance(message, Event):
+        elif isinstance(message, wire.Event):
             # The launcher's own reports name the process it struck.
             struck = VICTIM.match(message.detail) if message.node == LAUNCHER_NAME else None
             node = message.node if struck is None else struck[1]
@@ -255,13 +217,13 @@ class Diagram:
 
     def _keep(self, mark: Mark) -> None:
         band, lane = self.bands[-1], mark["start"]
-        if mark["kind"] == Replies.kind:
+        if mark["kind"] == wire.Replies.kind:
             band.frames += 1
             before = band.merged.get(lane, {"replies": 0, "frames": 0})
             band.merged[lane] = {**mark, **{name: mark[name] + before[name] for name in ("replies", "frames")}}
             if band.frames > MOST_FRAMES:
                 return
-        elif mark["kind"] in (Event.kind, Reminder.kind, Refusal.kind, Ready.kind):
+        elif mark["kind"] in (wire.Event.kind, wire.Reminder.kind, wire.Refusal.kind, wire.Ready.kind):
             band.signs += 1
             if band.signs > MOST_SIGNS:
                 self.undrawn["faults, reminders and refusals"] += 1
@@ -276,7 +238,7 @@ class Diagram:
             return []
         due = np.zeros(len(lanes.lanes), np.int64)
         for users in seated.blocks(BLOCK_USERS):
-            due += lanes.count(users[step.participates(users)])
+            due += np.bincount(lanes.of_users(users[step.participates(users)]), minlength=len(due))
         owed = due - [band.heard[lane] for lane in range(len(due))]
         return [(lane, int(owed[lane])) for lane in np.flatnonzero(owed > 0).tolist()]
 
@@ -297,7 +259,7 @@ class Diagram:
     def _notes(self, lanes: Lanes) -> list[str]:
         """What is not drawn."""
         notes = [
-            f"In this diagram {lanes.words}. Time runs downwards, one step per message.",
+            f"In this diagram each lane is {LANE_OF[lanes.by]}. Time runs downwards, one step per message.",
             "Not drawn: the delivery of each reply to the analyst and to every observer, which follows its arrival at "
             "the board; repetitions that the board had already heard; acknowledgements of the transport.",
         ]

@@ -1,31 +1,21 @@
 """What the report says about one message: a headline, and a few lines about its body."""
 
 from collections.abc import Mapping
+from dataclasses import fields
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from parley.emulator.wire.messages import (
-    Abort,
-    Announce,
-    Close,
-    Event,
-    Message,
-    Ready,
-    Refusal,
-    Reminder,
-    Replies,
-    Result,
-    Roster,
-    Setup,
-    Users,
-)
+from parley.emulator.wire import messages as wire
 from parley.launch.results.printable import printable
 
 SHOWN = 4
 LONGEST = 160
 MOST_LINES = 8
+ELSEWHERE = ("run", "round")
+# The field that holds what a message is about.
+BODIES = {wire.Replies: "columns", wire.Announce: "broadcast", wire.Setup: "parameters", wire.Result: "details"}
 
 
 def cut(text: str, longest: int = LONGEST) -> str:
@@ -36,8 +26,8 @@ def cut(text: str, longest: int = LONGEST) -> str:
 
 def plural(count: int, noun: str) -> str:
     """`1 user`, `2,000 users`."""
-    special = {"reply": "replies"}
-    return f"{count:,} {noun if count == 1 else special.get(noun, noun + 's')}"
+    several = "replies" if noun == "reply" else f"{noun}s"
+    return f"{count:,} {noun if count == 1 else several}"
 
 
 def array_brief(array: NDArray[Any]) -> str:
@@ -79,7 +69,7 @@ def named(values: Mapping[str, Any]) -> list[str]:
     return lines if len(values) <= MOST_LINES else [*lines, f"and {len(values) - MOST_LINES} more"]
 
 
-def who(users: Users) -> str:
+def who(users: wire.Users) -> str:
     """Which users' replies a frame carries."""
     if not len(users):
         return "nobody"
@@ -90,43 +80,37 @@ def who(users: Users) -> str:
     return span if last - first + 1 == len(users) else f"among {span}"
 
 
-def headline(message: Message) -> str:
+def headline(message: wire.Message) -> str:
     """One line about a message."""
-    if isinstance(message, Replies):
+    if isinstance(message, wire.Replies):
         return plural(len(message.users), "reply") + (f": {who(message.users)}" if len(message.users) else "")
-    if isinstance(message, Ready):
+    if isinstance(message, wire.Ready):
         return f"process {message.pid}, users {message.first} to {message.first + message.users - 1}"
-    if isinstance(message, Roster):
+    if isinstance(message, wire.Roster):
         return f"{plural(message.nodes, 'node')} with {plural(message.users, 'user')}"
-    if isinstance(message, Setup):
+    if isinstance(message, wire.Setup):
         return f"{message.protocol}, epsilon {message.epsilon:g}, {plural(message.rounds, 'round')}"
-    if isinstance(message, Announce):
-        arrays = ", ".join(
-            f"{cut(name, 40)} [{_shape(array)}]" for name, array in list(message.broadcast.items())[:SHOWN]
-        )
+    if isinstance(message, wire.Announce):
+        named_arrays = list(message.broadcast.items())[:SHOWN]
+        arrays = ", ".join(f"{cut(name, 40)} [{_shape(array)}]" for name, array in named_arrays)
         return f"round {message.round} opens" + (f" with {arrays}" if arrays else "")
-    if isinstance(message, Close):
+    if isinstance(message, wire.Close):
         absent = f", {plural(message.missing, 'user')} missing" if message.missing else ""
         return plural(message.replies, "reply") + absent
-    if isinstance(message, Result):
+    if isinstance(message, wire.Result):
         return f"estimate {message.estimate:.6g} in [{message.low:.6g}, {message.high:.6g}]"
-    if isinstance(message, Reminder):
+    if isinstance(message, wire.Reminder):
         return f"still missing {plural(len(message.missing), 'node')}"
-    if isinstance(message, Event):
+    if isinstance(message, wire.Event):
         return cut(f"{message.event} at {message.node}: {message.detail}")
-    return cut(message.reason) if isinstance(message, Refusal | Abort) else message.kind
+    if isinstance(message, wire.Refusal | wire.Abort):
+        return cut(message.reason)
+    others = {each.name: getattr(message, each.name) for each in fields(message) if each.name not in ELSEWHERE}
+    return cut(", ".join(named(others)))
 
 
-def body(message: Message) -> list[str]:
+def body(message: wire.Message) -> list[str]:
     """A few lines about what a message carries."""
-    if isinstance(message, Replies):
-        return named(message.columns)
-    if isinstance(message, Announce):
-        return named(message.broadcast)
-    if isinstance(message, Setup):
-        return named(message.parameters)
-    if isinstance(message, Result):
-        return named(message.details)
-    if isinstance(message, Reminder):
+    if isinstance(message, wire.Reminder):
         return [cut(", ".join(message.missing))]
-    return []
+    return named(getattr(message, BODIES[type(message)])) if type(message) in BODIES else []

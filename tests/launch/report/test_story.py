@@ -121,7 +121,9 @@ def test_lanes(nodes: int, each: int, by: str, lanes: int) -> None:
     made = Lanes(reversed(seats))
     assert (made.by, len(made.lanes)) == (by, lanes)
     users = np.arange(nodes * each)
-    assert made.count(users).tolist() == [lane.users for lane in made.lanes]
+    counts = np.bincount(made.of_users(users), minlength=lanes).tolist()
+    assert counts == np.diff([*(lane.first for lane in made.lanes), len(users)]).tolist()
+    assert by == "user" or all(f" {count} user" in lane.title for count, lane in zip(counts, made.lanes, strict=True))
     for seat in seats:
         assert set(made.of_users(np.arange(seat.first, seat.first + each))) == set(made.of_node(seat.node))
 
