@@ -6,7 +6,7 @@ import signal
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 from parley.emulator.errors import BadInput, LocalProtocolError
 from parley.emulator.record.witness import Witness
@@ -29,25 +29,15 @@ from parley.launch.settings import signals
 from parley.nodes.analyst import write_plan
 from parley.nodes.common import UNFINISHED, read_addresses
 
+if TYPE_CHECKING:
+    from parley.launch.cluster.dask import Farm
+
 # Nobody's impatience keeps a record from being closed.
 IMPATIENCE = (signal.SIGINT, signal.SIGTERM)
 LOOK_SECONDS = 0.05
 LOOK_SHARE = 3
 LEAVE_SECONDS = 3.0
 WARM_UP_FROM = 16
-
-
-class Hosts(Protocol):
-    """Who runs the user nodes of a run when they are not processes of this machine."""
-
-    def begin(self, layout: Layout, folder: RunFolder, keyring: Keyring | None, signers: Signers) -> None:
-        """The board is up: start every user node."""
-
-    def step(self) -> list[str]:
-        """Look after them; a line for each that had to be started again."""
-
-    def end(self) -> None:
-        """The run is over, or broken off."""
 
 
 class Cluster:
@@ -58,10 +48,10 @@ class Cluster:
         layout: Layout,
         folder: RunFolder,
         progress: Progress,
-        hosts: Hosts | None = None,
+        hosts: "Farm | None" = None,
         processes: Processes | None = None,
     ) -> None:
-        """`processes`: those that were begun ahead, while the problem was still being read."""
+        """`hosts`: who runs user nodes elsewhere; `processes`: begun ahead, while the problem was still being read."""
         self.layout, self.folder, self.progress, self.hosts = layout, folder, progress, hosts
         self._processes = processes or Processes()
         self.follower = Follower(
@@ -73,7 +63,7 @@ class Cluster:
         )
         self._hosted = {name: users for name, _, users in layout.cohorts()}
         self._keyring: Keyring | None = None
-        self._signers = Signers(by_name={})
+        self._signers: Signers = {}
         self._leave = math.inf
 
     def run(self, then: Callable[[], None] | None = None) -> None:

@@ -149,7 +149,6 @@ class Farm:
         self._transcript: Path | None = None
 
     def begin(self, layout: Layout, folder: RunFolder, keyring: Keyring | None, signers: Signers) -> None:
-        """Place every user node."""
         self._transcript = folder.transcript
         board = read_addresses(folder.addresses)
         # The type must not follow from the inputs: tasks of equal size tell nothing.

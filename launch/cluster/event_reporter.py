@@ -42,7 +42,6 @@ class EventReporter:
         self._loop.close()
 
     def report(self, event: str, detail: str, round_number: int) -> "Future[None]":
-        """Send an event on its way."""
         frame = encode(Event(event=event, node=LAUNCHER_NAME, round=round_number, detail=detail))
         return asyncio.run_coroutine_threadsafe(self._send(frame), self._loop)
 

@@ -35,11 +35,7 @@ class Keyring:
 
     def link_key(self, server: str) -> str:
         """The public CURVE key of one whom others connect to."""
-        return next(iter(read_allowed(self.public(server))))
-
-    @property
-    def board_key(self) -> Path:
-        return self.public(BOARD_NAME)
+        return _keys_by_name(self.public(server))[server]
 
     def public(self, server: str) -> Path:
         """The public key of one whom others connect to: the board, a shuffler or a relay."""
@@ -60,17 +56,19 @@ class Keyring:
 
     def security(self, name: str) -> Security:
         """What a peer of the board needs to speak under this name."""
-        server = next(key for key, listed in read_allowed(self.board_key).items() if listed == BOARD_NAME)
-        return Security(keys=read_keys(self.pair(name)), server=server)
+        return Security(keys=read_keys(self.pair(name)), server=self.link_key(BOARD_NAME))
 
     def check(self, names: Iterable[str]) -> None:
         """Everybody has a pair that can be used, and the board knows all but its own."""
-        listed = {name: key for key, name in read_allowed(self.allowed).items()}
-        board = {name: key for key, name in read_allowed(self.board_key).items()}
+        listed, board = _keys_by_name(self.allowed), _keys_by_name(self.public(BOARD_NAME))
         for name in names:
             public = read_keys(self.pair(name)).public
             if (board if name == BOARD_NAME else listed).get(name) != public:
                 raise BadInput(f"{self.pair(name)} is not the key that is listed for {name}; make keys anew")
+
+
+def _keys_by_name(file: Path) -> dict[str, str]:
+    return {name: key for key, name in read_allowed(file).items()}
 
 
 def is_server(name: str) -> bool:

@@ -124,7 +124,6 @@ class Layout:
 
     @property
     def relay_names(self) -> list[str]:
-        """The relays, if there are any."""
         return [f"{RELAY_PREFIX}-{number}" for number in range(self.relays)]
 
     def relay_of(self) -> dict[str, str]:
@@ -134,7 +133,6 @@ class Layout:
 
     @property
     def nodes(self) -> list[str]:
-        """The names of the user nodes."""
         return [name for name, _, _ in self.cohorts()]
 
     @property

@@ -2,7 +2,6 @@
 
 import secrets
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 
 from parley.emulator.roles.board import ANALYST_NAME, BOARD_NAME
 from parley.emulator.roles.consent import Consent
@@ -14,62 +13,53 @@ from parley.launch.cluster.layout import Layout
 from parley.launch.results.folder import RunFolder
 from parley.nodes.state.user_state import Identity, State
 
-
-@dataclass(frozen=True, kw_only=True, repr=False)
-class Signers:
-    """A secret key for everybody who speaks on the record; nothing at all in a run without signatures."""
-
-    by_name: Mapping[str, Signer]
-
-    def public(self, name: str) -> bytes:
-        """The public key of a party, empty where nobody signs."""
-        return self.by_name[name].public if name in self.by_name else b""
-
-    def secret(self, name: str) -> bytes:
-        """The secret key of a party, empty where nobody signs."""
-        return self.by_name[name].secret if name in self.by_name else b""
+# A secret key for everybody who speaks on the record; nothing at all in a run without signatures.
+Signers = Mapping[str, Signer]
 
 
 def make_signers(layout: Layout) -> Signers:
     """Fresh keys, those of a folder, or in an experiment that is to be repeated those that follow from its key."""
     speakers = [ANALYST_NAME, BOARD_NAME, *([SHUFFLER_NAME] if layout.shuffled else []), *layout.nodes]
     if not layout.signed:
-        return Signers(by_name={})
+        return {}
     if layout.keys is not None:
         ring = Keyring(folder=layout.keys)
-        return Signers(by_name={name: read_signer(ring.signing(name)) for name in speakers})
+        return {name: read_signer(ring.signing(name)) for name in speakers}
     if layout.repeatable:
-        return Signers(by_name={name: derived(layout.key, name) for name in speakers})
-    return Signers(by_name={name: Signer(secrets.token_bytes(SECRET_BYTES)) for name in speakers})
+        return {name: derived(layout.key, name) for name in speakers}
+    return {name: Signer(secrets.token_bytes(SECRET_BYTES)) for name in speakers}
+
+
+def public_keys(signers: Signers) -> dict[str, bytes]:
+    return {name: signer.public for name, signer in signers.items()}
 
 
 def identities(layout: Layout, folder: RunFolder, signers: Signers, keyring: Keyring | None) -> Iterable[Identity]:
     """Who each user node is, and what its users agree to: this run, this domain, and what its protocol claims."""
-    claim = layout.protocol.claim
+    claim, public = layout.protocol.claim, public_keys(signers)
     consent = Consent(
         run=folder.run,
         domain=layout.meaning,
         cap=claim.epsilon,
         delta=claim.delta,
         trusts=claim.trusts,
-        analyst=signers.public(ANALYST_NAME),
-        board=signers.public(BOARD_NAME),
-        shuffler=signers.public(SHUFFLER_NAME),
+        analyst=public.get(ANALYST_NAME, b""),
+        board=public.get(BOARD_NAME, b""),
+        shuffler=public.get(SHUFFLER_NAME, b""),
         shuffler_link=keyring.link_key(SHUFFLER_NAME) if keyring is not None and layout.shuffled else "",
     )
     for name, first, users in layout.cohorts():
-        yield Identity(
-            node=name, first=first, users=users, consent=consent, coin_key=layout.key, signing_key=signers.secret(name)
-        )
+        secret = signers[name].secret if name in signers else b""
+        yield Identity(node=name, first=first, users=users, consent=consent, coin_key=layout.key, signing_key=secret)
 
 
 def write_states(layout: Layout, folder: RunFolder, signers: Signers, keyring: Keyring | None) -> None:
     """Everything on disk that nodes sign with, and the public list that readers of the record check against."""
-    if signers.by_name:
-        write_trust(folder.trust, {name: signer.public for name, signer in signers.by_name.items()})
+    if signers:
+        write_trust(folder.trust, public_keys(signers))
     for name in (ANALYST_NAME, BOARD_NAME, SHUFFLER_NAME):
-        if name in signers.by_name:
-            write_signer(folder.signing(name), signers.by_name[name])
+        if name in signers:
+            write_signer(folder.signing(name), signers[name])
     if layout.shuffled:
         folder.node_state(SHUFFLER_NAME).mkdir(mode=0o700)
     for identity in () if layout.elsewhere else identities(layout, folder, signers, keyring):

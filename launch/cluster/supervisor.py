@@ -52,7 +52,6 @@ class Supervisor(FaultDriver):
         self.processes.spawn(command_line for command_line in wanted if command_line.name not in late)
 
     def tend(self) -> None:
-        """Do what is due."""
         follower = self.follower
         running, recorded = self.processes.running, follower.reports
         self.step(time.monotonic(), round_number=follower.standing.round, running=running, recorded=recorded)

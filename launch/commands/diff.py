@@ -33,7 +33,6 @@ def diff(a: Path, b: Path, as_json: bool) -> int:
 
 
 def describe(outcome: dict[str, Any]) -> str:
-    """The comparison for people."""
     replies, only = outcome["replies"], outcome["only"]
     counts = (
         f"{replies['a']} and {replies['b']} replies, {outcome['different']} differ, "

@@ -40,7 +40,6 @@ def protocols(name: str | None, as_json: bool) -> None:
 
 
 def listed(name: str) -> dict[str, Any]:
-    """One row of the list."""
     claim = example(name).claim
     return {
         "name": name,

@@ -52,7 +52,6 @@ def replay(run: Path, role: Role, live: bool, timing: Timing, witness: Path | No
 
 
 def describe(outcome: Replay) -> str:
-    """The outcome for people."""
     if outcome.difference is None:
         return f"identical: {outcome.compared} messages and replies of {outcome.role} came out the same, byte for byte"
     found = outcome.difference

@@ -80,7 +80,6 @@ class Listing:
             self.damage = self.damage or unclosed(self.reader, f"after {self._seen} whole records and ")
 
     def replies(self) -> Iterator[tuple[Record, Replies]]:
-        """The replies among them."""
         for record in self:
             if isinstance(record.message, Replies):
                 yield record, record.message
@@ -120,7 +119,6 @@ def chosen(message: Message, number: int | None, user: int | None, kind: str | N
 
 
 def row(record: Record) -> dict[str, Any]:
-    """What is shown of a record."""
     message = record.message
     return {
         "sequence": record.sequence,
@@ -142,7 +140,6 @@ def what(message: Message) -> str:
 
 
 def line(shown: dict[str, Any]) -> str:
-    """A row of the table."""
     moment = datetime.fromtimestamp(shown["time"], UTC).strftime("%H:%M:%S.%f")
     number = "" if shown["round"] is None else shown["round"]
     return printable(

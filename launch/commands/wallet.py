@@ -5,6 +5,7 @@ import math
 import os
 import shutil
 from dataclasses import replace
+from itertools import count, takewhile
 from pathlib import Path
 from typing import Any
 
@@ -147,10 +148,8 @@ def summary(values: Floats) -> dict[str, float]:
 
 def wallets_in(folder: Path) -> list[Path]:
     """The wallets a folder holds: itself, or those of node-0, node-1, ..."""
-    count = 0
-    while (folder / f"node-{count}").is_dir():
-        count += 1
-    return [folder / f"node-{number}" for number in range(count)] or [folder]
+    parts = (folder / f"node-{number}" for number in count())
+    return list(takewhile(Path.is_dir, parts)) or [folder]
 
 
 def create_wallets(folder: Path, terms: Terms, processes: int) -> None:

@@ -53,7 +53,6 @@ class CommandLines:
         return self._command_line(BOARD_NAME, BOARD_NAME, arguments)
 
     def analyst(self) -> CommandLine:
-        """The analyst."""
         opens = {"--opening-key": self._folder.opening_key} if self._layout.opening_key else {}
         arguments = {"--run": self._folder.run, "--plan": self._folder.plan, **opens, **self._link()}
         return self._command_line(ANALYST_NAME, ANALYST_NAME, arguments)

@@ -2,7 +2,7 @@
 
 `python -m parley.launch.processes.forkserver FD PARENT` is a fresh interpreter without threads and without a zmq
 context, so forking it is safe. It takes requests from the socket FD and reports what becomes of its children. Each
-message is JSON behind its length. When the socket closes, or the fork server dies in any way, every child dies with it.
+message is a line of JSON. When the socket closes, or the fork server dies in any way, every child dies with it.
 """
 
 import gc
@@ -11,7 +11,6 @@ import os
 import selectors
 import signal
 import socket
-import struct
 import sys
 import traceback
 from collections.abc import Iterator
@@ -26,13 +25,12 @@ from parley.emulator.errors import ParleyError
 from parley.emulator.wire.codec import learn_fields
 from parley.launch.processes.system import CRASHED, die_with_parent
 
-LENGTH = struct.Struct("<I")
 PIECE = 2**20
 NODES = ("board", "analyst", "user", "relay", "shuffler")
 
 
 class Channel:
-    """JSON messages behind their length, over a stream socket, without blocking the reader or the writer."""
+    """JSON messages, one a line, over a stream socket, without blocking the reader or the writer."""
 
     def __init__(self, stream: socket.socket) -> None:
         self.stream = stream
@@ -47,8 +45,7 @@ class Channel:
 
     def send(self, message: dict[str, Any]) -> None:
         """Queue a message, and pass on what the socket takes now."""
-        body = json.dumps(message).encode()
-        self._unsent += LENGTH.pack(len(body)) + body
+        self._unsent += json.dumps(message).encode() + b"\n"
         self.flush()
 
     def flush(self) -> None:
@@ -72,13 +69,8 @@ class Channel:
                 piece = b""
             self._read += piece
             self.closed = not piece
-        while len(self._read) >= LENGTH.size:
-            end = LENGTH.size + LENGTH.unpack_from(self._read)[0]
-            if len(self._read) < end:
-                break
-            message = json.loads(self._read[LENGTH.size : end])
-            del self._read[:end]
-            yield message
+        *whole, self._read = self._read.split(b"\n")
+        yield from map(json.loads, whole)
 
 
 class ArgumentCache:

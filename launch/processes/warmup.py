@@ -5,7 +5,6 @@ Modules are imported, tables are computed and caches are filled once, not once p
 
 import os
 import socket
-import struct
 import tempfile
 from contextlib import closing, suppress
 from pathlib import Path
@@ -29,7 +28,6 @@ from parley.nodes.common import run_blocking
 from parley.nodes.state.user_state import Identity, State
 from parley.nodes.user import serve_user
 
-LENGTH = struct.Struct("<I")
 RUN = "warmup"
 # Enough that somebody answers in each round of a protocol that shares its users out among the rounds.
 USERS = 64
@@ -58,19 +56,16 @@ def broadcasts_of(protocol: Protocol) -> list[bytes]:
         try:
             die_with_parent(parent)
             os.close(reading)
-            with open(writing, "wb") as out:
+            with open(writing, "w") as out:
                 # They may be too few for an estimate; what matters is what they were asked.
                 for _, message in conversation(protocol, np.zeros(USERS, dtype=np.int64), bytes(KEY_BYTES), run=RUN):
                     if isinstance(message, BROADCASTS) and not isinstance(message, NOTICES):
-                        frame = encode(message)
-                        out.write(LENGTH.pack(len(frame)) + frame)
+                        print(encode(message).hex(), file=out)
         finally:
             os._exit(0)
     os.close(writing)
-    frames = []
-    with open(reading, "rb") as heard:
-        while head := heard.read(LENGTH.size):
-            frames.append(heard.read(LENGTH.unpack(head)[0]))
+    with open(reading) as heard:
+        frames = [bytes.fromhex(line) for line in heard]
     os.waitpid(child, 0)
     return frames
 

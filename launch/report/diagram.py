@@ -90,7 +90,6 @@ class Lanes:
         return self._nodes.get(name, [])
 
     def of_users(self, users: wire.Users) -> NDArray[np.intp]:
-        """The lane of each user."""
         firsts = np.array([lane.first for lane in self.lanes], np.int64)
         order = np.argsort(firsts, kind="stable")
         place = np.maximum(np.searchsorted(firsts, users, side="right", sorter=order) - 1, 0)
@@ -243,7 +242,6 @@ class Diagram:
         return [(lane, int(owed[lane])) for lane in np.flatnonzero(owed > 0).tolist()]
 
     def record(self) -> dict[str, Any]:
-        """For the page."""
         lanes = self.lanes or Lanes(self.seats.values())
         bands = [band for band in self.bands if band.marks or band.merged]
         for band in bands:

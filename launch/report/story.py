@@ -133,7 +133,6 @@ class Table:
         self.total = 0
 
     def take(self, sequence: int, seconds: float, sender: str, message: Message, size: int) -> None:
-        """Add a record."""
         self.total += 1
         row = {
             "sequence": sequence,

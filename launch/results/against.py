@@ -27,7 +27,6 @@ class Comparison:
     details: dict[str, Any]
 
     def record(self) -> dict[str, Any]:
-        """As JSON."""
         return {"ok": self.good, "against": {**self.details, "findings": list(self.findings)}}
 
 

@@ -1,7 +1,6 @@
 """The replies of a run as a table: one row per reply, for people who live in notebooks."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, Protocol
 
@@ -48,15 +47,6 @@ def write_json_lines(source: Source, file: IO[str]) -> int:
     return rows
 
 
-@dataclass
-class Survey:
-    """What a first reading finds: every column of the replies, the largest round, and where that reading ended."""
-
-    layouts: dict[str, Layout]
-    largest_round: int = 0
-    last: int = -1
-
-
 def write_parquet(source: Source, path: Path) -> int:
     """One Parquet file with a column for every column of any round, null where a round does not have it."""
     try:
@@ -64,10 +54,10 @@ def write_parquet(source: Source, path: Path) -> int:
         import pyarrow.parquet
     except ImportError as error:
         raise BadInput("Parquet needs pyarrow: install it (pip install pyarrow), or use --format jsonl") from error
-    survey = _survey(source)
-    types = {name: _arrow_type(pyarrow, *each) for name, each in survey.layouts.items()}
+    layouts, largest_round, last = _survey(source)
+    types = {name: _nested(pyarrow, np.empty((0, *shape), kind)).type for name, (kind, shape) in layouts.items()}
     # Four bytes are enough for the rounds of any real run; a record may name a round of up to 2^62.
-    round_type = pyarrow.int32() if survey.largest_round < 2**31 else pyarrow.int64()
+    round_type = pyarrow.int32() if largest_round < 2**31 else pyarrow.int64()
     schema = pyarrow.schema(
         [
             ("record", pyarrow.int64()),
@@ -82,23 +72,25 @@ def write_parquet(source: Source, path: Path) -> int:
     with pyarrow.parquet.ParquetWriter(path, schema) as writer:
         for record, replies in source.replies():
             # A run that still goes on may have said more since, in columns that this file does not have.
-            if record.sequence > survey.last:
+            if record.sequence > last:
                 break
             writer.write_table(_table(pyarrow, schema, types, record, replies))
             rows += len(replies.users)
     return rows
 
 
-def _survey(source: Source) -> Survey:
-    """A first reading; a name that means two things in two rounds cannot be one column."""
-    survey = Survey({})
+def _survey(source: Source) -> tuple[dict[str, Layout], int, int]:
+    """A first reading: every column of the replies, the largest round, and the last record that was read.
+
+    A name that means two things in two rounds cannot be one column.
+    """
+    layouts, largest_round, last = dict[str, Layout](), 0, -1
     for record, replies in source.replies():
         for name, kind, shape in layout(replies.columns):
-            if survey.layouts.setdefault(name, (kind, shape)) != (kind, shape):
+            if layouts.setdefault(name, (kind, shape)) != (kind, shape):
                 raise BadInput(f"the column {printable(name)} has two types in this run; use --format jsonl")
-        survey.largest_round = max(survey.largest_round, replies.round)
-        survey.last = record.sequence
-    return survey
+        largest_round, last = max(largest_round, replies.round), record.sequence
+    return layouts, largest_round, last
 
 
 def _table(pyarrow: Any, schema: Any, types: dict[str, Any], record: Record, replies: Replies) -> Any:
@@ -128,10 +120,3 @@ def _nested(pyarrow: Any, column: NDArray[Any]) -> Any:
         offsets = np.arange(lists + 1, dtype=np.int64) * column.shape[axis]
         array = pyarrow.ListArray.from_arrays(offsets.astype(np.int32), array)
     return array
-
-
-def _arrow_type(pyarrow: Any, dtype: str, shape: tuple[int, ...]) -> Any:
-    kind = pyarrow.from_numpy_dtype(np.dtype(dtype))
-    for _ in shape:
-        kind = pyarrow.list_(kind)
-    return kind

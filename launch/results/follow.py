@@ -63,7 +63,6 @@ class Follower:
 
     @property
     def standing(self) -> Standing:
-        """How far the run has come."""
         summary = self.summary
         standing = replace(self._expected, joined=len(summary.seats))
         if summary.rounds:

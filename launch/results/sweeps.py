@@ -112,5 +112,4 @@ def _one_thread_each() -> Iterator[None]:
 
 
 def rmse(errors: Floats) -> float:
-    """Root mean square."""
     return math.sqrt(float(np.mean(errors**2)))

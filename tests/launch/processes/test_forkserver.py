@@ -12,7 +12,7 @@ import pytest
 
 from parley.emulator.errors import LocalProtocolError
 from parley.emulator.roles.consent import Consent, domain_of
-from parley.launch.processes.forkserver import LENGTH, Channel
+from parley.launch.processes.forkserver import Channel
 from parley.launch.processes.processes import CommandLine, Exit, Processes, last_lines
 from parley.nodes.state.user_state import Identity, State
 
@@ -67,8 +67,7 @@ def channels() -> Iterator[tuple[Channel, socket.socket]]:
 
 def test_channel_waits_for_whole_messages(channels: tuple[Channel, socket.socket]) -> None:
     channel, other = channels
-    body = b'{"a": 1}'
-    sent = LENGTH.pack(len(body)) + body
+    sent = b'{"a": 1}\n'
     other.send(sent + sent[:5])
     assert list(channel.receive()) == [{"a": 1}]
     other.send(sent[5:])
