@@ -25,7 +25,7 @@ from parley.launch.settings import (
 )
 
 # A command is loaded only when it is called, so that `parley --help` is quick: from launch/commands/<name>.py, or from
-FILES = {"new-protocol": "commands.protocols", "node": "cli", "completion": "cli"}
+FILES = {"diff": "commands.replay", "new-protocol": "commands.protocols", "node": "cli", "completion": "cli"}
 COMMANDS = {
     "run": "Run a protocol between processes on this machine.",
     "plan": "Predict every protocol's error, bytes and rounds for a problem.",

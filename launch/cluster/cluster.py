@@ -24,7 +24,7 @@ from parley.launch.processes.command_lines import CommandLines
 from parley.launch.processes.processes import Exit, Processes, last_lines
 from parley.launch.results.folder import RunFolder
 from parley.launch.results.follow import Follower, close_broken
-from parley.launch.results.progress import Progress
+from parley.launch.results.progress import Progress, Standing
 from parley.launch.settings import signals
 from parley.nodes.analyst import write_plan
 from parley.nodes.common import UNFINISHED, read_addresses
@@ -54,13 +54,9 @@ class Cluster:
         """`hosts`: who runs user nodes elsewhere; `processes`: begun ahead, while the problem was still being read."""
         self.layout, self.folder, self.progress, self.hosts = layout, folder, progress, hosts
         self._processes = processes or Processes()
-        self.follower = Follower(
-            folder.transcript,
-            nodes=layout.terms("check").nodes,
-            users=layout.users,
-            declared=layout.protocol.claim.rounds,
-            protocol=layout.protocol,
-        )
+        nodes, declared = layout.terms("check").nodes, layout.protocol.claim.rounds
+        expected = Standing(nodes=nodes, users=layout.users, declared=declared)
+        self.follower = Follower(folder.transcript, expected, layout.protocol)
         self._hosted = {name: users for name, _, users in layout.cohorts()}
         self._keyring: Keyring | None = None
         self._signers: Signers = {}

@@ -3,8 +3,7 @@
 import time
 from collections import Counter
 from collections.abc import Callable
-from contextlib import ExitStack
-from typing import Self
+from contextlib import AbstractContextManager, ExitStack
 
 from parley.emulator.roles.board import BOARD_NAME
 from parley.launch.cluster.event_reporter import EventReporter
@@ -16,7 +15,7 @@ from parley.launch.results.follow import Follower
 RESTART_SECONDS = 0.1
 
 
-class Supervisor(FaultDriver):
+class Supervisor(FaultDriver, AbstractContextManager["Supervisor"]):
     """A node that a signal ended is started again, a few times; one that ended by itself had its reasons."""
 
     def __init__(
@@ -38,9 +37,6 @@ class Supervisor(FaultDriver):
         self._restarts, self._started = restarts, Counter[str]()
         self._make_reporter, self._open = make_reporter, ExitStack()
         self._reporter: EventReporter | None = None
-
-    def __enter__(self) -> Self:
-        return self
 
     def __exit__(self, *_: object) -> None:
         self._open.close()

@@ -2,18 +2,20 @@
 
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import click
 from rich.console import Console
-from rich.progress import BarColumn, TaskID, TaskProgressColumn, TextColumn, TimeElapsedColumn
+from rich.progress import BarColumn, TaskProgressColumn, TextColumn, TimeElapsedColumn
 from rich.progress import Progress as Bars
 
 from parley.emulator.audit.report import Report
 from parley.emulator.audit.report import audit as audit_transcript
 from parley.launch.results.against import compare_evidence, compare_records, is_evidence
 from parley.launch.results.printable import printable, printable_json
+from parley.launch.results.progress import show_bar
 from parley.launch.results.run_files import TRUST, find_run, run_argument, witness_option
 from parley.launch.settings import CHECK_FAILED, GOOD, output_options, path_option
 
@@ -68,13 +70,6 @@ def audit(
     console = Console(stderr=True)
     columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeElapsedColumn())
     with Bars(*columns, console=console, disable=silent or not console.is_terminal) as bars:
-        tasks = dict[str, TaskID]()
-
-        def show(check: str, done: int, total: int) -> None:
-            if check not in tasks:
-                tasks[check] = bars.add_task(check, total=total)
-            bars.update(tasks[check], completed=done, total=total)
-
         report = audit_transcript(
             files.transcript,
             files.build,
@@ -82,7 +77,7 @@ def audit(
             keys=files.load_keys(),
             sample=sample,
             trials=trials if empirical else None,
-            progress=show,
+            progress=partial(show_bar, bars),
         )
     seconds = time.perf_counter() - began
     good = report.ok and not (strict and report.named("unknown"))

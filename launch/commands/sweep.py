@@ -1,7 +1,6 @@
 """`parley sweep`: measured against predicted error over numbers of users, epsilons and protocols."""
 
 import json
-import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -31,15 +30,12 @@ HEADINGS = ("protocol", "users", "epsilon", "trials", "rmse", "predicted_rmse", 
 
 @dataclass(frozen=True, kw_only=True)
 class Case:
-    """One row of the table."""
+    """One row of the table, `known` before anything is measured."""
 
     protocol: Any
-    users: int
-    epsilon: float
     inputs: Inputs
     truth: float
-    predicted_rmse: float
-    floor: float | None
+    known: dict[str, Any]
 
 
 @click.command(epilog="Example: parley sweep --statistic kendall --levels 4x4 --epsilon 1 --users 500,5000 --trials 20")
@@ -129,38 +125,20 @@ def make_cases(flags: ProblemFlags, seed: int) -> list[Case]:
                 truth = truth_of(protocol, problem.inputs)
                 if truth is None:
                     raise BadInput(f"{name} has no method `truth` to compare with; a sweep needs one")
-                cases.append(
-                    Case(
-                        protocol=protocol,
-                        users=problem.users,
-                        epsilon=epsilon,
-                        inputs=problem.inputs,
-                        truth=truth,
-                        predicted_rmse=predicted_rmse(protocol, problem.users, histogram),
-                        floor=limit,
-                    )
-                )
+                known = {"protocol": protocol.name, "users": problem.users, "epsilon": epsilon, "floor": limit}
+                known["predicted_rmse"] = predicted_rmse(protocol, problem.users, histogram)
+                cases.append(Case(protocol=protocol, inputs=problem.inputs, truth=truth, known=known))
     return cases
 
 
 def measure(cases: list[Case], outcomes: Iterator[Outcome], trials: int, quiet: bool) -> list[dict[str, Any]]:
     """Let everything run; one record a case, in order."""
     errors: list[list[Any]] = [[] for _ in cases]
-    console = Console(file=sys.stderr)
-    with Progress(console=console, disable=quiet) as progress:
+    with Progress(console=Console(stderr=True), disable=quiet) as progress:
         task = progress.add_task("trials", total=trials * len(cases))
         for outcome in outcomes:
             errors[outcome.case].append(outcome.errors)
             progress.advance(task, len(outcome.errors))
-    return [
-        {
-            "protocol": case.protocol.name,
-            "users": case.users,
-            "epsilon": case.epsilon,
-            "trials": trials,
-            "rmse": rmse(np.concatenate(found)),
-            "predicted_rmse": case.predicted_rmse,
-            "floor": case.floor,
-        }
-        for case, found in zip(cases, errors, strict=True)
-    ]
+    measured = [{"trials": trials, "rmse": rmse(np.concatenate(found))} for found in errors]
+    rows = [{**case.known, **found} for case, found in zip(cases, measured, strict=True)]
+    return [{name: row[name] for name in HEADINGS} for row in rows]

@@ -21,14 +21,12 @@ TAKEOVER_SECONDS = 5.0
 class Follower:
     """Reads what was added to a transcript since it last looked."""
 
-    def __init__(
-        self, transcript: Path, *, nodes: int, users: int, declared: int, protocol: Protocol | None = None
-    ) -> None:
+    def __init__(self, transcript: Path, expected: Standing, protocol: Protocol | None = None) -> None:
         """`protocol`: the one that is spoken, for those who ask the summary what depends on it."""
         self.transcript = transcript
         self.summary = Summary(None if protocol is None else lambda name, parameters: protocol)
         self.reports: set[str] = set()
-        self._expected = Standing(nodes=nodes, users=users, declared=declared)
+        self._expected = expected
         self._reader: TranscriptReader | None = None
 
     @property

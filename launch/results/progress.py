@@ -1,11 +1,12 @@
 """What a person sees while a run goes on: bars on a terminal, one line a round elsewhere, always on standard error."""
 
 import sys
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Self, TextIO
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, TaskID, TextColumn, TimeElapsedColumn
+from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
 from rich.progress import Progress as Bars
 
 from parley.launch.results.printable import printable_lines
@@ -26,14 +27,11 @@ class Standing:
     seconds: float = 0.0
 
 
-class Progress:
+class Progress(AbstractContextManager["Progress"]):
     """Nothing but what went wrong. Shown as a context, so that a terminal is given back as it was."""
 
     def __init__(self, stream: TextIO) -> None:
         self.stream = stream
-
-    def __enter__(self) -> Self:
-        return self
 
     def __exit__(self, *_: object) -> None:
         return None
@@ -71,31 +69,32 @@ class Terminal(Progress):
     """A bar for the start-up and one for each round."""
 
     def __init__(self, console: Console) -> None:
-        self._bars = Bars(
+        self.bars = Bars(
             TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), console=console
         )
-        self._tasks: dict[str, TaskID] = {}
 
     def __enter__(self) -> Self:
-        self._bars.start()
+        self.bars.start()
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._bars.stop()
+        self.bars.stop()
 
     def show(self, standing: Standing) -> None:
-        bars = [("start-up", standing.joined, standing.nodes)]
+        show_bar(self.bars, "start-up", standing.joined, standing.nodes)
         # No more bars than rounds were declared, whatever number the record names.
         for number in range(1, min(standing.round, standing.declared) + 1):
             done = standing.replies if number == standing.round else standing.users
-            bars.append((f"round {number} of {standing.declared}", done, standing.users))
-        for label, done, total in bars:
-            if label not in self._tasks:
-                self._tasks[label] = self._bars.add_task(label, total=total)
-            self._bars.update(self._tasks[label], completed=done)
+            show_bar(self.bars, f"round {number} of {standing.declared}", done, standing.users)
 
     def note(self, text: str) -> None:
-        self._bars.console.print(printable_lines(text), markup=False, highlight=False, emoji=False)
+        self.bars.console.print(printable_lines(text), markup=False, highlight=False, emoji=False)
+
+
+def show_bar(bars: Bars, label: str, done: int, total: int) -> None:
+    """Move the bar with this label, which is made when it is first shown."""
+    task = next((each.id for each in bars.tasks if each.description == label), None)
+    bars.update(bars.add_task(label) if task is None else task, completed=done, total=total)
 
 
 def make_progress(*, quiet: bool) -> Progress:

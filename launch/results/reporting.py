@@ -6,10 +6,10 @@ import socket
 import subprocess
 import tempfile
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from importlib.util import find_spec
 from pathlib import Path
-from typing import IO, Self
+from typing import IO
 
 import click
 
@@ -25,7 +25,7 @@ from parley.launch.results.printable import printable
 PATIENCE_SECONDS = 10.0
 
 
-class Watcher:
+class Watcher(AbstractContextManager["Watcher"]):
     """The launcher's side of the live page. Use as a context: leaving it ends the page's process."""
 
     def __init__(self, folder: RunFolder) -> None:
@@ -39,9 +39,6 @@ class Watcher:
             self.process = start_helper("parley.launch.report.watch", listening, self._complaints, subprocess.PIPE)
         order = {"run": folder.run, "transcript": str(folder.transcript), "token": token}
         self.tell(json.dumps(order) + "\n")
-
-    def __enter__(self) -> Self:
-        return self
 
     def __exit__(self, *_: object) -> None:
         assert self.process.stdin is not None

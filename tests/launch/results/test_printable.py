@@ -80,7 +80,7 @@ def test_no_more_bars_than_rounds() -> None:
     with Terminal(Console(file=io.StringIO())) as progress:
         progress.show(Standing(nodes=1, users=1, declared=3, round=2**61))
         assert isinstance(progress, Terminal)
-        assert len(progress._tasks) == 4
+        assert len(progress.bars.tasks) == 4
 
 
 def nasty_message(kind: type[Message]) -> Message:
@@ -196,7 +196,7 @@ def test_refusals_that_quote_a_name(parley: Parley, tmp_path: Path, command: str
 
 
 def test_the_reason_of_a_run_that_failed(nasty: Path) -> None:
-    follower = Follower(nasty, nodes=1, users=1, declared=1)
+    follower = Follower(nasty, Standing(nodes=1, users=1, declared=1))
     follower.summary.ending = Abort(run="nasty", outcome="failed", reason=NASTY)
     with pytest.raises(LocalProtocolError) as caught:
         follower.check_completed()
