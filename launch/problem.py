@@ -10,10 +10,10 @@ from typing import Any
 import click
 
 from parley.emulator.errors import BadInput
-from parley.launch.api import Problem, ask, declared, problem
+from parley.emulator.roles.consent import domain_of
+from parley.launch.api import Problem, declared, problem
 from parley.launch.settings import protocol_file_option
 from parley.protocols.workloads.choice import STATISTICS, make_domain
-from parley.protocols.workloads.domain import Domain
 from parley.protocols.workloads.workload import Levels, Workload
 
 LARGEST_SEED = 2**127
@@ -75,21 +75,16 @@ def make_problem(flags: ProblemFlags) -> Problem:
         raise BadInput(f"--epsilon {flags.epsilon} cannot be promised; it must be positive and finite")
     if flags.seed is not None and not 0 <= flags.seed < LARGEST_SEED:
         raise BadInput(f"--seed {flags.seed} cannot be used; give a whole number from 0 to 2^127 - 1")
-    given = {each.name: getattr(flags, each.name) for each in fields(flags)}
-    for name in ("epsilon", "delta", "protocol"):
-        del given[name]
+    others = ("epsilon", "delta", "protocol")
+    given = {each.name: getattr(flags, each.name) for each in fields(flags) if each.name not in others}
     return problem(**{**given, "columns": _columns(flags)})
 
 
-def asked(flags: ProblemFlags) -> Workload | Levels:
-    """What is asked, without the data."""
-    return ask(flags.statistic, flags.levels, flags.kernel)
-
-
-def declared_domain(flags: ProblemFlags, question: Workload | Levels) -> Domain | None:
-    """The columns the flags declare; None where they name none."""
+def declared_domain(flags: ProblemFlags, question: Workload | Levels) -> dict[str, Any]:
+    """What the inputs mean: the columns the flags declare, or just how many there are."""
     names = [*_columns(flags), *([] if flags.label is None else [flags.label])]
-    return make_domain(question, names, *declared(flags.ranges, flags.categories)) if names else None
+    columns = make_domain(question, names, *declared(flags.ranges, flags.categories)).declared if names else ()
+    return domain_of(question.size, columns)
 
 
 def _columns(flags: ProblemFlags) -> list[str]:

@@ -11,9 +11,8 @@ import numpy as np
 from parley.emulator.errors import BadInput
 from parley.emulator.protocol import Analysis, Protocol, Trust
 from parley.emulator.randomizer import Floats
-from parley.emulator.roles.consent import domain_of
-from parley.launch.api import public_salt
-from parley.launch.problem import ProblemFlags, asked, declared_domain, make_problem, problem_options
+from parley.launch.api import ask, public_salt
+from parley.launch.problem import ProblemFlags, declared_domain, make_problem, problem_options
 from parley.launch.results.plot import check_plot, draw
 from parley.launch.settings import output_options, path_option, print_table
 from parley.nodes.analyst import write_plan
@@ -45,7 +44,7 @@ def plan(
 ) -> None:
     """Predict every protocol's error, bytes and rounds for a problem; no private value is looked at."""
     check_plot(plot)
-    workload = asked(flags)
+    workload = ask(flags.statistic, flags.levels, flags.kernel)
     # n is public: given, or the number of rows of the data.
     users = make_problem(flags).users if flags.users is None else flags.users
     if flags.users is not None and users < 2:
@@ -74,9 +73,7 @@ def plan(
         if save.exists():
             raise BadInput(f"--save {save} exists already; give a new file")
         protocol = design(options[0].name, workload, epsilon=flags.epsilon, users=users, delta=flags.delta)
-        columns = declared_domain(flags, workload)
-        meaning = domain_of(workload.size, () if columns is None else columns.declared)
-        write_plan(save, salted(protocol, public_salt(flags.seed)), meaning)
+        write_plan(save, salted(protocol, public_salt(flags.seed)), declared_domain(flags, workload))
 
 
 def read_numbers(path: Path) -> Floats:

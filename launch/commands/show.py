@@ -10,7 +10,7 @@ import click
 from parley.emulator.errors import BadInput, TranscriptError
 from parley.emulator.record.transcript import Record, TranscriptReader
 from parley.emulator.wire.messages import KINDS, Message, Ready, Replies
-from parley.launch.report.words import headline
+from parley.launch.report.words import headline, row
 from parley.launch.results.printable import printable, printable_json
 from parley.launch.results.run_files import find_run, run_argument
 from parley.launch.settings import CHECK_FAILED, GOOD, output_options
@@ -39,7 +39,8 @@ def show(run: Path, number: int | None, user: int | None, kind: str | None, as_j
         click.echo(f"parley: {printable(str(error))}", err=True)
         return CHECK_FAILED
     listing = Listing(reader)
-    rows = (row(record) for record in listing if chosen(record.message, number, user, kind))
+    wanted = (record for record in listing if chosen(record.message, number, user, kind))
+    rows = ({**row(record), "time": record.time, "what": what(record.message)} for record in wanted)
     if as_json:
         said = {"run": reader.run, "records": list(rows)}
         closing = reader.closing
@@ -116,19 +117,6 @@ def chosen(message: Message, number: int | None, user: int | None, kind: str | N
     if isinstance(message, Replies):
         return bool((message.users == user).any())
     return isinstance(message, Ready) and message.first <= user < message.first + message.users
-
-
-def row(record: Record) -> dict[str, Any]:
-    message = record.message
-    return {
-        "sequence": record.sequence,
-        "time": record.time,
-        "sender": record.sender,
-        "kind": message.kind,
-        "round": getattr(message, "round", None),
-        "bytes": len(record.frame),
-        "what": what(message),
-    }
 
 
 def what(message: Message) -> str:

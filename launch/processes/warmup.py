@@ -8,6 +8,7 @@ import socket
 import tempfile
 from contextlib import closing, suppress
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -84,24 +85,13 @@ def take_part(protocol: Protocol, frames: list[bytes]) -> int:
 
 def check_a_receipt() -> None:
     """Sign and verify once: a library looks its algorithms up when they are first used."""
-    signer, run, leaf = Signer(bytes(SECRET_BYTES)), RUN, leaf_of(0, 0, "nobody", bytes(32))
+    signer, leaf = Signer(bytes(SECRET_BYTES)), leaf_of(0, 0, "nobody", bytes(32))
     tree = Tree()
     tree.append(leaf)
-    close = Close(run=run, round=1, replies=1, missing=0, size=1, root=tree.root())
+    close = Close(run=RUN, round=1, replies=1, missing=0, size=1, root=tree.root())
     frame = encode(close, signer)
-    receipt = Receipt(
-        run=run,
-        round=1,
-        node="nobody",
-        close=frame,
-        chunks=(0,),
-        sequences=(0,),
-        times=(0,),
-        paths=(b"",),
-        before=0,
-        consistency=b"",
-    )
-    decode(encode(receipt))
+    chunk: dict[str, Any] = {"chunks": (0,), "sequences": (0,), "times": (0,), "paths": (b"",)}
+    decode(encode(Receipt(run=RUN, round=1, node="nobody", close=frame, before=0, consistency=b"", **chunk)))
     if not (said_by(signer.public, frame, decode(frame), b"") and is_included(leaf, 0, 1, (), tree.root())):
         raise LocalProtocolError("a signature of our own does not hold")
 

@@ -12,7 +12,7 @@ from parley.emulator.record.records import Record
 from parley.emulator.record.summary import RoundSummary, Summary
 from parley.emulator.wire.messages import Event, Message, Ready, Replies, Result
 from parley.launch.report.diagram import Diagram
-from parley.launch.report.words import cut, headline, value_brief
+from parley.launch.report.words import cut, headline, row, value_brief
 from parley.launch.results.answer import statistic_name
 from parley.protocols.registry import build
 
@@ -43,7 +43,7 @@ class Story:
             detail = {"node": cut(event.node, 64), "event": cut(event.event, 40), "detail": cut(event.detail)}
             self._faults.append({"seconds": round(seconds, 6), "round": event.round, **detail})
         self.diagram.take(record.sequence, seconds, record.sender, record.message)
-        self.table.take(record.sequence, seconds, record.sender, record.message, len(record.frame))
+        self.table.take(record, seconds)
 
     def record(self, latest: int | None = None) -> dict[str, Any]:
         """Plain data for the page; with `latest`, the table holds only so many of the last messages."""
@@ -132,21 +132,13 @@ class Table:
         self._listed = 0
         self.total = 0
 
-    def take(self, sequence: int, seconds: float, sender: str, message: Message, size: int) -> None:
+    def take(self, record: Record, seconds: float) -> None:
+        message = record.message
         self.total += 1
-        row = {
-            "sequence": sequence,
-            "seconds": round(seconds, 6),
-            "sender": sender,
-            "kind": message.kind,
-            "round": getattr(message, "round", None),
-            "bytes": size,
-            "what": headline(message),
-            **self._users(message),
-        }
+        shown = {**row(record), "seconds": round(seconds, 6), "what": headline(message), **self._users(message)}
         if isinstance(message, Event):
-            row["node"] = cut(message.node, 64)
-        (self._first if len(self._first) < FIRST else self._last).append(row)
+            shown["node"] = cut(message.node, 64)
+        (self._first if len(self._first) < FIRST else self._last).append(shown)
 
     def _users(self, message: Message) -> Row:
         """Who a frame speaks for: a range, or all numbers where they have gaps."""

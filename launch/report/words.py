@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from parley.emulator.record.records import Record
 from parley.emulator.wire import messages as wire
 from parley.launch.results.printable import printable
 
@@ -107,6 +108,17 @@ def headline(message: wire.Message) -> str:
         return cut(message.reason)
     others = {each.name: getattr(message, each.name) for each in fields(message) if each.name not in ELSEWHERE}
     return cut(", ".join(named(others)))
+
+
+def row(record: Record) -> dict[str, Any]:
+    """What a table shows of a record besides its content."""
+    return {
+        "sequence": record.sequence,
+        "sender": record.sender,
+        "kind": record.message.kind,
+        "round": getattr(record.message, "round", None),
+        "bytes": len(record.frame),
+    }
 
 
 def body(message: wire.Message) -> list[str]:
