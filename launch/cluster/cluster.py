@@ -107,7 +107,7 @@ class Cluster:
         if layout.conditions is not None:
             folder.conditions.write_bytes(layout.conditions.read_bytes())
         if layout.relays:
-            write_relays(folder.relays, layout.relay_of())
+            write_relays(folder.relays, layout.relay_of)
         if layout.secure:
             self._keyring = make_keyring(folder.keys, layout.parties)
         elif layout.keys is not None:

@@ -126,6 +126,7 @@ class Layout:
     def relay_names(self) -> list[str]:
         return [f"{RELAY_PREFIX}-{number}" for number in range(self.relays)]
 
+    @cached_property
     def relay_of(self) -> dict[str, str]:
         """The relay of each user node, neighbours together; nothing without relays."""
         names = self.nodes if self.relays else []

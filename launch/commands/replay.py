@@ -7,6 +7,7 @@ from typing import Any
 import click
 
 from parley.emulator.errors import BadInput
+from parley.emulator.record.conversation import Conversation
 from parley.emulator.record.diff import compare_runs
 from parley.emulator.record.replay import Replay, Role, replay_analyst, replay_users
 from parley.launch.commands.show import place, unclosed
@@ -47,10 +48,7 @@ def replay(run: Path, role: Role, live: bool, timing: Timing, witness: Path | No
     difference = next((part.difference for part in parts if part.difference is not None), None)
     outcome = Replay(role=role, compared=sum(part.compared for part in parts), difference=difference)
     click.echo(printable_json(outcome.record(), indent=2) if as_json else describe(outcome))
-    damage = unclosed(conversation.reader)
-    if damage:
-        click.echo(f"parley: {printable(damage)}; only what is whole was replayed", err=True)
-    return GOOD if outcome.identical and not damage else CHECK_FAILED
+    return exit_code(outcome.identical, "replayed", conversation)
 
 
 def describe(outcome: Replay) -> str:
@@ -75,10 +73,7 @@ def diff(a: Path, b: Path, as_json: bool) -> int:
     one, other = find_run(a).listen(), find_run(b).listen()
     outcome = compare_runs(one, other).record()
     click.echo(printable_json(outcome, indent=2) if as_json else describe_diff(outcome))
-    damage = [found for each in (one, other) if (found := unclosed(each.reader))]
-    for each in damage:
-        click.echo(f"parley: {printable(each)}; only what is whole was compared", err=True)
-    return GOOD if outcome["identical"] and not damage else CHECK_FAILED
+    return exit_code(outcome["identical"], "compared", one, other)
 
 
 def describe_diff(outcome: dict[str, Any]) -> str:
@@ -92,3 +87,11 @@ def describe_diff(outcome: dict[str, Any]) -> str:
         return f"identical: {counts}"
     said = f"  A  {printable_json(first['a'])}\n  B  {printable_json(first['b'])}"
     return f"DIFFERENT: {counts}\nfirst at {place(first['round'], first['user'])}\n{said}"
+
+
+def exit_code(identical: bool, done: str, *conversations: Conversation) -> int:
+    """Good if nothing differs and every record is whole; of one that was cut off, say so."""
+    damage = [found for each in conversations if (found := unclosed(each.reader))]
+    for each in damage:
+        click.echo(f"parley: {printable(each)}; only what is whole was {done}", err=True)
+    return GOOD if identical and not damage else CHECK_FAILED

@@ -3,7 +3,6 @@
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
-from functools import cached_property
 
 from parley.emulator.roles.board import ANALYST_NAME, BOARD_NAME
 from parley.emulator.roles.shuffler import SHUFFLER_NAME
@@ -77,7 +76,7 @@ class CommandLines:
 
     def relays(self) -> Iterator[CommandLine]:
         """Every relay, at free ports or, when it comes back, at its old ones."""
-        shares = Counter(self._relay_of.values())
+        shares = Counter(self._layout.relay_of.values())
         for name in self._layout.relay_names:
             own = {"--name": name, "--nodes": shares[name], "--own-addresses": self._folder.server_addresses(name)}
             yield self._command_line(name, "relay", {**own, **self._link()})
@@ -111,13 +110,9 @@ class CommandLines:
         ports = ("--inbox", bound.inbox, "--feed", bound.feed, "--delivery", bound.delivery)
         return replace(command_line, arguments=(*command_line.arguments, *ports))
 
-    @cached_property
-    def _relay_of(self) -> dict[str, str]:
-        return self._layout.relay_of()
-
     def _server(self, node: str) -> str:
         """Whom a user node connects to."""
-        return SHUFFLER_NAME if self._layout.shuffled else self._relay_of.get(node, BOARD_NAME)
+        return SHUFFLER_NAME if self._layout.shuffled else self._layout.relay_of.get(node, BOARD_NAME)
 
     def _link(self) -> dict[str, object]:
         under = {} if self._layout.conditions is None else {"--conditions": self._folder.conditions}

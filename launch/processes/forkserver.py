@@ -36,23 +36,19 @@ class Channel:
         self.stream = stream
         self.closed = False
         self._read = bytearray()
-        self._unsent = bytearray()
+        self.unsent = bytearray()
         stream.setblocking(False)
-
-    @property
-    def unsent(self) -> bool:
-        return bool(self._unsent)
 
     def send(self, message: dict[str, Any]) -> None:
         """Queue a message, and pass on what the socket takes now."""
-        self._unsent += json.dumps(message).encode() + b"\n"
+        self.unsent += json.dumps(message).encode() + b"\n"
         self.flush()
 
     def flush(self) -> None:
         """Pass on what the socket takes; the rest waits."""
-        while self._unsent and not self.closed:
+        while self.unsent and not self.closed:
             try:
-                del self._unsent[: self.stream.send(self._unsent[:PIECE])]
+                del self.unsent[: self.stream.send(self.unsent[:PIECE])]
             except BlockingIOError:
                 return
             except (BrokenPipeError, ConnectionResetError):
@@ -116,7 +112,6 @@ class ForkServer:
     def __init__(self, channel: Channel) -> None:
         self.channel = channel
         self.children: dict[int, str] = {}
-        self._forked: list[int] = []
         self._witness: Path | None = None
         self._arguments = ArgumentCache()
         self._selector = selectors.DefaultSelector()
@@ -149,6 +144,7 @@ class ForkServer:
                 import_module("parley.nodes.user").read_witness(self._witness)
                 freeze()
                 self._witness = None
+            before = set(self.children)
             for request in requests:
                 if request["request"] == "spawn":
                     self._spawn(request, parameters.pop(0))
@@ -158,9 +154,8 @@ class ForkServer:
                     for pid in [pid for pid, name in self.children.items() if name in request["names"]]:
                         os.kill(pid, request["signal"])
             # Reported when all are forked, for the same reason.
-            for pid in self._forked:
+            for pid in self.children.keys() - before:
                 self.channel.send({"event": "spawned", "name": self.children[pid], "pid": pid})
-            self._forked.clear()
         for pid in self.children:
             os.kill(pid, signal.SIGKILL)
         for pid in self.children:
@@ -188,7 +183,6 @@ class ForkServer:
         if pid == 0:
             self._become(parent, request, parameters)
         self.children[pid] = name
-        self._forked.append(pid)
 
     def _become(self, parent: int, request: dict[str, Any], parameters: dict[str, Any] | None) -> NoReturn:
         """In the child: let go of all that is the fork server's, run the node, and never return."""
