@@ -51,7 +51,6 @@ MOST_LIVES = 10
 class Task:
     """One user node, to be carried to a worker. It has no representation as text, because it holds private inputs."""
 
-    run: str
     identity: Identity
     inputs: NDArray[np.unsignedinteger]
     board: BoardAddresses
@@ -155,7 +154,6 @@ class Farm:
         smallest = np.min_scalar_type(layout.protocol.inputs)
         for identity in identities(layout, folder, signers, keyring):
             self._tasks[identity.node] = Task(
-                run=folder.run,
                 identity=identity,
                 inputs=layout.inputs[identity.first : identity.first + identity.users].astype(smallest),
                 board=board,
@@ -194,7 +192,7 @@ class Farm:
 
     def _place(self, name: str, worker: str) -> None:
         self._lives[name] = self._lives.get(name, 0) + 1
-        key = f"parley-{self._tasks[name].run}-{name}-{self._lives[name]}"
+        key = f"parley-{self._tasks[name].identity.consent.run}-{name}-{self._lives[name]}"
         options: dict[str, Any] = {"key": key, "workers": [worker], "allow_other_workers": False, "pure": False}
         self._placed[name] = worker, self.workers.client.submit(host, self._tasks[name], **options)
 

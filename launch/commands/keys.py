@@ -28,10 +28,9 @@ def keys(folder: Path, nodes: int, named: tuple[str, ...], shuffler: bool, relay
 
     Example: parley keys keys --nodes 4 && parley run ... --processes 4 --keys keys
     """
-    if not 1 <= nodes <= MOST_NODES:
-        raise BadInput(f"--nodes {nodes} cannot be used; give a number from 1 to {MOST_NODES}")
-    if not 0 <= relays <= MOST_NODES:
-        raise BadInput(f"--relays {relays} cannot be used; give a number from 0 to {MOST_NODES}")
+    for flag, number, least in (("--nodes", nodes, 1), ("--relays", relays, 0)):
+        if not least <= number <= MOST_NODES:
+            raise BadInput(f"{flag} {number} cannot be used; give a number from {least} to {MOST_NODES}")
     between = [f"{RELAY_PREFIX}-{number}" for number in range(relays)]
     names = parties(named or tuple(f"node-{number}" for number in range(nodes)), shuffler=shuffler, relays=between)
     make_keyring(folder, names)

@@ -15,13 +15,13 @@ from parley.emulator.coins import key_from_seed
 from parley.emulator.protocol import Inputs, Protocol
 from parley.emulator.randomizer import Floats
 from parley.emulator.simulate import simulate
+from parley.nodes.environment import SINGLE_THREADED
 from parley.protocols import registry
 from parley.protocols.planning import fast_simulation
 
 BATCH = 100
 Work = TypeVar("Work")
 Done = TypeVar("Done")
-THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -101,12 +101,12 @@ def spread(task: Callable[[Work], Done], work: Sequence[Work], processes: int | 
 @contextmanager
 def _one_thread_each() -> Iterator[None]:
     """Cores are shared out among processes already; a worker's matrix products must not ask for them again."""
-    before = {name: os.environ.get(name) for name in THREADS}
-    os.environ.update(dict.fromkeys(THREADS, "1"))
+    before = {name: os.environ.get(name) for name in SINGLE_THREADED}
+    os.environ.update(SINGLE_THREADED)
     try:
         yield
     finally:
-        for name in THREADS:
+        for name in SINGLE_THREADED:
             del os.environ[name]
         os.environ.update({name: value for name, value in before.items() if value is not None})
 
