@@ -11,18 +11,8 @@ import click
 from click.shell_completion import get_completion_class
 
 from parley.emulator.errors import BadInput, ParleyError
+from parley.launch import settings
 from parley.launch.results.printable import printable
-from parley.launch.settings import (
-    BAD_INPUT,
-    GOOD,
-    INTERRUPTED,
-    TERMINATED,
-    UNFINISHED,
-    Settings,
-    Stopped,
-    debug_option,
-    release,
-)
 
 # A command is loaded only when it is called, so that `parley --help` is quick: from launch/commands/<name>.py, or from
 FILES = {"diff": "commands.replay", "new-protocol": "commands.protocols", "node": "cli", "completion": "cli"}
@@ -92,7 +82,7 @@ def node() -> None:
 
 @click.command(epilog="Example: parley completion bash")
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
-@debug_option
+@settings.debug_option
 @click.pass_context
 def completion(context: click.Context, shell: str) -> None:
     """Print the completion script for SHELL; put `eval "$(parley completion bash)"` into its start-up file."""
@@ -117,8 +107,8 @@ class Commands(Nodes):
 
 
 @click.command(cls=Commands, invoke_without_command=True, context_settings={"help_option_names": ["-h", "--help"]})
-@click.version_option(release(), prog_name="parley")
-@debug_option
+@click.version_option(settings.release(), prog_name="parley")
+@settings.debug_option
 @click.pass_context
 def parley(context: click.Context) -> None:
     """Interactive local-differential-privacy protocols as messages between processes.
@@ -139,23 +129,23 @@ def sentence(error: BaseException) -> str:
 
 def run(arguments: list[str] | None = None) -> int:
     """Run a command line; the exit code."""
-    settings = Settings()
+    given = settings.Settings()
     try:
-        returned = parley.main(args=arguments, prog_name="parley", standalone_mode=False, obj=settings)
-    except (ParleyError, click.ClickException, click.Abort, KeyboardInterrupt, Stopped) as error:
-        if settings.debug:
+        returned = parley.main(args=arguments, prog_name="parley", standalone_mode=False, obj=given)
+    except (ParleyError, click.ClickException, click.Abort, KeyboardInterrupt, settings.Stopped) as error:
+        if given.debug:
             traceback.print_exc()
         print(f"parley: {sentence(error)}", file=sys.stderr)
         if isinstance(error, BadInput | click.UsageError):
-            return BAD_INPUT
+            return settings.BAD_INPUT
         if isinstance(error, KeyboardInterrupt | click.Abort):
-            return INTERRUPTED
-        return TERMINATED if isinstance(error, Stopped) else UNFINISHED
+            return settings.INTERRUPTED
+        return settings.TERMINATED if isinstance(error, settings.Stopped) else settings.UNFINISHED
     except BrokenPipeError:
         # The reader of our output has gone (`parley show | head`); nothing more can be said to it.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return GOOD
-    return returned if isinstance(returned, int) else GOOD
+        return settings.GOOD
+    return returned if isinstance(returned, int) else settings.GOOD
 
 
 def main() -> None:
@@ -163,7 +153,7 @@ def main() -> None:
     try:
         code = run()
     except KeyboardInterrupt:
-        code = INTERRUPTED
+        code = settings.INTERRUPTED
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     sys.exit(code)
 
