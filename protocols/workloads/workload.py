@@ -8,7 +8,7 @@ own structure, so that none of them needs the k x k matrix in order to multiply 
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from importlib import import_module
 from typing import Any, ClassVar, Literal
 
@@ -157,6 +157,8 @@ class OnLevels(Workload):
     """A statistic that its levels describe: entries of W lie in [-1, 1] and are 0 on the diagonal."""
 
     columns: ClassVar[int] = 1
+    infinity_norm = 1.0
+    bounds = (0.0, 1.0)
     levels: int | tuple[int, int]
 
     def __post_init__(self) -> None:
@@ -171,16 +173,48 @@ class OnLevels(Workload):
     def size(self) -> int:
         return math.prod(self.shape)
 
-    @property
-    def infinity_norm(self) -> float:
-        return 1.0
-
-    @property
-    def bounds(self) -> tuple[float, float]:
-        return 0.0, 1.0
-
     def diagonal(self) -> Floats:
         return np.zeros(self.size)
+
+    def exact(self, inputs: Inputs) -> float:
+        """Over pairs of different users, in whole numbers where `apply` keeps them."""
+        counts: Any = self.counts(inputs)
+        return int(counts @ self.apply(counts)) / (len(inputs) * (len(inputs) - 1))
+
+
+@dataclass(frozen=True, eq=False)
+class ByValue:
+    """Instances are equal where their fields are, arrays entry by entry."""
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, type(self)):
+            return NotImplemented
+        return all(np.array_equal(getattr(self, each.name), getattr(other, each.name)) for each in fields(self))
+
+    def __hash__(self) -> int:
+        values = (getattr(self, each.name) for each in fields(self))
+        return hash(tuple(each.tobytes() if isinstance(each, np.ndarray) else each for each in values))
+
+
+class Entries(ByValue):
+    """W given entry by entry, with a column for each input."""
+
+    values: Floats
+
+    @property
+    def size(self) -> int:
+        return len(self.values[0])
+
+    @property
+    def infinity_norm(self) -> float:
+        return float(np.abs(self.values).max())
+
+    def matrix(self) -> Floats:
+        return self.values
+
+    def apply(self, histogram: Floats) -> Floats:
+        check_rows(histogram, self.size)
+        return self.values @ histogram
 
 
 def check_inputs(inputs: Inputs, size: int, least: int = 2) -> None:
