@@ -97,7 +97,7 @@ def useful_approximations(workload: Workload, *, epsilon: float, users: int) -> 
 
 def reductions(workload: Workload, base: Approximation, alphas: Sequence[float]) -> Iterator[Approximation]:
     """Lemma rank-striction for each alpha, where it shortens the vectors at all."""
-    from parley.protocols.factorization.rank import reduce_rank
+    from parley.protocols.factorization.truncation import reduce_rank
 
     if workload.size > LARGEST_REDUCED:
         return

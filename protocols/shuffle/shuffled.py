@@ -8,7 +8,7 @@ Replies stay whole: the estimator of one round works on them as before, sum y_i'
 """
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import ClassVar
 
@@ -62,18 +62,10 @@ class Shuffled(OneRoundTuned):
 
     @property
     def claim(self) -> Claim:
-        return Claim(
-            epsilon=self.epsilon,
-            delta=self.delta,
-            rounds=1,
-            interaction=self.interaction,
-            protects_from=(
-                f"{PROTECTS}; from the shuffler alone by {'sealed boxes' if self.seal else 'its local epsilon'}; "
-                f"from both together by epsilon {self.local_epsilon:.4g}"
-            ),
-            trusts="shuffler",
-            local_epsilon=max(self.local_epsilon, self.epsilon),
-        )
+        alone = f"from the shuffler alone by {'sealed boxes' if self.seal else 'its local epsilon'}"
+        protects = f"{PROTECTS}; {alone}; from both together by epsilon {self.local_epsilon:.4g}"
+        local = max(self.local_epsilon, self.epsilon)
+        return replace(super().claim, delta=self.delta, protects_from=protects, trusts="shuffler", local_epsilon=local)
 
     @property
     def vector_epsilon(self) -> float:
