@@ -34,9 +34,7 @@ SEED = 1984
 
 def infinity_norm(workload: Workload) -> float:
     """|W - cJ|_inf of the matrix that is factorised."""
-    if workload.kind in ("kernel", "lipschitz"):
-        return float(np.abs(workload.matrix() - workload.shift).max())
-    return 0.5 if workload.kind == "threshold" else 1.0
+    return max(abs(bound - workload.shift) for bound in workload.bounds)
 
 
 def factorize(workload: Workload, tolerance: float = 1e-3) -> Factorization:

@@ -20,8 +20,7 @@ from parley.protocols.pairwise import Pairwise
 from parley.protocols.planned import Planned
 from parley.protocols.planning.lower_bounds import non_interactive_bound
 from parley.protocols.planning.planning import public_guesses
-from parley.protocols.planning.simulated import shares_of_replies
-from parley.protocols.planning.table import predicted_rmse
+from parley.protocols.planning.table import predicted_rmse, shares_of_replies
 from parley.protocols.tuned.split_users import SplitUsers
 from parley.protocols.tuned.three_round_tuned import ThreeRoundTuned
 from parley.protocols.workloads.workload import Levels, Workload

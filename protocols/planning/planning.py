@@ -109,9 +109,10 @@ class Planning(Generic[Kind]):
         return 2 * BALANCED * (1 - BALANCED), {**means, "positive": BALANCED}
 
     def _rmse(self, slopes: Mapping[str, float], replies: tuple[int, ...], form_variance: float) -> float:
+        """Of a function of independent estimates, by its gradient."""
         variances = self.side_variances(replies[0])
         variances["form"] = form_variance + self.dropout_variance(replies)
-        return root_of_sum(slopes, variances)
+        return math.sqrt(sum(slopes[name] ** 2 * variance for name, variance in variances.items()))
 
     def dropout_variance(self, replies: tuple[int, ...]) -> float:
         """At most what a random subset of the users adds: a form is a mean of (Wh)_x, twice over."""
@@ -123,11 +124,6 @@ class Planning(Generic[Kind]):
 def differences(names: Iterable[str], values: list[float]) -> Sources:
     """What each step from one value to the next is due to."""
     return {name: after - before for name, (before, after) in zip(names, pairwise(values), strict=True)}
-
-
-def root_of_sum(slopes: Mapping[str, float], variances: Mapping[str, float]) -> float:
-    """The RMSE of a function of independent estimates, by its gradient."""
-    return math.sqrt(sum(slopes[name] ** 2 * variance for name, variance in variances.items()))
 
 
 def default_design(kind: type[Protocol], problem: Workload | Levels, *, epsilon: float, users: int) -> Any:

@@ -18,6 +18,7 @@ class LinearQueries(Entries):
     """q means over users: row j is a function on [k], and its answer is (W h)_j."""
 
     name: ClassVar[str] = "linear-queries"
+    shift: ClassVar[float] = 0.0
     values: Floats
 
     def __init__(self, matrix: ArrayLike) -> None:

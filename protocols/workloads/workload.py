@@ -108,13 +108,22 @@ class Workload(ABC):
         """f(x, x) for every x."""
 
     def parameters(self) -> dict[str, Any]:
-        """Everything `workload_from` needs to build this workload again: what Setup carries."""
+        """Everything `from_parameters` needs to build this workload again: what Setup carries."""
         return {"statistic": self.name, **to_plain(self)}
 
     @classmethod
     def from_parameters(cls, parameters: Mapping[str, Any]) -> "Workload":
-        """The workload that a Setup describes, of whichever kind."""
-        return workload_from(parameters)
+        """The workload that a Setup describes, of whichever kind: nothing missing, nothing unknown."""
+        name = parameters.get("statistic")
+        if not isinstance(name, str) or name not in REGISTRY:
+            raise BadInput(f"unknown statistic {name!r:.80}; known are {', '.join(REGISTRY)}")
+        module, kind, required, optional = REGISTRY[name]
+        given = {key: value for key, value in parameters.items() if key != "statistic"}
+        if not set(required) <= set(given) <= {*required, *optional}:
+            expected, got = ", ".join((*required, *optional)), ", ".join(map(str, given)) or "none"
+            raise BadInput(f"{name} takes the parameters {expected}, got {got}")
+        workload: Workload = getattr(import_module(f"parley.protocols.workloads.{module}"), kind)(**given)
+        return workload
 
     @abstractmethod
     def exact(self, inputs: Inputs) -> float:
@@ -313,17 +322,3 @@ def dense_exact(matrix: Floats, counts: Integers) -> float:
     users = int(counts.sum())
     pairs = weights @ matrix[np.ix_(present, present)] @ weights - weights @ matrix[present, present]
     return float(pairs / (users * (users - 1.0)))
-
-
-def workload_from(parameters: Mapping[str, Any]) -> Workload:
-    """The strict inverse of `Workload.parameters`: nothing missing, nothing unknown."""
-    name = parameters.get("statistic")
-    if not isinstance(name, str) or name not in REGISTRY:
-        raise BadInput(f"unknown statistic {name!r:.80}; known are {', '.join(REGISTRY)}")
-    module, kind, required, optional = REGISTRY[name]
-    given = {key: value for key, value in parameters.items() if key != "statistic"}
-    if not set(required) <= set(given) <= {*required, *optional}:
-        expected = (*required, *optional)
-        raise BadInput(f"{name} takes the parameters {', '.join(expected)}, got {', '.join(map(str, given)) or 'none'}")
-    workload: Workload = getattr(import_module(f"parley.protocols.workloads.{module}"), kind)(**given)
-    return workload

@@ -54,7 +54,7 @@ class MatrixMechanismPlanning(AnswersPlanning):
     def answer_variances(self, replies: int, histogram: Floats | None = None) -> Floats:
         """The MSE of every answer: (a |L_j|^2 + b sum_x h_x W[j, x]^2)/n; the worst histogram makes the sum extreme."""
         isotropic = self.noise.isotropic * self.protocol.approximation.factors.left.norms() ** 2
-        squares = (self.protocol.workload.matrix() - self.protocol.shift) ** 2
+        squares = (self.protocol.workload.matrix() - self.protocol.workload.shift) ** 2
         if histogram is not None:
             radial: Floats = squares @ histogram
         else:
