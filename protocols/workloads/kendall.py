@@ -97,5 +97,4 @@ class KendallTauB:
         return numerator / float(np.sqrt(first) * np.sqrt(second))
 
     def exact(self, inputs: Inputs) -> float:
-        numerator, first, second = (workload.exact(inputs) for workload in self.forms)
-        return self.combine(numerator, first, second)
+        return self.combine(*(form.exact(inputs) for form in self.forms))

@@ -11,15 +11,7 @@ from numpy.typing import ArrayLike
 from parley.emulator.errors import BadInput
 from parley.emulator.protocol import Inputs
 from parley.emulator.randomizer import Floats
-from parley.protocols.workloads.workload import (
-    LARGEST_ENTRY,
-    Entries,
-    Kind,
-    Workload,
-    check_dense,
-    dense_exact,
-    symmetric_matrix,
-)
+from parley.protocols.workloads.workload import LARGEST_ENTRY, Entries, Kind, Workload, check_dense, symmetric_matrix
 
 
 @dataclass(frozen=True, eq=False, init=False)
@@ -45,7 +37,12 @@ class Kernel(Entries, Workload):
         return self.values.diagonal().copy()
 
     def exact(self, inputs: Inputs) -> float:
-        return dense_exact(self.values, self.counts(inputs))
+        """Over pairs of different users, and inputs that occur: few users on many levels must not pay for k x k."""
+        counts, users = self.counts(inputs), len(inputs)
+        present = np.flatnonzero(counts)
+        weights = counts[present].astype(np.float64)
+        pairs = weights @ self.values[np.ix_(present, present)] @ weights - weights @ self.values[present, present]
+        return float(pairs / (users * (users - 1.0)))
 
     def parameters(self) -> dict[str, Any]:
         return {"statistic": self.name, "matrix": self.values, "shift": self.shift}

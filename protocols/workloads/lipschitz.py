@@ -20,6 +20,7 @@ from parley.emulator.errors import BadInput
 from parley.emulator.protocol import Inputs
 from parley.emulator.randomizer import Floats
 from parley.protocols.workloads.domain import nearest
+from parley.protocols.workloads.kernel import Kernel
 from parley.protocols.workloads.workload import (
     ByValue,
     Kind,
@@ -27,7 +28,6 @@ from parley.protocols.workloads.workload import (
     check_dense,
     check_level,
     check_rows,
-    dense_exact,
     symmetric_matrix,
 )
 
@@ -184,11 +184,9 @@ class Lipschitz(ByValue, Workload):
         return self.function.diagonal().copy()
 
     def exact(self, inputs: Inputs) -> float:
-        counts = self.counts(inputs)
         if not isinstance(self.function, str):
-            return dense_exact(self.function, counts)
-        users = len(inputs)
-        weights = counts.astype(np.float64)
+            return Kernel(self.function).exact(inputs)
+        weights, users = self.counts(inputs).astype(np.float64), len(inputs)
         pairs = weights @ self.apply(weights) - users * self._values()[0]
         return float(pairs / (users * (users - 1.0)))
 

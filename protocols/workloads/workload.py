@@ -312,13 +312,3 @@ def symmetric_matrix(what: str, values: ArrayLike) -> Floats:
     symmetric = matrix / 2 + matrix.T / 2
     symmetric.setflags(write=False)
     return symmetric
-
-
-def dense_exact(matrix: Floats, counts: Integers) -> float:
-    """The U-statistic of a dense kernel from counts: pairs of different users only."""
-    # Restricted to inputs that occur: few users on many levels must not pay for k x k.
-    present = np.flatnonzero(counts)
-    weights = counts[present].astype(np.float64)
-    users = int(counts.sum())
-    pairs = weights @ matrix[np.ix_(present, present)] @ weights - weights @ matrix[present, present]
-    return float(pairs / (users * (users - 1.0)))
