@@ -28,21 +28,6 @@ def side_share(workload: Workload) -> float:
     return sum(SHARES[name] for name in workload.linear_queries())
 
 
-def side_queries(workload: Workload, epsilon: float) -> Sends:
-    """The queries of a workload by one bit each, with `epsilon` in all."""
-    queries = workload.linear_queries()
-    if not queries:
-        return {}
-    # Most workloads have none, and then a user's node needs no such randomizer.
-    from parley.protocols.randomizers.scalars.one_bit import OneBit
-
-    each = epsilon / len(queries)
-    return {
-        name: Send(OneBit(low=float(query.min()), high=float(query.max()), epsilon=each), query)
-        for name, query in queries.items()
-    }
-
-
 @dataclass(frozen=True, kw_only=True)
 class Pairwise(Planned):
     """A protocol that estimates h'(W - cJ)h and from it the statistic. `users` is the planned, public number n."""
@@ -70,8 +55,18 @@ class Pairwise(Planned):
 
     @cached_property
     def side_queries(self) -> Sends:
-        """What the statistic needs besides the form, measured in the first round with its share of the budget."""
-        return side_queries(self.workload, self.epsilon * side_share(self.workload))
+        """What the statistic needs besides the form, measured in the first round by one bit each."""
+        queries = self.workload.linear_queries()
+        if not queries:
+            return {}
+        # Most workloads have none, and then a user's node needs no such randomizer.
+        from parley.protocols.randomizers.scalars.one_bit import OneBit
+
+        each = self.epsilon * side_share(self.workload) / len(queries)
+        return {
+            name: Send(OneBit(low=float(query.min()), high=float(query.max()), epsilon=each), query)
+            for name, query in queries.items()
+        }
 
     @property
     def form_epsilon(self) -> float:

@@ -27,7 +27,7 @@ class Planned(Protocol):
         """Its predicted error, and its interval."""
         from parley.protocols.planning.table import planning_of
 
-        return planning_of(self)
+        return planning_of(type(self))(self)
 
     def predicted_rmse(self, histogram: Floats | None = None) -> float:
         """Predicted RMSE of the estimate if all users stay; without a histogram, for the worst one."""

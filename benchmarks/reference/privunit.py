@@ -14,9 +14,9 @@ import scipy
 from numpy.typing import NDArray
 
 from parley.emulator.errors import BadInput
-from parley.emulator.randomizer import Coins, Columns, Floats, Shape
+from parley.emulator.randomizer import Coins, Columns, Floats, Integers, Shape
 from parley.protocols.randomizers.exact import WORD_BYTES, Words, check_count, check_epsilon, words
-from parley.protocols.randomizers.vectors.directional import Directional, blocks, check_radius, lift
+from parley.protocols.randomizers.vectors.directional import STEP, Directional, blocks, check_radius, lift
 from parley.protocols.randomizers.vectors.moments import SphereMoments, lifted_moments
 
 NORM_SLACK = 1e-6
@@ -159,6 +159,15 @@ class PrivUnit(Directional):
         directions = reply["direction"].astype(np.float64)
         for block in blocks(len(directions), self.dimension + 1):
             yield block, directions[block, : self.dimension]
+
+    def total(self, reply: Columns) -> Integers:
+        """Sum of the decoded vectors in units; sums of fewer than 2^26 replies cannot overflow."""
+        total = np.zeros(self.dimension, dtype=np.int64)
+        for _, units in self._units(reply):
+            # 2^16 rows of at most 2^36 add up to a whole number below 2^53, so the sum in float64 is exact.
+            for start in range(0, len(units), 1 << 16):
+                total += np.rint(units[start : start + (1 << 16)] * STEP).sum(axis=0).astype(np.int64)
+        return total
 
     def _shares(self, reply: Columns, weights: Floats) -> Iterator[Floats]:
         for _, units in self._units(reply):

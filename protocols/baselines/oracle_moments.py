@@ -46,7 +46,3 @@ class OracleMoments:
         diagonal = alone - apart - 2 * (near - apart) * histogram
         mixing = np.array([[apart, near - apart], [near - apart, 0.0]])
         return square * diagonal, square * mixing
-
-    @property
-    def greatest(self) -> float:
-        return max(self.oracle.variance_at(0.0), self.oracle.variance_at(1.0))

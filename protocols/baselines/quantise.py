@@ -12,7 +12,7 @@ from typing import ClassVar
 import numpy as np
 
 from parley.emulator.errors import BadInput
-from parley.emulator.protocol import Analyst, Ask, Heard, Send, Sends, sends
+from parley.emulator.protocol import Analyst, Ask, Send, Sends, sends
 from parley.emulator.randomizer import Integers
 from parley.protocols.baselines.frequency import FrequencyGrr
 from parley.protocols.pairwise import Pairwise
@@ -69,8 +69,5 @@ class Quantise(Pairwise):
     def analyst(self) -> Analyst:
         """The debiased mean over pairs, as Bell et al.'s estimator."""
         heard = yield Ask(self.bin)
-        return self.finish(self.form(heard), heard)
-
-    def form(self, heard: Heard) -> float:
-        """The form of the bins' histogram, an estimate of h'(W - cJ)h but for the rounding."""
-        return self.coarse.form(heard)
+        # The form of the bins' histogram is that of the inputs' but for the rounding.
+        return self.finish(self.coarse.form(heard), heard)

@@ -55,24 +55,13 @@ def _by_sides(left: Action, right: Action, matrix: Floats, first: int, second: i
 
 
 @dataclass(frozen=True, eq=False)
-class PairedKronecker(Factor):
+class PairedKronecker(Kronecker):
     """T (A (x) B), the signed factor of a Kronecker product of two skew-symmetric matrices.
 
     Where S_A = A'JA and S_B = B'JB with J the quarter turn of the two halves of the rows, J (x) J is symmetric
     with eigenvalues +-1; T turns it diagonal. On the four quarters of the rows that is one butterfly:
     (00 + 11, 01 - 10) carry +1 and (00 - 11, 01 + 10) carry -1.
     """
-
-    left: Factor
-    right: Factor
-
-    @cached_property
-    def _product(self) -> Kronecker:
-        return Kronecker(self.left, self.right)
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        return self._product.shape
 
     @cached_property
     def signs(self) -> Floats:
@@ -93,16 +82,13 @@ class PairedKronecker(Factor):
         return np.asarray((np.stack([first, second]) * np.sqrt(0.5)).reshape(matrix.shape))
 
     def _columns(self, indices: NDArray[np.int64]) -> Floats:
-        return np.ascontiguousarray(self._turn(self._product.columns(indices).T).T)
+        return np.ascontiguousarray(self._turn(super()._columns(indices).T).T)
 
     def _apply(self, matrix: Floats) -> Floats:
-        return self._turn(self._product.apply(matrix))
+        return self._turn(super()._apply(matrix))
 
     def _transpose_apply(self, matrix: Floats) -> Floats:
-        return self._product.transpose_apply(self._turn_back(matrix))
-
-    def norms(self) -> Floats:
-        return self._product.norms()
+        return super()._transpose_apply(self._turn_back(matrix))
 
 
 @dataclass(frozen=True, eq=False)

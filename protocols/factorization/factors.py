@@ -34,9 +34,7 @@ SEED = 1984
 
 def infinity_norm(workload: Workload) -> float:
     """|W - cJ|_inf of the matrix that is factorised."""
-    if workload.kind in ("kernel", "lipschitz"):
-        return float(np.abs(workload.matrix() - workload.shift).max())
-    return 0.5 if workload.kind == "threshold" else 1.0
+    return max(abs(bound - workload.shift) for bound in workload.bounds)
 
 
 def factorize(workload: Workload, tolerance: float = 1e-3) -> Factorization:
@@ -97,7 +95,7 @@ def useful_approximations(workload: Workload, *, epsilon: float, users: int) -> 
 
 def reductions(workload: Workload, base: Approximation, alphas: Sequence[float]) -> Iterator[Approximation]:
     """Lemma rank-striction for each alpha, where it shortens the vectors at all."""
-    from parley.protocols.factorization.rank import reduce_rank
+    from parley.protocols.factorization.truncation import reduce_rank
 
     if workload.size > LARGEST_REDUCED:
         return

@@ -49,12 +49,10 @@ class Factorization:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class SignedFactorization:
-    """W = A'DA with D = diag(signs): one vector per user instead of two; |A|_{1->2}^2 = radius^2 <= upper."""
+    """W = A'DA with D = diag(signs): one vector per user instead of two."""
 
     factor: Factor
     signs: Floats
-    lower: float
-    upper: float
 
     def __post_init__(self) -> None:
         if self.signs.shape != (self.factor.rows,) or not np.all(np.abs(self.signs) == 1):
@@ -116,4 +114,4 @@ def signed(factorization: Factorization) -> SignedFactorization:
         raise BadInput(f"a {left.inputs} x {right.inputs} matrix has no quadratic form; it must be square")
     else:
         factor, signs = HalfSums(left, right), np.repeat([1.0, -1.0], left.rows)
-    return SignedFactorization(factor=factor, signs=signs, lower=factorization.lower, upper=factorization.upper)
+    return SignedFactorization(factor=factor, signs=signs)

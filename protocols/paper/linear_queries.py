@@ -63,17 +63,12 @@ class MatrixMechanism(Planned):
 
     @cached_property
     def approximation(self) -> Approximation:
-        """W - cJ = L'R: L has a column for each query, R one for each input."""
+        """W - cJ = L'R: L has a column for each query, R one for each input; (Jh)_j = 1 for every histogram h."""
         if isinstance(self.workload, Workload):
             return two_factors(self.workload, self.left, self.right)
         left = given_factor(self.left, "left", self.workload.queries)
         right = given_factor(self.right, "right", self.workload.size)
         return Approximation(factors=plain(left, right), target=self.workload.values)
-
-    @property
-    def shift(self) -> float:
-        """c: (Jh)_j = 1 for every histogram, so W - cJ is factorised where W has a shift."""
-        return self.workload.shift if isinstance(self.workload, Workload) else 0.0
 
     @cached_property
     def vrand(self) -> Codebook:
@@ -90,7 +85,7 @@ class MatrixMechanism(Planned):
     def answers(self, question: Ask) -> Generator[Ask, Heard, tuple[Floats, Heard]]:
         """L' (mean y) + c, an estimate of W h, for whoever asks this question among others."""
         one = yield question
-        return self.approximation.factors.left.T @ one.mean("y") + self.shift, one
+        return self.approximation.factors.left.T @ one.mean("y") + self.workload.shift, one
 
     def analyst(self) -> Analyst:
         """All answers; the Result's one number is the hardest."""

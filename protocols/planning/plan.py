@@ -20,8 +20,7 @@ from parley.protocols.pairwise import Pairwise
 from parley.protocols.planned import Planned
 from parley.protocols.planning.lower_bounds import non_interactive_bound
 from parley.protocols.planning.planning import public_guesses
-from parley.protocols.planning.simulated import shares_of_replies
-from parley.protocols.planning.table import predicted_rmse
+from parley.protocols.planning.table import predicted_rmse, shares_of_replies
 from parley.protocols.tuned.split_users import SplitUsers
 from parley.protocols.tuned.three_round_tuned import ThreeRoundTuned
 from parley.protocols.workloads.workload import Levels, Workload
@@ -86,7 +85,12 @@ def rank_protocols(
     options, reason = [], ""
     for name in suitable_names(workload, trust) if names is None else names:
         try:
-            options.append(_option(name, workload, epsilon, users, guesses, histogram, delta))
+            kind: Any = registry.lookup(name)
+            if histogram is not None and issubclass(kind, SplitUsers):
+                protocol = kind.design(workload, epsilon=epsilon, users=users, histogram=guesses[0])
+            else:
+                protocol = registry.design(name, workload, epsilon=epsilon, users=users, delta=delta)
+            options.append(_option(name, protocol, users, guesses))
         except BadInput as error:
             # What is wrong with one of many is of no interest; with the only one, it is the reason.
             reason = "" if names is None else f": {error}"
@@ -150,20 +154,7 @@ def checked_histogram(workload: Workload | Levels, histogram: Floats) -> Floats:
     return np.asarray(values / values.sum())
 
 
-def _option(
-    name: str,
-    workload: Workload | Levels,
-    epsilon: float,
-    users: int,
-    guesses: list[Floats],
-    histogram: Floats | None,
-    delta: float | None,
-) -> Option:
-    kind: Any = registry.lookup(name)
-    if histogram is not None and issubclass(kind, SplitUsers):
-        protocol = kind.design(workload, epsilon=epsilon, users=users, histogram=guesses[0])
-    else:
-        protocol = registry.design(name, workload, epsilon=epsilon, users=users, delta=delta)
+def _option(name: str, protocol: Protocol, users: int, guesses: list[Floats]) -> Option:
     # What a user sends, in the mean over users: where users are split, each speaks in one round only.
     if isinstance(protocol, Planned):
         shares = [float(replies / users) for replies in protocol.planning.planned_replies]

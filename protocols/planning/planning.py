@@ -21,7 +21,6 @@ from parley.protocols.workloads.workload import Levels, Workload
 
 Kind = TypeVar("Kind", bound=Pairwise)
 Sources = dict[str, float]
-SIDE = "linear queries"
 # The AUC assumes that neither label is rare; predictions that know nothing else take this share of positives.
 BALANCED = 0.25
 
@@ -55,25 +54,39 @@ class Planning(Generic[Kind]):
         """Predicted RMSE of the statistic if all users stay; without a histogram, for the worst one."""
         replies = self.planned_replies
         form, means = self._worst() if histogram is None else self._known(histogram)
-        slopes = self.protocol.workload.gradient(form, means, self.protocol.users)
+        slopes = self.slopes(form, means, self.protocol.users)
         return self._rmse(slopes, replies, self.form_variance(replies, histogram))
 
     def estimate(self, form: float, heard: tuple[Heard, ...], variance: float | None = None) -> Estimate:
         """The statistic from h'(W - cJ)h and the side queries; errors propagate through the value's gradient."""
-        workload, users = self.protocol.workload, self.protocol.users
-        replies = tuple(each.replies for each in heard)
-        means = self.side_means(heard[0])
-        whole = form + workload.shift
+        replies, means = tuple(each.replies for each in heard), self.side_means(heard[0])
+        whole, users = form + self.protocol.workload.shift, self.users_of(replies)
         spread = self.estimated_variance(heard) if variance is None else variance
-        rmse = self._rmse(workload.gradient(whole, means, users), replies, spread)
-        return Estimate.normal(workload.value(whole, means, users), rmse, {"form": whole, **means})
+        rmse = self._rmse(self.slopes(whole, means, users), replies, spread)
+        return Estimate.normal(self.value(whole, means, users), rmse, {"form": whole, **means})
+
+    def users_of(self, replies: tuple[int, ...]) -> int:
+        """Whose statistic it is: that of all users."""
+        return self.protocol.users
+
+    @property
+    def pairs_alone(self) -> bool:
+        """Whether the form is a mean over pairs of different users, which is the statistic; nothing else is needed."""
+        return False
 
     def side_means(self, first: Heard) -> dict[str, float]:
         """What the statistic needs besides the form, as it was heard."""
-        return {name: float(first.mean(name)) for name in self.protocol.side_queries}
+        return {} if self.pairs_alone else {name: float(first.mean(name)) for name in self.protocol.side_queries}
 
     def side_variances(self, replies: int) -> dict[str, float]:
-        return {name: send.randomizer.variance / replies for name, send in self.protocol.side_queries.items()}
+        queries = {} if self.pairs_alone else self.protocol.side_queries
+        return {name: send.randomizer.variance / replies for name, send in queries.items()}
+
+    def value(self, form: float, means: Mapping[str, float], users: int) -> float:
+        return form if self.pairs_alone else self.protocol.workload.value(form, means, users)
+
+    def slopes(self, form: float, means: Mapping[str, float], users: int) -> Mapping[str, float]:
+        return {"form": 1.0} if self.pairs_alone else self.protocol.workload.gradient(form, means, users)
 
     def error_sources(self, heard: tuple[Heard, ...], rmse: float) -> Sources | None:
         """Variance of the estimate by source; None where nobody worked that out."""
@@ -96,9 +109,10 @@ class Planning(Generic[Kind]):
         return 2 * BALANCED * (1 - BALANCED), {**means, "positive": BALANCED}
 
     def _rmse(self, slopes: Mapping[str, float], replies: tuple[int, ...], form_variance: float) -> float:
+        """Of a function of independent estimates, by its gradient."""
         variances = self.side_variances(replies[0])
         variances["form"] = form_variance + self.dropout_variance(replies)
-        return root_of_sum(slopes, variances)
+        return math.sqrt(sum(slopes[name] ** 2 * variance for name, variance in variances.items()))
 
     def dropout_variance(self, replies: tuple[int, ...]) -> float:
         """At most what a random subset of the users adds: a form is a mean of (Wh)_x, twice over."""
@@ -106,43 +120,10 @@ class Planning(Generic[Kind]):
         low, high = self.protocol.workload.bounds
         return (high - low) ** 2 / self.protocol.users * (1 / stayed - 1)
 
-    def _with_rest(self, heard: tuple[Heard, ...], rmse: float, scalars: Mapping[str, float], rest: str) -> Sources:
-        """Scalars and linear queries as their randomizers say, and the rest of the analyst's own prediction."""
-        means = self.side_means(heard[0])
-        form = self.form_of(heard) + self.protocol.workload.shift if means else 0.0
-        slopes = self.protocol.workload.gradient(form, means, self.protocol.users)
-        known = {name: variance * slopes["form"] ** 2 for name, variance in scalars.items()}
-        side = sum(slopes[name] ** 2 * each for name, each in self.side_variances(heard[0].replies).items())
-        known |= {SIDE: side} if side else {}
-        return {rest: max(0.0, rmse**2 - sum(known.values())), **known}
-
-    def form_of(self, heard: tuple[Heard, ...]) -> float:
-        """The estimate of h'(W - cJ)h from what was heard."""
-        raise NotImplementedError
-
-    def _of_forms(
-        self, heard: tuple[Heard, ...], histogram: Floats, factored: float, steps: Mapping[str, float]
-    ) -> Sources:
-        """From errors of the form to errors of the statistic, which may need linear queries as well."""
-        workload, users = self.protocol.workload, self.protocol.users
-        true_means = {name: float(query @ histogram) for name, query in workload.linear_queries().items()}
-        forms = np.cumsum([factored, *steps.values()]) + workload.shift
-        values = [workload.value(form, true_means, users) for form in forms.tolist()]
-        values.append(workload.value(float(forms[-1]), self.side_means(heard[0]), users))
-        exact = workload.value(workload.form(histogram), true_means, users)
-        errors = differences(("factorisation", *steps, SIDE), [exact, *values])
-        # An exact factorisation leaves nothing but rounding, and most statistics need no linear queries.
-        return {name: error for name, error in errors.items() if name in steps or abs(error) > 1e-9}
-
 
 def differences(names: Iterable[str], values: list[float]) -> Sources:
     """What each step from one value to the next is due to."""
     return {name: after - before for name, (before, after) in zip(names, pairwise(values), strict=True)}
-
-
-def root_of_sum(slopes: Mapping[str, float], variances: Mapping[str, float]) -> float:
-    """The RMSE of a function of independent estimates, by its gradient."""
-    return math.sqrt(sum(slopes[name] ** 2 * variance for name, variance in variances.items()))
 
 
 def default_design(kind: type[Protocol], problem: Workload | Levels, *, epsilon: float, users: int) -> Any:

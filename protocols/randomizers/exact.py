@@ -96,12 +96,6 @@ def exponential_upper(x: Fraction) -> Fraction:
     return _exponential(x)[1]
 
 
-def within(numerator: int, denominator: int, epsilon: float) -> bool:
-    """Whether numerator <= e^epsilon * denominator, decided by integers; never true by mistake."""
-    bound = exponential_lower(Fraction(epsilon))
-    return numerator * bound.denominator <= bound.numerator * denominator
-
-
 def words(coins: Coins, count: int) -> Words:
     """A row of coin bytes read as `count` little-endian 64-bit words."""
     if coins.dtype != np.uint8 or coins.ndim != 2 or coins.shape[1] != count * WORD_BYTES:
@@ -186,12 +180,6 @@ def clip(inputs: Floats, low: float, high: float) -> Floats:
     if np.isnan(inputs).any():
         raise BadInput(f"input row {int(np.argmax(np.isnan(inputs)))} is not a number; leave it out or give a value")
     return np.clip(inputs, low, high)
-
-
-def fractions(inputs: Floats, low: float, high: float) -> Words:
-    """(x - low)/(high - low) in whole 2^-32, from 0 to 2^32."""
-    share = (clip(inputs, low, high) - low) / (high - low)
-    return np.rint(np.clip(share, 0.0, 1.0) * float(PLACES)).astype(np.uint64)
 
 
 def exact_range(values: Floats) -> tuple[float, float]:

@@ -39,10 +39,6 @@ class SealedRound(Round):
     def coins(self) -> int:
         return self.inner.coins + KEY_BYTES
 
-    @property
-    def work(self) -> int:
-        return self.inner.work
-
     def check_broadcast(self, public: Broadcast) -> None:
         self.inner.check_broadcast(public)
 

@@ -8,7 +8,7 @@ Replies stay whole: the estimator of one round works on them as before, sum y_i'
 """
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import ClassVar
 
@@ -51,8 +51,10 @@ class Shuffled(OneRoundTuned):
         check_delta(self.delta)
         check_mixing(self.shuffle, self.users, {})
         check_count("top", self.top, 1, self.candidates // 2)
-        if self.seal is not None:
-            _check_key(self.seal)
+        if self.seal is not None and not re.fullmatch(r"[0-9a-f]{64}", self.seal):
+            raise BadInput("protocol parameter seal should be a key of 64 hexadecimal digits")
+        if self.seal is not None and not gives_secret(bytes.fromhex(self.seal)):
+            raise BadInput("protocol parameter seal is a point of small order: boxes for it would be open to everybody")
         shown = self.delta_shown(self.shuffle.crowd)
         if shown > self.delta:
             raise BadInput(
@@ -62,18 +64,10 @@ class Shuffled(OneRoundTuned):
 
     @property
     def claim(self) -> Claim:
-        return Claim(
-            epsilon=self.epsilon,
-            delta=self.delta,
-            rounds=1,
-            interaction=self.interaction,
-            protects_from=(
-                f"{PROTECTS}; from the shuffler alone by {'sealed boxes' if self.seal else 'its local epsilon'}; "
-                f"from both together by epsilon {self.local_epsilon:.4g}"
-            ),
-            trusts="shuffler",
-            local_epsilon=max(self.local_epsilon, self.epsilon),
-        )
+        alone = f"from the shuffler alone by {'sealed boxes' if self.seal else 'its local epsilon'}"
+        protects = f"{PROTECTS}; {alone}; from both together by epsilon {self.local_epsilon:.4g}"
+        local = max(self.local_epsilon, self.epsilon)
+        return replace(super().claim, delta=self.delta, protects_from=protects, trusts="shuffler", local_epsilon=local)
 
     @property
     def vector_epsilon(self) -> float:
@@ -90,10 +84,3 @@ class Shuffled(OneRoundTuned):
         if self.seal is None:
             return (Round(self, 1, self.one_vector),)
         return (SealedRound(self, 1, self.one_vector, key=bytes.fromhex(self.seal), secret=self.opener),)
-
-
-def _check_key(key: str) -> None:
-    if not re.fullmatch(r"[0-9a-f]{64}", key):
-        raise BadInput("protocol parameter seal should be a key of 64 hexadecimal digits")
-    if not gives_secret(bytes.fromhex(key)):
-        raise BadInput("protocol parameter seal is a point of small order: boxes for it would be open to everybody")

@@ -12,7 +12,7 @@ i = i are part of h'Wh; what the statistic takes off for them is its diagonal, c
 """
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import ClassVar
 
@@ -105,15 +105,8 @@ class SplitAndMix(OneFactor):
 
     @property
     def claim(self) -> Claim:
-        return Claim(
-            epsilon=self.epsilon,
-            delta=self.delta,
-            rounds=1,
-            interaction=self.interaction,
-            protects_from=f"{PROTECTS}; from both together by nothing",
-            trusts="shuffler",
-            local_epsilon=math.inf,
-        )
+        protects, local = f"{PROTECTS}; from both together by nothing", math.inf
+        return replace(super().claim, delta=self.delta, protects_from=protects, trusts="shuffler", local_epsilon=local)
 
     @cached_property
     def query(self) -> Query | None:

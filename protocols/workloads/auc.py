@@ -8,19 +8,19 @@ h'Wh twice, once in each order. The paper spends part of the budget on n+; here 
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
 from parley.emulator.errors import BadInput
 from parley.emulator.protocol import Inputs
 from parley.emulator.randomizer import Floats
-from parley.protocols.workloads.kendall import apply_sign_product, sign_product
-from parley.protocols.workloads.workload import Kind, OnLevels, at_least_two, check_level
+from parley.protocols.workloads.kendall import SignProduct
+from parley.protocols.workloads.workload import Kind, at_least_two, check_level
 
 
 @dataclass(frozen=True, kw_only=True)
-class AreaUnderCurve(OnLevels):
+class AreaUnderCurve(SignProduct):
     """Area under the ROC curve of a score with m levels against a label 0 or 1."""
 
     name: ClassVar[str] = "auc"
@@ -34,12 +34,6 @@ class AreaUnderCurve(OnLevels):
     @property
     def shape(self) -> tuple[int, ...]:
         return self.levels, 2
-
-    def matrix(self) -> Floats:
-        return sign_product((self.levels, 2))
-
-    def apply(self, histogram: Floats) -> Floats:
-        return apply_sign_product(histogram, (self.levels, 2))
 
     def linear_queries(self) -> dict[str, Floats]:
         """The label: its mean is p, the share of positives."""
@@ -56,11 +50,11 @@ class AreaUnderCurve(OnLevels):
         return {"form": 1 / (4 * spread), "positive": -form * (1 - 2 * share) / (4 * spread * spread)}
 
     def exact(self, inputs: Inputs) -> float:
-        counts = self.counts(inputs)
+        counts: Any = self.counts(inputs)
         negatives, positives = (int(count) for count in counts.reshape(-1, 2).sum(axis=0))
         if not positives or not negatives:
             raise BadInput(f"AUC needs both labels, got {positives} positives and {negatives} negatives")
-        numerator = int(counts @ apply_sign_product(counts, (self.levels, 2)))
+        numerator = int(counts @ self.apply(counts))
         return 0.5 + numerator / (4 * positives * negatives)
 
     def _share(self, means: Mapping[str, float], users: int) -> float:

@@ -7,12 +7,11 @@ from pathlib import Path
 
 from parley.emulator.errors import BadInput
 from parley.protocols.workloads.auc import AreaUnderCurve
-from parley.protocols.workloads.distances import DISTANCES
 from parley.protocols.workloads.domain import Categories, Domain, Interval, Pair, nearest
 from parley.protocols.workloads.gini import GiniDiversity, GiniMeanDifference
 from parley.protocols.workloads.kendall import Kendall
 from parley.protocols.workloads.kernel import load_kernel
-from parley.protocols.workloads.lipschitz import Lipschitz
+from parley.protocols.workloads.lipschitz import DISTANCES, Lipschitz
 from parley.protocols.workloads.workload import Levels, Workload
 
 SINGLE: dict[str, Callable[..., Workload]] = {

@@ -20,12 +20,9 @@ class GiniMeanDifference(OnLevels):
 
     name: ClassVar[str] = "gini-mean-difference"
     kind: ClassVar[Kind] = "threshold"
+    # |x - y| = 1/2 - 2 <c_x, c_y> with threshold vectors c: after the shift gamma_2 is 1/2 instead of 1.
+    shift = 0.5
     levels: int
-
-    @property
-    def shift(self) -> float:
-        """|x - y| = 1/2 - 2 <c_x, c_y> with threshold vectors c: after the shift gamma_2 is 1/2 instead of 1."""
-        return 0.5
 
     def matrix(self) -> Floats:
         check_dense(self.size)
@@ -55,11 +52,8 @@ class GiniDiversity(OnLevels):
 
     name: ClassVar[str] = "gini-diversity"
     kind: ClassVar[Kind] = "identity"
+    shift = 1.0
     levels: int
-
-    @property
-    def shift(self) -> float:
-        return 1.0
 
     def matrix(self) -> Floats:
         check_dense(self.size)
@@ -67,9 +61,4 @@ class GiniDiversity(OnLevels):
 
     def apply(self, histogram: Floats) -> Floats:
         check_rows(histogram, self.size)
-        return np.asarray(histogram.sum(axis=0) - histogram, dtype=np.float64)
-
-    def exact(self, inputs: Inputs) -> float:
-        users = len(inputs)
-        counts = self.counts(inputs)
-        return (users * users - int(counts @ counts)) / (users * (users - 1))
+        return np.asarray(histogram.sum(axis=0) - histogram)

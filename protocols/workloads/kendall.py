@@ -5,10 +5,9 @@ W = S_A (x) S_B with S[i, j] = sgn(j - i), and the statistic is tau-a. Input (y,
 """
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from parley.emulator.errors import BadInput
 from parley.emulator.protocol import Inputs
@@ -16,50 +15,33 @@ from parley.emulator.randomizer import Floats
 from parley.protocols.workloads.workload import Kind, OnLevels, check_dense, check_levels, check_rows
 
 
-def sign_product(levels: tuple[int, int]) -> Floats:
-    """S_a (x) S_b, dense, where S_m[i, j] = sgn(j - i)."""
-    check_dense(levels[0] * levels[1])
-    signs = [np.sign(np.arange(size) - np.arange(size)[:, None]).astype(np.float64) for size in levels]
-    return np.asarray(np.kron(signs[0], signs[1]), dtype=np.float64)
+class SignProduct(OnLevels):
+    """W = S_a (x) S_b for the shape (a, b), where S_m[i, j] = sgn(j - i)."""
 
+    def matrix(self) -> Floats:
+        check_dense(self.size)
+        signs = [np.sign(np.arange(size) - np.arange(size)[:, None]).astype(np.float64) for size in self.shape]
+        return np.asarray(np.kron(signs[0], signs[1]), dtype=np.float64)
 
-def apply_signs(values: NDArray[Any], axis: int) -> NDArray[Any]:
-    """S_m along one axis by prefix sums: what lies above minus what lies below. Integers stay integers."""
-    prefix = np.cumsum(values, axis=axis)
-    total = np.take(prefix, [-1], axis=axis)
-    return np.asarray(total - 2 * prefix + values)
-
-
-def apply_sign_product(values: NDArray[Any], levels: tuple[int, int]) -> NDArray[Any]:
-    """(S_a (x) S_b) v without the product."""
-    check_rows(values, levels[0] * levels[1])
-    grid = values.reshape(*levels, *values.shape[1:])
-    return apply_signs(apply_signs(grid, 0), 1).reshape(values.shape)
+    def apply(self, histogram: Floats) -> Floats:
+        """By prefix sums along each axis: what lies above minus what lies below. Integers stay integers."""
+        check_rows(histogram, self.size)
+        grid = histogram.reshape(*self.shape, *histogram.shape[1:])
+        for axis in (0, 1):
+            prefix = np.cumsum(grid, axis=axis)
+            grid = np.take(prefix, [-1], axis=axis) - 2 * prefix + grid
+        return grid.reshape(histogram.shape)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Kendall(OnLevels):
+class Kendall(SignProduct):
     """Kendall's tau-a of two ordered columns with a and b levels."""
 
     name: ClassVar[str] = "kendall"
     kind: ClassVar[Kind] = "kendall"
     columns: ClassVar[int] = 2
+    bounds = (-1.0, 1.0)
     levels: tuple[int, int]
-
-    @property
-    def bounds(self) -> tuple[float, float]:
-        return -1.0, 1.0
-
-    def matrix(self) -> Floats:
-        return sign_product(self.levels)
-
-    def apply(self, histogram: Floats) -> Floats:
-        return apply_sign_product(histogram, self.levels)
-
-    def exact(self, inputs: Inputs) -> float:
-        counts = self.counts(inputs)
-        users = len(inputs)
-        return int(counts @ apply_sign_product(counts, self.levels)) / (users * (users - 1))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,6 +51,7 @@ class Untied(OnLevels):
     name: ClassVar[str] = "untied"
     kind: ClassVar[Kind] = "margin"
     columns: ClassVar[int] = 2
+    shift = 1.0
     levels: tuple[int, int]
     axis: int
 
@@ -76,10 +59,6 @@ class Untied(OnLevels):
         super().__post_init__()
         if type(self.axis) is not int or self.axis not in (0, 1):
             raise BadInput(f"the axis of untied must be 0 or 1, got {self.axis!r}")
-
-    @property
-    def shift(self) -> float:
-        return 1.0
 
     def matrix(self) -> Floats:
         check_dense(self.size)
@@ -91,12 +70,7 @@ class Untied(OnLevels):
         check_rows(histogram, self.size)
         grid = histogram.reshape(*self.levels, *histogram.shape[1:])
         margin = np.broadcast_to(grid.sum(axis=1 - self.axis, keepdims=True), grid.shape)
-        return np.asarray(histogram.sum(axis=0) - margin.reshape(histogram.shape), dtype=np.float64)
-
-    def exact(self, inputs: Inputs) -> float:
-        users = len(inputs)
-        margin = self.counts(inputs).reshape(self.levels).sum(axis=1 - self.axis)
-        return (users * users - int(margin @ margin)) / (users * (users - 1))
+        return np.asarray(histogram.sum(axis=0) - margin.reshape(histogram.shape))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -123,5 +97,4 @@ class KendallTauB:
         return numerator / float(np.sqrt(first) * np.sqrt(second))
 
     def exact(self, inputs: Inputs) -> float:
-        numerator, first, second = (workload.exact(inputs) for workload in self.forms)
-        return self.combine(numerator, first, second)
+        return self.combine(*(form.exact(inputs) for form in self.forms))

@@ -11,19 +11,11 @@ from numpy.typing import ArrayLike
 from parley.emulator.errors import BadInput
 from parley.emulator.protocol import Inputs
 from parley.emulator.randomizer import Floats
-from parley.protocols.workloads.workload import (
-    LARGEST_ENTRY,
-    Kind,
-    Workload,
-    check_dense,
-    check_rows,
-    dense_exact,
-    symmetric_matrix,
-)
+from parley.protocols.workloads.workload import LARGEST_ENTRY, Entries, Kind, Workload, check_dense, symmetric_matrix
 
 
 @dataclass(frozen=True, eq=False, init=False)
-class Kernel(Workload):
+class Kernel(Entries, Workload):
     """A pairwise statistic whose kernel is a k x k matrix; only its symmetric part matters and is kept."""
 
     name: ClassVar[str] = "kernel"
@@ -37,38 +29,20 @@ class Kernel(Workload):
         object.__setattr__(self, "values", symmetric_matrix("a kernel", matrix))
         object.__setattr__(self, "shift", float(shift))
 
-    def __eq__(self, other: object) -> bool:
-        if not isinstance(other, Kernel):
-            return NotImplemented
-        return self.shift == other.shift and np.array_equal(self.values, other.values)
-
-    def __hash__(self) -> int:
-        return hash((self.shift, self.values.tobytes()))
-
-    @property
-    def size(self) -> int:
-        return len(self.values)
-
-    @property
-    def infinity_norm(self) -> float:
-        return float(np.abs(self.values).max())
-
     @property
     def bounds(self) -> tuple[float, float]:
         return float(self.values.min()), float(self.values.max())
-
-    def matrix(self) -> Floats:
-        return self.values
-
-    def apply(self, histogram: Floats) -> Floats:
-        check_rows(histogram, self.size)
-        return self.values @ histogram
 
     def diagonal(self) -> Floats:
         return self.values.diagonal().copy()
 
     def exact(self, inputs: Inputs) -> float:
-        return dense_exact(self.values, self.counts(inputs))
+        """Over pairs of different users, and inputs that occur: few users on many levels must not pay for k x k."""
+        counts, users = self.counts(inputs), len(inputs)
+        present = np.flatnonzero(counts)
+        weights = counts[present].astype(np.float64)
+        pairs = weights @ self.values[np.ix_(present, present)] @ weights - weights @ self.values[present, present]
+        return float(pairs / (users * (users - 1.0)))
 
     def parameters(self) -> dict[str, Any]:
         return {"statistic": self.name, "matrix": self.values, "shift": self.shift}

@@ -10,14 +10,15 @@ from numpy.typing import ArrayLike
 from parley.emulator.errors import BadInput
 from parley.emulator.protocol import Inputs
 from parley.emulator.randomizer import Floats
-from parley.protocols.workloads.workload import LARGEST_DENSE_BYTES, Workload, check_inputs, check_rows, finite_matrix
+from parley.protocols.workloads.workload import LARGEST_DENSE_BYTES, Entries, Workload, check_inputs, finite_matrix
 
 
 @dataclass(frozen=True, eq=False, init=False)
-class LinearQueries:
+class LinearQueries(Entries):
     """q means over users: row j is a function on [k], and its answer is (W h)_j."""
 
     name: ClassVar[str] = "linear-queries"
+    shift: ClassVar[float] = 0.0
     values: Floats
 
     def __init__(self, matrix: ArrayLike) -> None:
@@ -29,32 +30,9 @@ class LinearQueries:
             raise BadInput(f"{queries} x {size} linear queries need more than {LARGEST_DENSE_BYTES / 2**30:.0f} GiB")
         object.__setattr__(self, "values", values)
 
-    def __eq__(self, other: object) -> bool:
-        if not isinstance(other, LinearQueries):
-            return NotImplemented
-        return np.array_equal(self.values, other.values)
-
-    def __hash__(self) -> int:
-        return hash((self.values.shape, self.values.tobytes()))
-
     @property
     def queries(self) -> int:
         return len(self.values)
-
-    @property
-    def size(self) -> int:
-        return len(self.values[0])
-
-    @property
-    def infinity_norm(self) -> float:
-        return float(np.abs(self.values).max())
-
-    def matrix(self) -> Floats:
-        return self.values
-
-    def apply(self, histogram: Floats) -> Floats:
-        check_rows(histogram, self.size)
-        return self.values @ histogram
 
     def exact(self, inputs: Inputs) -> Floats:
         check_inputs(inputs, self.size, least=1)

@@ -8,7 +8,7 @@ own structure, so that none of them needs the k x k matrix in order to multiply 
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from importlib import import_module
 from typing import Any, ClassVar, Literal
 
@@ -108,13 +108,22 @@ class Workload(ABC):
         """f(x, x) for every x."""
 
     def parameters(self) -> dict[str, Any]:
-        """Everything `workload_from` needs to build this workload again: what Setup carries."""
+        """Everything `from_parameters` needs to build this workload again: what Setup carries."""
         return {"statistic": self.name, **to_plain(self)}
 
     @classmethod
     def from_parameters(cls, parameters: Mapping[str, Any]) -> "Workload":
-        """The workload that a Setup describes, of whichever kind."""
-        return workload_from(parameters)
+        """The workload that a Setup describes, of whichever kind: nothing missing, nothing unknown."""
+        name = parameters.get("statistic")
+        if not isinstance(name, str) or name not in REGISTRY:
+            raise BadInput(f"unknown statistic {name!r:.80}; known are {', '.join(REGISTRY)}")
+        module, kind, required, optional = REGISTRY[name]
+        given = {key: value for key, value in parameters.items() if key != "statistic"}
+        if not set(required) <= set(given) <= {*required, *optional}:
+            expected, got = ", ".join((*required, *optional)), ", ".join(map(str, given)) or "none"
+            raise BadInput(f"{name} takes the parameters {expected}, got {got}")
+        workload: Workload = getattr(import_module(f"parley.protocols.workloads.{module}"), kind)(**given)
+        return workload
 
     @abstractmethod
     def exact(self, inputs: Inputs) -> float:
@@ -157,6 +166,8 @@ class OnLevels(Workload):
     """A statistic that its levels describe: entries of W lie in [-1, 1] and are 0 on the diagonal."""
 
     columns: ClassVar[int] = 1
+    infinity_norm = 1.0
+    bounds = (0.0, 1.0)
     levels: int | tuple[int, int]
 
     def __post_init__(self) -> None:
@@ -171,16 +182,48 @@ class OnLevels(Workload):
     def size(self) -> int:
         return math.prod(self.shape)
 
-    @property
-    def infinity_norm(self) -> float:
-        return 1.0
-
-    @property
-    def bounds(self) -> tuple[float, float]:
-        return 0.0, 1.0
-
     def diagonal(self) -> Floats:
         return np.zeros(self.size)
+
+    def exact(self, inputs: Inputs) -> float:
+        """Over pairs of different users, in whole numbers where `apply` keeps them."""
+        counts: Any = self.counts(inputs)
+        return int(counts @ self.apply(counts)) / (len(inputs) * (len(inputs) - 1))
+
+
+@dataclass(frozen=True, eq=False)
+class ByValue:
+    """Instances are equal where their fields are, arrays entry by entry."""
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, type(self)):
+            return NotImplemented
+        return all(np.array_equal(getattr(self, each.name), getattr(other, each.name)) for each in fields(self))
+
+    def __hash__(self) -> int:
+        values = (getattr(self, each.name) for each in fields(self))
+        return hash(tuple(each.tobytes() if isinstance(each, np.ndarray) else each for each in values))
+
+
+class Entries(ByValue):
+    """W given entry by entry, with a column for each input."""
+
+    values: Floats
+
+    @property
+    def size(self) -> int:
+        return len(self.values[0])
+
+    @property
+    def infinity_norm(self) -> float:
+        return float(np.abs(self.values).max())
+
+    def matrix(self) -> Floats:
+        return self.values
+
+    def apply(self, histogram: Floats) -> Floats:
+        check_rows(histogram, self.size)
+        return self.values @ histogram
 
 
 def check_inputs(inputs: Inputs, size: int, least: int = 2) -> None:
@@ -269,27 +312,3 @@ def symmetric_matrix(what: str, values: ArrayLike) -> Floats:
     symmetric = matrix / 2 + matrix.T / 2
     symmetric.setflags(write=False)
     return symmetric
-
-
-def dense_exact(matrix: Floats, counts: Integers) -> float:
-    """The U-statistic of a dense kernel from counts: pairs of different users only."""
-    # Restricted to inputs that occur: few users on many levels must not pay for k x k.
-    present = np.flatnonzero(counts)
-    weights = counts[present].astype(np.float64)
-    users = int(counts.sum())
-    pairs = weights @ matrix[np.ix_(present, present)] @ weights - weights @ matrix[present, present]
-    return float(pairs / (users * (users - 1.0)))
-
-
-def workload_from(parameters: Mapping[str, Any]) -> Workload:
-    """The strict inverse of `Workload.parameters`: nothing missing, nothing unknown."""
-    name = parameters.get("statistic")
-    if not isinstance(name, str) or name not in REGISTRY:
-        raise BadInput(f"unknown statistic {name!r:.80}; known are {', '.join(REGISTRY)}")
-    module, kind, required, optional = REGISTRY[name]
-    given = {key: value for key, value in parameters.items() if key != "statistic"}
-    if not set(required) <= set(given) <= {*required, *optional}:
-        expected = (*required, *optional)
-        raise BadInput(f"{name} takes the parameters {', '.join(expected)}, got {', '.join(map(str, given)) or 'none'}")
-    workload: Workload = getattr(import_module(f"parley.protocols.workloads.{module}"), kind)(**given)
-    return workload

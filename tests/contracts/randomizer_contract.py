@@ -7,6 +7,7 @@ invariance under sharding, then one statistical test at alpha = 1e-6 with a fixe
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -17,14 +18,28 @@ from scipy.stats import chi2, t
 from parley.emulator.errors import BadInput
 from parley.emulator.protocol import check_arrays
 from parley.emulator.randomizer import MOST_OUTCOMES, Coins, Columns, Floats, Randomizer
+from parley.protocols.planning.noise import noise_of
 from parley.protocols.randomizers.categories.oue import OptimisedUnaryEncoding
-from parley.protocols.randomizers.exact import within
+from parley.protocols.randomizers.exact import exponential_lower
+from parley.protocols.randomizers.vectors.directional import Directional
 
 ALPHA = 1e-6
 DRAWS = 20_000
 COMMON_BAD: tuple[Mapping[str, Any], ...] = tuple(
     {"epsilon": value} for value in (0.0, -1.0, float("nan"), float("inf"), 1e-300, 1e9)
 )
+
+
+def within(numerator: int, denominator: int, epsilon: float) -> bool:
+    """Whether numerator <= e^epsilon * denominator, decided by integers; never true by mistake."""
+    bound = exponential_lower(Fraction(epsilon))
+    return numerator * bound.denominator <= bound.numerator * denominator
+
+
+def covariance_at(randomizer: Directional, x: Floats) -> Floats:
+    """The covariance of the decoded vector for the input x, as planning takes it."""
+    noise = noise_of(randomizer)
+    return np.asarray(noise.isotropic * np.eye(len(x)) + noise.radial * np.outer(x, x))
 
 
 def rows(reply: Columns, part: slice) -> Columns:

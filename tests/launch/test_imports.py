@@ -15,7 +15,7 @@ from parley.emulator.wire.codec import pack
 from parley.nodes.analyst import write_plan
 from parley.protocols.registry import BUILT_IN, SHUFFLED, design, lookup, needs_shuffler
 from parley.protocols.workloads.kendall import Kendall
-from parley.protocols.workloads.workload import REGISTRY, workload_from
+from parley.protocols.workloads.workload import REGISTRY, Workload
 from tests.launch.conftest import ROOT
 
 LAYERS = ("emulator", "protocols", "nodes", "launch")
@@ -149,4 +149,4 @@ def test_every_name_leads_to_its_class() -> None:
         assert needs_shuffler(lookup(name)) == (name in SHUFFLED)
     for name, (_, _, required, _) in REGISTRY.items():
         with pytest.raises(BadInput, match=required[0]):
-            workload_from({"statistic": name})
+            Workload.from_parameters({"statistic": name})

@@ -11,6 +11,7 @@ from parley.emulator.randomizer import Floats, Integers
 from parley.protocols.baselines.frequency import Frequency
 from parley.protocols.baselines.hierarchical import Hierarchical
 from parley.protocols.baselines.quantise import MOST_BINS, Quantise
+from parley.protocols.factorization.factors import infinity_norm
 from parley.protocols.planning.families.non_interactive import NonInteractivePlanning
 from parley.protocols.workloads.workload import Workload
 
@@ -53,8 +54,7 @@ class FrequencyPlanning(NonInteractivePlanning[Frequency]):
         if histogram is None or self.pairs_alone:
             return super().predicted_rmse(histogram)
         protocol, users = self.protocol, self.protocol.users
-        means = {"positive": float(self._label @ histogram)}
-        slopes = self.slopes(protocol.workload.form(histogram), means, users)
+        slopes = self.slopes(*self._known(histogram), users)
         gradient = slopes["form"] * 2 * protocol.apply(histogram) + slopes["positive"] * self._label
         linear = protocol.moments.along(gradient, histogram) / users
         return math.sqrt(linear + slopes["form"] ** 2 * self.quadratic(histogram) / users**2)
@@ -77,7 +77,7 @@ class FrequencyPlanning(NonInteractivePlanning[Frequency]):
         basis = np.stack([np.ones(self.protocol.inputs), histogram], axis=1)
         image = self.protocol.apply(basis)
         if self._squares is None:
-            square = (self._largest * float(diagonal.sum())) ** 2
+            square = (infinity_norm(self.protocol.workload) * float(diagonal.sum())) ** 2
         else:
             square = float(diagonal @ self._squares @ diagonal)
         cross = float(np.trace(mixing @ (image.T * diagonal) @ image))
@@ -90,18 +90,13 @@ class FrequencyPlanning(NonInteractivePlanning[Frequency]):
         workload = self.protocol.workload
         return None if workload.size > LARGEST_DENSE else np.asarray((workload.matrix() - workload.shift) ** 2)
 
-    @property
-    def _largest(self) -> float:
-        """No entry of M is larger in size."""
-        workload = self.protocol.workload
-        return max(abs(bound - workload.shift) for bound in workload.bounds)
-
     @cached_property
     def _worst_linear(self) -> float:
         """Convex in h but for the oracle's lean, so vertices have it: the largest over h = 1_x and users' inputs."""
         workload, moments = self.protocol.workload, self.protocol.moments
         if self._squares is None:
-            return 4 * self._largest**2 * moments.greatest * workload.size
+            greatest = max(moments.oracle.variance_at(share) for share in (0.0, 1.0))
+            return 4 * infinity_norm(workload) ** 2 * greatest * workload.size
         return 4 * max(float(moments.conditional(row).max()) for row in workload.matrix() - workload.shift)
 
     @cached_property
@@ -190,9 +185,8 @@ class HierarchicalPlanning(NonInteractivePlanning[Hierarchical]):
         """By the gradient of the whole ratio: its two halves come from the same replies."""
         if histogram is None:
             return super().predicted_rmse()
-        workload, users = self.protocol.workload, self.protocol.users
-        means = {"positive": float(workload.linear_queries()["positive"] @ histogram)}
-        return math.sqrt(self._variance(self.slopes(workload.form(histogram), means, users), histogram, users))
+        users = self.protocol.users
+        return math.sqrt(self._variance(self.slopes(*self._known(histogram), users), histogram, users))
 
     def estimated_variance(self, heard: tuple[Heard, ...]) -> float:
         """Each level's error as its replies show it, and at most what the choice of its users adds."""

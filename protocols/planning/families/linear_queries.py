@@ -54,7 +54,7 @@ class MatrixMechanismPlanning(AnswersPlanning):
     def answer_variances(self, replies: int, histogram: Floats | None = None) -> Floats:
         """The MSE of every answer: (a |L_j|^2 + b sum_x h_x W[j, x]^2)/n; the worst histogram makes the sum extreme."""
         isotropic = self.noise.isotropic * self.protocol.approximation.factors.left.norms() ** 2
-        squares = (self.protocol.workload.matrix() - self.protocol.shift) ** 2
+        squares = (self.protocol.workload.matrix() - self.protocol.workload.shift) ** 2
         if histogram is not None:
             radial: Floats = squares @ histogram
         else:
@@ -97,24 +97,18 @@ class ReductionPlanning(AnswersPlanning):
         errors = [self.answer_variance(each, self.protocol.users, guess) for each in range(self.protocol.inputs)]
         return int(np.argmax(errors))
 
-    def answer_variance(self, each: int, replies: int, histogram: Floats) -> float:
-        joint = (histogram + np.eye(self.protocol.inputs)[each]) / 2
+    def answer_variance(self, each: int, replies: int, histogram: Floats | None = None) -> float:
+        """The MSE of one answer; without a histogram the mMSE, at most: both oracles on their worst ones."""
+        joint = None if histogram is None else (histogram + np.eye(self.protocol.inputs)[each]) / 2
         first, second = self.protocol.first.planning, self.protocol.second.planning
         return float(4 * second.form_variance((2 * replies,), joint) + first.form_variance((replies,), histogram) / 4)
 
-    def mean_squared_error(self, replies: int) -> float:
-        """mMSE, at most: both oracles on their worst histograms."""
-        first, second = self.protocol.first.planning, self.protocol.second.planning
-        return float(4 * second.form_variance((2 * replies,)) + first.form_variance((replies,)) / 4)
-
     def predicted_rmse(self, histogram: Floats | None = None) -> float:
         """The RMSE of the one number a Result carries; without a histogram, for the worst one."""
-        if histogram is None:
-            return math.sqrt(self.mean_squared_error(self.protocol.users))
         return math.sqrt(self.answer_variance(self.hardest, self.protocol.users, histogram))
 
     def estimate(self, answers: Floats, heard: Heard) -> Estimate:
         """The hardest answer with its interval, and all answers."""
-        error = self.mean_squared_error(max(2, heard.tally.replies))
+        error = self.answer_variance(self.hardest, max(2, heard.tally.replies))
         details = {"answers": tuple(answers.tolist()), "query": self.hardest, "mmse": math.sqrt(error) ** 2}
         return Estimate.normal(float(answers[self.hardest]), math.sqrt(error), details)

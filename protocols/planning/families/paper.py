@@ -1,9 +1,11 @@
 """The error of the paper's protocols: the terms of their proofs, with every constant."""
 
 import math
+from abc import abstractmethod
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import cached_property
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 
@@ -20,7 +22,7 @@ from parley.protocols.paper.two_round import TwoRound
 from parley.protocols.paper.two_round_black_box import TwoRoundBlackBox
 from parley.protocols.planning.families.non_interactive import NonInteractivePlanning
 from parley.protocols.planning.noise import FormNoise, VectorNoise, noise_of
-from parley.protocols.planning.planning import Planning, Sources, public_guesses
+from parley.protocols.planning.planning import Planning, Sources, differences, public_guesses
 from parley.protocols.projection.l1_projection import project_l1, projection_error
 from parley.protocols.projection.simplex_projection import densified, shrunk_to_norm, simplex_weights
 from parley.protocols.randomizers.scalars.grid_laplace import GridLaplace
@@ -34,6 +36,7 @@ RUNS = 6
 SIMULATED = 200
 FEW = 2
 SEED = 20
+SIDE = "linear queries"
 
 
 def with_factors(
@@ -97,15 +100,50 @@ class OneRoundPlanning(NonInteractivePlanning[OneRound]):
 
 
 class InteractivePlanning(Planning[Interactive]):
-    """Protocols of several rounds encode W's own factors."""
+    """Protocols of several rounds encode W's own factors. Their form is a sum of means of scalars."""
+
+    # What the errors are called: that of the vectors, and those of the scalars, each with its round and name.
+    vectors: ClassVar[str]
+    scalars: ClassVar[Mapping[str, tuple[int, str]]]
 
     @classmethod
     def design(cls, kind: type[Interactive], workload: Workload, *, epsilon: float, users: int) -> Interactive:
         return with_factors(kind, workload, epsilon, users, exact(workload))
 
+    def error_sources(self, heard: tuple[Heard, ...], rmse: float) -> Sources:
+        """Scalars and linear queries as their randomizers say, and the rest of the analyst's own prediction."""
+        means = self.side_means(heard[0])
+        said = {source: (heard[number - 1], name) for source, (number, name) in self.scalars.items()}
+        form = sum(float(each.mean(name)) for each, name in said.values()) + self.protocol.workload.shift
+        slopes = self.slopes(form if means else 0.0, means, self.protocol.users)
+        known = {source: each.variance(name) * slopes["form"] ** 2 for source, (each, name) in said.items()}
+        side = sum(slopes[name] ** 2 * each for name, each in self.side_variances(heard[0].replies).items())
+        known |= {SIDE: side} if side else {}
+        return {self.vectors: max(0.0, rmse**2 - sum(known.values())), **known}
+
+    def realised_errors(self, heard: tuple[Heard, ...], inputs: Inputs) -> Sources:
+        """From errors of the form to errors of the statistic, which may need linear queries as well."""
+        workload, users = self.protocol.workload, self.protocol.users
+        histogram = workload.histogram(inputs)
+        form, true_means = self._known(histogram)
+        forms = np.cumsum(self._steps(heard, histogram)) + workload.shift
+        values = [workload.value(each, true_means, users) for each in forms.tolist()]
+        values.append(workload.value(float(forms[-1]), self.side_means(heard[0]), users))
+        sources = (self.vectors, *self.scalars)
+        errors = differences(("factorisation", *sources, SIDE), [workload.value(form, true_means, users), *values])
+        # An exact factorisation leaves nothing but rounding, and most statistics need no linear queries.
+        return {name: error for name, error in errors.items() if name in sources or abs(error) > 1e-9}
+
+    @abstractmethod
+    def _steps(self, heard: tuple[Heard, ...], histogram: Floats) -> list[float]:
+        """<Lh, Rh>, and what the noise of each source adds to it."""
+
 
 class TwoRoundPlanning(InteractivePlanning[TwoRound]):
     """kappa, whose range grows with Z^L, and <Z^L, Rh>."""
+
+    vectors = "vectors of round 1"
+    scalars: ClassVar = {"scalars of round 2": (2, "inner")}
 
     @cached_property
     def left(self) -> Factor:
@@ -142,21 +180,10 @@ class TwoRoundPlanning(InteractivePlanning[TwoRound]):
         right = self.protocol.products @ histogram
         return self.noise.along(right, self.left.T @ right, histogram) / replies
 
-    def form_of(self, heard: tuple[Heard, ...]) -> float:
-        return float(heard[1].mean("inner"))
-
-    def error_sources(self, heard: tuple[Heard, ...], rmse: float) -> Sources:
-        return self._with_rest(heard, rmse, {"scalars of round 2": heard[1].variance("inner")}, "vectors of round 1")
-
-    def realised_errors(self, heard: tuple[Heard, ...], inputs: Inputs) -> Sources:
+    def _steps(self, heard: tuple[Heard, ...], histogram: Floats) -> list[float]:
         """<Z^L, Rh> and kappa."""
-        histogram = self.protocol.workload.histogram(inputs)
         left, right, mean = self.left @ histogram, self.protocol.products @ histogram, heard[1].asked["O_L"]
-        steps = {
-            "vectors of round 1": float((mean - left) @ right),
-            "scalars of round 2": float(heard[1].mean("inner") - mean @ right),
-        }
-        return self._of_forms(heard, histogram, float(left @ right), steps)
+        return [float(left @ right), float((mean - left) @ right), float(heard[1].mean("inner") - mean @ right)]
 
 
 class TwoRoundBlackBoxPlanning(Planning[TwoRoundBlackBox]):
@@ -197,6 +224,9 @@ class TwoRoundBlackBoxPlanning(Planning[TwoRoundBlackBox]):
 class ThreeRoundPlanning(InteractivePlanning[ThreeRound]):
     """Theorem alg-interactive-app: kappa, z, and <Z, Rh - mu>."""
 
+    vectors = "vectors of rounds 1 and 2"
+    scalars: ClassVar = {"scalars of round 2": (2, "a"), "scalars of round 3": (3, "v")}
+
     def form_variance(self, replies: tuple[int, ...], histogram: Floats | None = None) -> float:
         lost = self._worst_loss(replies[0]) if histogram is None else self._loss(histogram, replies[0])
         return self._variance(replies, lost)
@@ -231,21 +261,9 @@ class ThreeRoundPlanning(InteractivePlanning[ThreeRound]):
         points = [project_l1(R, centre + each, tolerance=TOLERANCE).point for each in noise]
         return float(np.mean([np.sum((point - centre) ** 2) for point in points]))
 
-    def form_of(self, heard: tuple[Heard, ...]) -> float:
-        return float(heard[1].mean("a") + heard[2].mean("v"))
-
-    def error_sources(self, heard: tuple[Heard, ...], rmse: float) -> Sources:
-        scalars = {"scalars of round 2": heard[1].variance("a"), "scalars of round 3": heard[2].variance("v")}
-        return self._with_rest(heard, rmse, scalars, "vectors of rounds 1 and 2")
-
-    def realised_errors(self, heard: tuple[Heard, ...], inputs: Inputs) -> Sources:
+    def _steps(self, heard: tuple[Heard, ...], histogram: Floats) -> list[float]:
         """<Z, Rh - mu>, kappa and z of Theorem alg-interactive-app."""
-        histogram = self.protocol.workload.histogram(inputs)
         left, right = self.protocol.L @ histogram, self.protocol.R @ histogram
         mu, Y = heard[2].asked["mu"], heard[2].asked["Y"]
-        steps = {
-            "vectors of rounds 1 and 2": float((Y - left) @ (right - mu)),
-            "scalars of round 2": float(heard[1].mean("a") - left @ mu),
-            "scalars of round 3": float(heard[2].mean("v") - Y @ (right - mu)),
-        }
-        return self._of_forms(heard, histogram, float(left @ right), steps)
+        kappa, z = heard[1].mean("a") - left @ mu, heard[2].mean("v") - Y @ (right - mu)
+        return [float(left @ right), float((Y - left) @ (right - mu)), float(kappa), float(z)]

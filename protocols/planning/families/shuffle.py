@@ -1,6 +1,7 @@
 """What is chosen for protocols behind a shuffler, all from public numbers, and how far off their estimates will be."""
 
 import math
+from dataclasses import fields
 from functools import cached_property
 
 import numpy as np
@@ -57,20 +58,10 @@ class ShuffledPlanning(OneRoundTunedPlanning):
         local = largest_local_epsilon(FIRST_SIZE, 1, mixing.crowd, epsilon, delta)
         base = OneRoundTuned.design(workload, epsilon=local, users=users)
         codebook = smallest_codebook(base.vrand, SIZES)
-        return kind(
-            workload=base.workload,
-            epsilon=epsilon,
-            users=users,
-            factor=base.factor,
-            signs=base.signs,
-            rows=base.rows,
-            candidates=codebook.candidates,
-            top=codebook.top,
-            weight=base.weight,
-            delta=delta,
-            local_epsilon=largest_local_epsilon(codebook.candidates, codebook.top, mixing.crowd, epsilon, delta),
-            shuffle=mixing,
-        )
+        local = largest_local_epsilon(codebook.candidates, codebook.top, mixing.crowd, epsilon, delta)
+        same = {each.name: getattr(base, each.name) for each in fields(base)}
+        other = {"epsilon": epsilon, "candidates": codebook.candidates, "top": codebook.top}
+        return kind(**same | other, delta=delta, local_epsilon=local, shuffle=mixing)
 
 
 class SplitAndMixPlanning(NonInteractivePlanning[SplitAndMix]):

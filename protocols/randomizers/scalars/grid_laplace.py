@@ -270,11 +270,6 @@ class GridLaplace(Choice):
         # `origin` makes every outcome fit.
         return {"step": outcome.astype(STEP_TYPE)}
 
-    def weight(self, step: int, point: int) -> int:
-        """2^64 P(step | grid point), an exact integer."""
-        weights = self.table.beyond if step in self.outcomes else self.table.weights
-        return weights[abs(step - point)] + (self.table.leftover if step == self.centre else 0)
-
     def probabilities(self, steps: Integers, points: Integers) -> Floats:
         """P(step | grid point), each correctly rounded, for arrays that broadcast against each other."""
         distance = np.abs(steps - points)
@@ -282,13 +277,13 @@ class GridLaplace(Choice):
         pmf = np.where(np.isin(steps, self.outcomes), beyond[distance], inside[distance])
         return np.asarray(pmf + np.where(steps == self.centre, self.table.leftover / 2.0**64, 0.0))
 
-    def log_likelihood(self, reply: Columns, inputs: Floats) -> Floats:
-        """log of the mixture over the two grid points an input may be rounded to."""
-        below, chance = self._round_down(inputs)
+    def _mixture(self, steps: Integers, below: Integers, chance: Words) -> Floats:
+        """P(step | input) for the two grid points an input may be rounded to."""
         up = chance.astype(np.float64) / PLACES
-        steps = reply["step"].astype(np.int64)[:, None]
-        mixed = (1.0 - up) * self.probabilities(steps, below) + up * self.probabilities(steps, below + 1)
-        return np.asarray(np.log(mixed))
+        return np.asarray((1.0 - up) * self.probabilities(steps, below) + up * self.probabilities(steps, below + 1))
+
+    def log_likelihood(self, reply: Columns, inputs: Floats) -> Floats:
+        return np.log(self._mixture(reply["step"].astype(np.int64)[:, None], *self._round_down(inputs)))
 
     @property
     def alphabet(self) -> Alphabet:
@@ -304,9 +299,8 @@ class GridLaplace(Choice):
     def variance_at(self, x: float) -> float:
         """Exact variance of the decoded value for the input x."""
         below, chance = self._round_down(np.array([x]))
-        up = float(chance[0]) / PLACES
         steps = np.arange(self.outcomes[0], self.outcomes[1] + 1)
-        pmf = (1.0 - up) * self.probabilities(steps, below) + up * self.probabilities(steps, below + 1)
+        pmf = self._mixture(steps, below, chance)
         shift = (steps - below[0]).astype(np.float64)
         return float(pmf @ (shift - float(pmf @ shift)) ** 2) * self.unit**2
 

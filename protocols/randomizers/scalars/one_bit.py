@@ -8,14 +8,15 @@ import numpy as np
 
 from parley.emulator.randomizer import Alphabet, Coins, Columns, Floats, Integers, Shape
 from parley.protocols.randomizers.exact import (
+    PLACES,
     WHOLE,
     WORD_BYTES,
     Choice,
     Words,
     check_epsilon,
     check_interval,
+    clip,
     exponential_lower,
-    fractions,
     guarded,
     words,
 )
@@ -59,8 +60,9 @@ class OneBit(Choice):
         return WHOLE - 2 * self.least
 
     def thresholds(self, inputs: Floats) -> Words:
-        """T(x) = least + floor(q * span / 2^32), q the input's place in the range in whole 2^-32."""
-        place = fractions(inputs, self.low, self.high)
+        """T(x) = least + floor(q * span / 2^32), q the input's place in the range in whole 2^-32, from 0 to 2^32."""
+        share = (clip(inputs, self.low, self.high) - self.low) / (self.high - self.low)
+        place = np.rint(np.clip(share, 0.0, 1.0) * float(PLACES)).astype(np.uint64)
         high, low = np.uint64(self.span >> 32), np.uint64(self.span & 0xFFFFFFFF)
         return np.uint64(self.least) + place * high + ((place * low) >> HALF_WORD)
 

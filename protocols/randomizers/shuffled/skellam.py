@@ -15,12 +15,10 @@ from functools import cached_property
 from itertools import accumulate
 
 import numpy as np
-from numpy.typing import NDArray
 
 from parley.emulator.errors import BadInput, LocalProtocolError
 from parley.emulator.randomizer import Floats, Integers
-
-Words = NDArray[np.uint64]
+from parley.protocols.randomizers.exact import Words
 
 BITS = 128
 WHOLE = 1 << BITS

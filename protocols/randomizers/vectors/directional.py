@@ -99,15 +99,6 @@ class Directional(Randomizer):
             vectors[block] = np.rint(units * STEP) * self.unit
         return vectors
 
-    def total(self, reply: Columns) -> Integers:
-        """Sum of the decoded vectors in units; sums of fewer than 2^26 replies cannot overflow."""
-        total = np.zeros(self.dimension, dtype=np.int64)
-        for _, units in self._units(reply):
-            # 2^16 rows of at most 2^36 add up to a whole number below 2^53, so the sum in float64 is exact.
-            for start in range(0, len(units), 1 << 16):
-                total += np.rint(units[start : start + (1 << 16)] * STEP).sum(axis=0).astype(np.int64)
-        return total
-
     @property
     def unit(self) -> float:
         return self.moments.scale / STEP
@@ -176,7 +167,10 @@ class Seeded(Choice, Directional):
             yield block, directions[:, : self.dimension] / norms[:, None]
 
     def total(self, reply: Columns) -> Integers:
-        """As for every direction, in fewer steps: dividing by 2^36 and changing a sign round nothing."""
+        """Sum of the decoded vectors in units; sums of fewer than 2^26 replies cannot overflow.
+
+        Dividing by 2^36 and changing a sign round nothing.
+        """
         seeds, index = read(reply)
         total = np.zeros(self.dimension, dtype=np.int64)
         for block in blocks(len(seeds), self.ambient):

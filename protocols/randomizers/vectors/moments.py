@@ -29,12 +29,6 @@ class SphereMoments:
         """What a unit of direction is worth: C / shrink."""
         return self.radius / self.shrink
 
-    def second_moment(self, x: Floats) -> Floats:
-        """E[YY'] for the input x."""
-        fraction = np.outer(x, x) / self.radius**2
-        isotropic = self.across * np.eye(self.dimension)
-        return np.asarray(self.scale**2 * (isotropic + (self.along - self.across) * fraction))
-
     def variance_at(self, norm: float) -> float:
         """E|Y-x|^2 / d for an input of this norm."""
         fraction = (norm / self.radius) ** 2

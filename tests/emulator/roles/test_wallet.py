@@ -23,9 +23,10 @@ from parley.emulator.roles.wallet.wallet import Wallet
 from parley.emulator.round import Round, Tally
 from parley.protocols.baselines.frequency import FrequencyGrr
 from parley.protocols.baselines.quantise import Quantise
-from parley.protocols.randomizers.exact import WHOLE, within
+from parley.protocols.randomizers.exact import WHOLE
 from parley.protocols.registry import build, design
 from parley.protocols.workloads.gini import GiniDiversity, GiniMeanDifference
+from tests.contracts.randomizer_contract import within
 
 DOMAIN = {"kind": "test"}
 

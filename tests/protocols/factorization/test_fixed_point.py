@@ -68,10 +68,11 @@ def test_sdp_agrees(name: str) -> None:
 @pytest.mark.parametrize("name", ["symmetric", "squared difference", "square root of difference"])
 def test_symmetric_matrices_get_signed_factors_without_more_rows(name: str) -> None:
     workload = MATRICES[name]
-    single = signed(fixed_point(workload))
+    found = fixed_point(workload)
+    single = signed(found)
     assert single.rows == np.linalg.matrix_rank(workload)
     np.testing.assert_allclose(single.dense(), workload, atol=1e-10)
-    assert single.radius**2 <= single.upper * (1 + 1e-12)
+    assert single.radius**2 <= found.upper * (1 + 1e-12)
 
 
 def test_the_zero_matrix_needs_nothing() -> None:

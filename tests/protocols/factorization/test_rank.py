@@ -7,7 +7,7 @@ from parley.emulator.errors import BadInput
 from parley.protocols.factorization.closed_forms import gini_diversity, gini_mean_difference, kendall
 from parley.protocols.factorization.fixed_point import fixed_point
 from parley.protocols.factorization.model import Factorization
-from parley.protocols.factorization.rank import reduce_rank
+from parley.protocols.factorization.truncation import reduce_rank
 
 LEVELS = np.abs(np.subtract.outer(np.arange(64), np.arange(64))) / 63
 CASES: dict[str, Factorization] = {

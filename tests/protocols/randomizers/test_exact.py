@@ -15,10 +15,10 @@ from parley.protocols.randomizers.exact import (
     TwoLevel,
     exponential_lower,
     exponential_upper,
-    within,
     words,
 )
 from parley.protocols.randomizers.vectors.moments import top_moment
+from tests.contracts.randomizer_contract import within
 
 
 @given(st.floats(-32.0, 64.0))

@@ -6,10 +6,9 @@ import numpy as np
 import pytest
 
 from parley.emulator.errors import BadInput
-from parley.protocols.workloads.distances import DISTANCES, named_distance
 from parley.protocols.workloads.gini import GiniMeanDifference
 from parley.protocols.workloads.kernel import Kernel, load_kernel
-from parley.protocols.workloads.lipschitz import Lipschitz
+from parley.protocols.workloads.lipschitz import DISTANCES, Lipschitz, named_distance
 
 MATRIX = np.array([[1.0, 2.0, 3.0], [0.0, -1.0, 5.0], [1.0, 1.0, 0.5]])
 

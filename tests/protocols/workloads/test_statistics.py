@@ -20,7 +20,7 @@ from parley.protocols.workloads.kendall import Kendall, KendallTauB, Untied
 from parley.protocols.workloads.kernel import Kernel
 from parley.protocols.workloads.linear import LinearQueries
 from parley.protocols.workloads.lipschitz import Lipschitz
-from parley.protocols.workloads.workload import Workload, workload_from
+from parley.protocols.workloads.workload import Workload
 
 
 def draws(size: int, users: int = 40, seed: int = 3) -> Inputs:
@@ -117,7 +117,7 @@ def test_the_kind_describes_the_shifted_matrix(workload: Workload) -> None:
 
 def test_parameters_rebuild_the_workload(workload: Workload) -> None:
     parameters = workload.parameters()
-    again = workload_from(parameters)
+    again = Workload.from_parameters(parameters)
     assert again == workload
     assert hash(again) == hash(workload)
     assert np.array_equal(again.matrix(), workload.matrix())
@@ -139,7 +139,7 @@ def test_different_parameters_are_different_workloads() -> None:
 @pytest.mark.parametrize("change", [{"colour": "red"}, {"statistic": "kendal"}, {"statistic": None}, {"statistic": 3}])
 def test_unknown_parameters_are_refused(workload: Workload, change: dict[str, object]) -> None:
     with pytest.raises(BadInput):
-        workload_from({**workload.parameters(), **change})
+        Workload.from_parameters({**workload.parameters(), **change})
 
 
 def test_missing_parameters_are_refused(workload: Workload) -> None:
@@ -148,7 +148,7 @@ def test_missing_parameters_are_refused(workload: Workload) -> None:
         if name == "width":
             continue
         with pytest.raises(BadInput):
-            workload_from(rest)
+            Workload.from_parameters(rest)
 
 
 @pytest.mark.parametrize(
@@ -177,7 +177,7 @@ def test_missing_parameters_are_refused(workload: Workload) -> None:
 )
 def test_impossible_parameters_are_refused(parameters: dict[str, object]) -> None:
     with pytest.raises(BadInput):
-        workload_from(parameters)
+        Workload.from_parameters(parameters)
 
 
 def test_inputs_outside_of_the_domain_are_refused(workload: Workload) -> None:
@@ -318,4 +318,4 @@ def test_parameters_survive_the_wire(workload: Workload) -> None:
     )
     heard = decode(encode(setup))
     assert isinstance(heard, Setup)
-    assert workload_from(heard.parameters["workload"]) == workload
+    assert Workload.from_parameters(heard.parameters["workload"]) == workload

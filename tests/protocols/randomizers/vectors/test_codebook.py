@@ -15,7 +15,7 @@ from parley.emulator.errors import BadInput
 from parley.emulator.randomizer import Columns, Floats, Randomizer
 from parley.protocols.randomizers.exact import WHOLE
 from parley.protocols.randomizers.vectors.codebook import Codebook
-from tests.contracts.randomizer_contract import RandomizerContract, random_coins
+from tests.contracts.randomizer_contract import RandomizerContract, covariance_at, random_coins
 
 VECTORS = Path(__file__).parents[3] / "vectors"
 
@@ -115,7 +115,7 @@ def test_tuning_finds_the_least_variance() -> None:
 def test_covariance_has_the_trace_and_the_definition() -> None:
     codebook = Codebook(dimension=4, radius=3.0, epsilon=1.5)
     for x in ball_points(4, 3.0):
-        covariance = codebook.moments.second_moment(x) - np.outer(x, x)
+        covariance = covariance_at(codebook, x)
         assert np.linalg.eigvalsh(covariance).min() > 0
         assert np.trace(covariance) / 4 == pytest.approx(codebook.moments.variance_at(float(np.linalg.norm(x))))
         assert np.trace(covariance) / 4 <= codebook.variance * (1 + 1e-12)

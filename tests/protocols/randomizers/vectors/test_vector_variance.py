@@ -11,7 +11,7 @@ from benchmarks.reference.blasiok import Blasiok
 from benchmarks.reference.codebooks import best_codebook
 from benchmarks.reference.privunit import PrivUnit
 from parley.protocols.randomizers.vectors.codebook import Codebook
-from tests.contracts.randomizer_contract import ALPHA, random_coins
+from tests.contracts.randomizer_contract import ALPHA, covariance_at, random_coins
 
 # Two-sided, for a mean of many draws.
 DEVIATIONS = float(norm.isf(ALPHA / 2))
@@ -38,6 +38,6 @@ def test_sampled_variance_agrees_with_the_formula(make: Any, dimension: int, eps
     assert abs(deviation) <= DEVIATIONS, (draws, along.mean(), deviation)
     unit = x / np.linalg.norm(x)
     squares = along**2
-    covariance = randomizer.moments.second_moment(x) - np.outer(x, x)
+    covariance = covariance_at(randomizer, x)
     deviation = (squares.mean() - unit @ covariance @ unit) / (squares.std() / draws**0.5)
     assert abs(deviation) <= DEVIATIONS, (draws, squares.mean(), deviation)
