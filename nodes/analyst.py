@@ -13,7 +13,7 @@ from parley.emulator.protocol import Protocol
 from parley.emulator.roles.analyst import Analyst, AnalystRole
 from parley.emulator.roles.board import ANALYST_NAME
 from parley.emulator.roles.consent import domain_of
-from parley.emulator.transport.ports import AnalystPort
+from parley.emulator.transport.ports import NodePort
 from parley.emulator.transport.zmq.ports import connect_analyst
 from parley.emulator.wire.codec import decode, encode, open_envelope, pack, said_by, unpack
 from parley.emulator.wire.messages import Announce, Result, Resume, Setup
@@ -34,7 +34,7 @@ log = logging.getLogger("analyst")
 class AnalystNode:
     """Follows the record by number, asks again for what it missed, repeats what it has not heard back."""
 
-    def __init__(self, role: AnalystRole, port: AnalystPort, signer: Signer | None = None) -> None:
+    def __init__(self, role: AnalystRole, port: NodePort, signer: Signer | None = None) -> None:
         self.role = role
         self.signer = signer
         self.port = port

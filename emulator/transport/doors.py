@@ -14,14 +14,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from queue import SimpleQueue
 
-from parley.emulator.transport.unread import (
-    MOST_FROM_LISTENER,
-    SECOND_OVERHEAD,
-    accepted_at,
-    bytes_received,
-    hang_up,
-    pause,
-)
+from parley.emulator.transport import unread
 
 # Between two rounds of looks. A flood brings some hundred kilobytes in this time; a crowd that says hello costs little.
 REST = 0.0005
@@ -40,10 +33,10 @@ class Listener:
 
         Heartbeats are allowed by the second. What was not needed for them is not saved up.
         """
-        beats = int(SECOND_OVERHEAD * (now - self._looked)) + 1
+        beats = int(unread.SECOND_OVERHEAD * (now - self._looked)) + 1
         self._looked = now
         self._allowed = min(self._allowed + beats, received)
-        return received - self._allowed > MOST_FROM_LISTENER
+        return received - self._allowed > unread.MOST_FROM_LISTENER
 
 
 class Door:
@@ -63,16 +56,16 @@ class Door:
 
     def look(self, descriptor: int) -> None:
         """Hang up on this connection if it sent too much."""
-        listener, received = self.listeners.get(descriptor), bytes_received(descriptor)
+        listener, received = self.listeners.get(descriptor), unread.bytes_received(descriptor)
         if listener is None or listener.ended or received is None:
             return
-        if listener.exceeds(received, time.monotonic()) and hang_up(descriptor, received):
+        if listener.exceeds(received, time.monotonic()) and unread.hang_up(descriptor, received):
             listener.ended = True
             self._ended()
 
     def search(self) -> None:
         """Find all connections and look at them."""
-        now, found = time.monotonic(), accepted_at(self.port)
+        now, found = time.monotonic(), unread.accepted_at(self.port)
         self.listeners = {each: self.listeners.get(each) or Listener(now) for each in found}
         for descriptor in found:
             self.look(descriptor)
@@ -155,5 +148,5 @@ class Doorkeeper:
             if searched and time.monotonic() >= self._due:
                 for door in searched:
                     door.search()
-                self._due = time.monotonic() + pause(sum(len(door.listeners) for door in searched))
+                self._due = time.monotonic() + unread.pause(sum(len(door.listeners) for door in searched))
             time.sleep(REST)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from parley.emulator.errors import RemoteProtocolError
 from parley.emulator.transport.conditions import Conditions, Fault
-from parley.emulator.transport.ports import AnalystPort, NodePort
+from parley.emulator.transport.ports import NodePort
 from parley.emulator.wire.codec import decode, encode, open_envelope
 from parley.emulator.wire.messages import Event
 
@@ -91,7 +91,7 @@ class Link:
         return bytes(spoiled)
 
 
-class FaultyPort(AnalystPort):
+class FaultyPort(NodePort):
     """A node's or the analyst's port under conditions; reports go to the board by the bare port."""
 
     def __init__(self, port: NodePort, conditions: Conditions, node: str) -> None:

@@ -53,6 +53,7 @@ class Channel:
         self._keep_watch = keep_watch
         self._refused = refused
         self.reads = socket.type in _READERS
+        self.has_topics = socket.type == zmq.SUB
         self.unread = Unread(most=MOST_UNFINISHED if self.reads else MOST_FROM_LISTENER)
         self._ahead: deque[zmq.Frame] = deque()
         self._inside = False

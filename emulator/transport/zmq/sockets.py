@@ -94,13 +94,7 @@ class Sockets:
         return pause(sum(len(channel.connections()) for channel in self._channels))
 
     def bind(
-        self,
-        kind: int,
-        address: str,
-        domain: str,
-        options: Mapping[int, int] | None = None,
-        *,
-        counted: bool = False,
+        self, kind: int, address: str, domain: str, options: Mapping[int, int] | None = None, *, counted: bool = False
     ) -> Channel:
         """A listening socket; an address in use, or open to other machines without keys, is bad input.
 
@@ -140,17 +134,13 @@ class Sockets:
 
         self.watch.attend(gate, answer)
 
-    def pull(self, address: str) -> Channel:
-        """The reading end of the delivery."""
-        return self._connect(zmq.PULL, address)
-
     def push(self, address: str) -> Channel:
         """A writing end of the inbox. IMMEDIATE: a frame is taken only when there is a board to take it."""
-        return self._connect(zmq.PUSH, address, {**SPEAKER, zmq.IMMEDIATE: 1})
+        return self.connect(zmq.PUSH, address, {**SPEAKER, zmq.IMMEDIATE: 1})
 
     def subscribe(self, address: str, *topics: bytes) -> Channel:
         """A reading end of the feed. After a lost connection it subscribes again when it is next read."""
-        channel = self._connect(zmq.SUB, address)
+        channel = self.connect(zmq.SUB, address)
         for topic in topics:
             channel.socket.setsockopt(zmq.SUBSCRIBE, topic)
         return channel
@@ -165,7 +155,8 @@ class Sockets:
         self._channels.clear()
         self._context.term()
 
-    def _connect(self, kind: int, address: str, options: Mapping[int, int] | None = None) -> Channel:
+    def connect(self, kind: int, address: str, options: Mapping[int, int] | None = None) -> Channel:
+        """One end of a channel that somebody else listens at."""
         try:
             check_known(address)
             channel = self._channel(kind, address, options)
