@@ -3,6 +3,7 @@
 import logging
 import time
 from collections.abc import Mapping
+from contextlib import closing
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -20,7 +21,7 @@ from parley.emulator.wire.messages import Announce, Result, Resume, Setup
 from parley.emulator.wire.sealing import load_secret
 from parley.emulator.wire.signatures import Signer
 from parley.emulator.wire.trust import read_signer
-from parley.nodes.common import GOOD, LONGEST_SILENCE, UNFINISHED, BoardLink, link_options, run_to_exit
+from parley.nodes.common import GOOD, LONGEST_SILENCE, UNFINISHED, BoardLink, link_options, path_option, run_to_exit
 from parley.protocols.registry import build
 from parley.protocols.shuffle.sealed import unsealed
 
@@ -138,21 +139,18 @@ def read_plan(path: Path) -> Plan:
 
 async def serve_analyst(plan: Plan, run: str, link: BoardLink, signer: Signer | None = None) -> int:
     """Connect and ask until there is an answer."""
-    port = link.under(connect_analyst(link.board(), link.security()), ANALYST_NAME)
     role = AnalystRole(plan.protocol, run, plan.domain)
-    try:
+    with closing(link.under(connect_analyst(link.board(), link.security()), ANALYST_NAME)) as port:
         await AnalystNode(role, port, signer).serve()
-    finally:
-        port.close()
     return GOOD if role.state is Analyst.DONE else UNFINISHED
 
 
 @click.command(name="analyst")
 @click.option("--run", required=True, help="Name of the run.")
 @link_options
-@click.option("--plan", type=click.Path(path_type=Path), required=True, help="The question (`parley plan --save`).")
-@click.option("--opening-key", type=click.Path(path_type=Path), help="The key that opens sealed replies.")
-@click.option("--signing-key", type=click.Path(path_type=Path), help="Sign what the analyst says (see `parley keys`).")
+@path_option("--plan", required=True, help="The question (`parley plan --save`).")
+@path_option("--opening-key", help="The key that opens sealed replies.")
+@path_option("--signing-key", help="Sign what the analyst says (see `parley keys`).")
 def main(run: str, link: BoardLink, plan: Path, opening_key: Path | None, signing_key: Path | None) -> None:
     """Run the analyst: ask in rounds, sum the replies, compute the estimate."""
 

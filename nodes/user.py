@@ -21,7 +21,7 @@ from parley.emulator.transport.ports import NodePort, topic_for
 from parley.emulator.transport.zmq.ports import connect_node
 from parley.emulator.wire.codec import decode, is_whole, open_envelope
 from parley.emulator.wire.messages import Announce, Message, Refusal, Reminder, Result, Setup
-from parley.nodes.common import GOOD, LONGEST_SILENCE, UNFINISHED, BoardLink, link_options, run_to_exit
+from parley.nodes.common import GOOD, LONGEST_SILENCE, UNFINISHED, BoardLink, link_options, path_option, run_to_exit
 from parley.nodes.state.user_state import Identity, State, save_evidence
 from parley.protocols.registry import build, inputs_of
 
@@ -227,11 +227,8 @@ async def serve_user(
         view=None if wallet is None else wallet.view,
         measure=inputs_of,
     )
-    port = connect(identity.node)
-    try:
+    with closing(connect(identity.node)) as port:
         await UserNode(role, port, state, patience).serve()
-    finally:
-        port.close()
     return GOOD if isinstance(role.ending, Result) else UNFINISHED
 
 
@@ -264,12 +261,10 @@ def read_inputs(path: Path) -> Inputs:
 
 @click.command(name="user")
 @link_options
-@click.option(
-    "--state", type=click.Path(path_type=Path), required=True, help="Folder of this node's state (`parley node init`)."
-)
-@click.option("--inputs", type=click.Path(path_type=Path), help="This node's own inputs (.npy of whole numbers).")
-@click.option("--witness", type=click.Path(path_type=Path), help="In an emulation: the file with everybody's inputs.")
-@click.option("--wallet", type=click.Path(path_type=Path), help="Wallet of these users (`parley wallet create`).")
+@path_option("--state", required=True, help="Folder of this node's state (`parley node init`).")
+@path_option("--inputs", help="This node's own inputs (.npy of whole numbers).")
+@path_option("--witness", help="In an emulation: the file with everybody's inputs.")
+@path_option("--wallet", help="Wallet of these users (`parley wallet create`).")
 @click.option(
     "--patience",
     type=click.FloatRange(min=0.05),
