@@ -53,17 +53,8 @@ def setup_digest(setup: Setup) -> bytes:
 
 def terms_of(setup: Setup) -> bytes:
     """The digest of everything about a question that is the same in all rounds."""
-    terms = [
-        setup.protocol,
-        setup.version,
-        setup.parameters,
-        setup.domain,
-        setup.epsilon,
-        setup.delta,
-        setup.rounds,
-        setup.nonce,
-    ]
-    return hashlib.sha256(b"parley terms" + pack(terms)).digest()
+    names = ("protocol", "version", "parameters", "domain", "epsilon", "delta", "rounds", "nonce")
+    return hashlib.sha256(b"parley terms" + pack([getattr(setup, name) for name in names])).digest()
 
 
 def question_of(terms: bytes, announce: Announce) -> bytes:

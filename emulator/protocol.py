@@ -81,10 +81,8 @@ class Estimate:
     @classmethod
     def normal(cls, value: float, rmse: float, details: Mapping[str, Any] | None = None) -> Self:
         """A value with the 95% interval of a normal error."""
-        half = QUANTILE_95 * rmse
-        return cls(
-            value=value, predicted_rmse=rmse, interval95=(value - half, value + half), details=dict(details or {})
-        )
+        interval = (value - QUANTILE_95 * rmse, value + QUANTILE_95 * rmse)
+        return cls(value=value, predicted_rmse=rmse, interval95=interval, details=dict(details or {}))
 
 
 class Vectors(Interface):
@@ -376,16 +374,12 @@ class Analysis:
         if ask.name != expected.name:
             raise LocalProtocolError(f"{self.protocol.name} asks {ask.name!r} in round {self._asked + 1}, where its "
                                      f"script has {expected.name!r}")  # fmt: skip
+        for name in expected.broadcast:
+            if name not in ask.broadcast:
+                raise LocalProtocolError(f"the question {ask.name!r} lacks {name!r}")
         self._asked += 1
         self.chosen = ask.chosen
-        return {
-            name: np.asarray(ask.broadcast[name], dtype=dtype) if name in ask.broadcast else _missing(ask, name)
-            for name, (dtype, _) in expected.broadcast.items()
-        }
-
-
-def _missing(ask: Ask, name: str) -> NDArray[Any]:
-    raise LocalProtocolError(f"the question {ask.name!r} lacks {name!r}")
+        return {name: np.asarray(ask.broadcast[name], dtype) for name, (dtype, _) in expected.broadcast.items()}
 
 
 def spent(protocol: Protocol, rounds: Iterable[Round]) -> float:
