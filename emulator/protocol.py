@@ -324,18 +324,6 @@ class Protocol(ABC):
         """The protocol a Setup describes; BadInput for anything that is not exactly such a description."""
         return from_plain(cls, parameters)
 
-    def opening(self) -> Broadcast:
-        """The broadcast of the first round."""
-        return Analysis(self).open()
-
-    def conclude(self, heard: tuple[tuple[Broadcast, Tally], ...]) -> Broadcast | Estimate:
-        """From the rounds heard so far, the next broadcast or, after the last round, the estimate."""
-        analysis = Analysis(self)
-        said: Broadcast | Estimate = analysis.open()
-        for public, tally in heard:
-            said = analysis.hear(public, tally)
-        return said
-
 
 class Analysis:
     """The analyst's generator, held against the table of rounds: what it asks, and what it says at the end."""

@@ -9,7 +9,7 @@ from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, fields
 from functools import lru_cache, partial, wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any
 
 import click
 
@@ -19,10 +19,6 @@ from parley.emulator.transport.ports import BROADCAST, NOTICE, REPLY, NodePort
 from parley.emulator.wire.messages import BROADCASTS, NOTICES, Message
 from parley.emulator.wire.security import RELAY_PREFIX, Security, read_allowed, read_keys
 
-if TYPE_CHECKING:
-    from parley.emulator.transport.faults import FaultyPort
-
-Port = TypeVar("Port", bound=NodePort)
 Command = Callable[..., None]
 GOOD, CHECK_FAILED, BAD_INPUT, UNFINISHED = 0, 1, 2, 3
 ANY_PORT = "tcp://127.0.0.1:0"
@@ -112,7 +108,7 @@ class BoardLink:
         """Without conditions a user node has nothing to wait for but its port, and needs no event loop."""
         return self.conditions is None
 
-    def under(self, port: Port, node: str) -> "Port | FaultyPort":
+    def under(self, port: NodePort, node: str) -> NodePort:
         """The port itself, or the port under the conditions of a file."""
         if self.conditions is None:
             return port

@@ -118,7 +118,8 @@ class Doorkeeper:
     def stop(self) -> None:
         """Watch no longer, and wait until the thread is gone."""
         if self._thread.is_alive():
-            self._ask(self._end)
+            self._over = True
+            os.write(self._rope, b"!")
             self._thread.join()
         self._selector.close()
         os.close(self._bell)
@@ -127,9 +128,6 @@ class Doorkeeper:
     def _ask(self, what: Callable[[], object]) -> None:
         self._asked.put(what)
         os.write(self._rope, b"!")
-
-    def _end(self) -> None:
-        self._over = True
 
     def _forget(self, door: Door) -> None:
         for descriptor in door.connections():
