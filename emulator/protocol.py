@@ -24,7 +24,7 @@ epsilon, the parameters that travel in a Setup and the claim all follow from the
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, overload
@@ -370,11 +370,10 @@ class Analysis:
         return {name: np.asarray(ask.broadcast[name], dtype) for name, (dtype, _) in expected.broadcast.items()}
 
 
-def spent(protocol: Protocol, rounds: Iterable[Round]) -> float:
+def spent(protocol: Protocol, rounds: Sequence[Round]) -> float:
     """The most that these rounds take from the users of any group."""
-    listed = list(rounds)
     return max(
-        sum(each.epsilon for each in listed if protocol.participates(each.number, group))
+        sum(each.epsilon for each in rounds if protocol.participates(each.number, group))
         for group in range(protocol.groups)
     )
 

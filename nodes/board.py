@@ -77,8 +77,7 @@ class BoardNode:
         today = time.time()
         for record in self._reader:
             self.role.record(record.message, now - max(0.0, today - record.time))
-            self._remember(record.sequence, record.sender, record.frame, record.message)
-            self._receipts.note(record.sequence, record.time_ns, record.message, record.frame)
+            self._remember(record.sequence, record.time_ns, record.sender, record.frame, record.message)
             if self.writer is None:
                 self._tree.append(record.leaf)
 
@@ -142,13 +141,12 @@ class BoardNode:
             message, now = self._with_head(each), time.time_ns()
             frame = (frames or {}).get(id(message)) or encode(message, self.signer, self.role.nonce)
             sequence = self.writer.append(sender, frame, now)
-            self._receipts.note(sequence, now, message, frame)
+            self._remember(sequence, now, sender, frame, message)
             sealed = envelope(sequence, sender, frame)
             if isinstance(message, wire.Reminder) and "announce" in self._recent:
                 self.port.publish(BROADCAST, self._recent["announce"])
             self.port.publish(common.topic_of(message), sealed)
             await self.port.deliver(sealed)
-            self._remember(sequence, sender, frame, message)
             if isinstance(message, wire.BROADCASTS):
                 log.info("%s %s", message.kind, getattr(message, "round", ""))
             if isinstance(message, wire.Roster | wire.Close):
@@ -172,8 +170,9 @@ class BoardNode:
         if frame:
             self.port.publish(topic_for(node), envelope(0, BOARD_NAME, frame))
 
-    def _remember(self, sequence: int, sender: str, frame: bytes, message: wire.Message) -> None:
-        """What may have to be said again, and what somebody has used of the record."""
+    def _remember(self, sequence: int, time_ns: int, sender: str, frame: bytes, message: wire.Message) -> None:
+        """What may have to be said again or shown to its sender, and what somebody has used of the record."""
+        self._receipts.note(sequence, time_ns, message, frame)
         self._length = sequence + 1
         if isinstance(message, wire.BROADCASTS):
             self._recent[message.kind] = envelope(sequence, sender, frame)
@@ -289,7 +288,6 @@ def apart(received: Received) -> list[Received]:
 
 
 def fresh_nonce() -> bytes:
-    """A nonce from the operating system."""
     return secrets.token_bytes(wire.NONCE_BYTES)
 
 
@@ -325,7 +323,6 @@ async def serve_board(
 
 
 def read_nonce(text: str) -> bytes:
-    """A nonce as it was typed."""
     mistyped = f"--nonce {text[:80]!r} is not {wire.NONCE_BYTES} bytes in hexadecimal"
     return common.read_hex(text, wire.NONCE_BYTES, mistyped)
 

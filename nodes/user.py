@@ -56,10 +56,6 @@ class UserNode:
         self._leaving: float | None = None
 
     @property
-    def longest_silence(self) -> float:
-        return pace_of(self.patience) * LONGEST_SILENCE
-
-    @property
     def over(self) -> bool:
         return self.role.state is Cohort.DONE or self._excluded
 
@@ -91,13 +87,13 @@ class UserNode:
 
     def _check_patience(self, heard: float) -> None:
         """Give up on a board that is silent, or that has said the result and shows no receipt."""
-        now, node = time.monotonic(), self.role.node
+        now, node, pace = time.monotonic(), self.role.node, pace_of(self.patience)
         if self.role.state is Cohort.LEAVING:
             self._leaving = now if self._leaving is None else self._leaving
-            if now - self._leaving > pace_of(self.patience) * LEAVE_SECONDS:
+            if now - self._leaving > pace * LEAVE_SECONDS:
                 raise LocalProtocolError(f"node {node}: the board has not proved that the last reply is on record")
-        elif now - heard > self.longest_silence:
-            raise LocalProtocolError(f"node {node}: the board has been silent for {self.longest_silence:g} s")
+        elif now - heard > pace * LONGEST_SILENCE:
+            raise LocalProtocolError(f"node {node}: the board has been silent for {pace * LONGEST_SILENCE:g} s")
 
     async def _take(self, batch: list[bytes]) -> bool:
         """Hear a batch; of reminders only the last, and only if it can know of what was sent before.
@@ -115,8 +111,9 @@ class UserNode:
             # One after the other: the nonce that an announcement is signed for is known from the setup before it.
             if self._is_authentic(message, frame):
                 await self._hear(message)
-                # It refused the setup, and now the run is over.
-                self._excluded |= isinstance(message, Result) and self._has_refused(message)
+                if isinstance(message, Result) and self.role.state is Cohort.WAITING and self._offered:
+                    # It refused the setup of the one run it waits for, and now that run is over.
+                    self._excluded |= message.run == self.role.consent.run
         return before != (self.role.state, self.role.round)
 
     async def _open(self, sealed: bytes) -> tuple[Message, bytes] | None:
@@ -147,10 +144,6 @@ class UserNode:
             # Who refuses a setup is to hear that its run is over all the same.
             self._offered = message.nonce
         return True
-
-    def _has_refused(self, ending: Result) -> bool:
-        """Whether this is the end of the one run it waits for, whose setup was heard and not accepted."""
-        return self.role.state is Cohort.WAITING and bool(self._offered) and ending.run == self.role.consent.run
 
     async def _hear(self, message: Message) -> None:
         try:

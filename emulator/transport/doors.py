@@ -93,7 +93,6 @@ class Doorkeeper:
         self._ask(hear)
 
     def come(self, door: Door, descriptor: int) -> None:
-        """Somebody connected."""
         self.go(door, descriptor)
         door.listeners[descriptor] = Listener(time.monotonic())
         # One that is gone already cannot be watched and need not be.
@@ -101,13 +100,11 @@ class Doorkeeper:
             self._selector.register(descriptor, selectors.EVENT_READ, lambda: door.look(descriptor))
 
     def go(self, door: Door, descriptor: int) -> None:
-        """Somebody is gone."""
         if door.listeners.pop(descriptor, None) is not None:
             with suppress(KeyError):
                 self._selector.unregister(descriptor)
 
     def start(self) -> None:
-        """Watch from now on."""
         if self._doors and not self._thread.is_alive():
             self._thread.start()
 

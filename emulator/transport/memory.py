@@ -39,8 +39,7 @@ class _Queue(Generic[T]):
         await asyncio.sleep(0)
         if not self._items:
             await self._until(lambda: bool(self._items), timeout)
-        batch: list[T] = []
-        taken = 0
+        batch, taken = list[T](), 0
         while self._items and len(batch) < ports.MOST_FRAMES and taken < ports.MOST_BYTES:
             batch.append(self._items.popleft())
             taken += self._size(batch[-1])
@@ -117,7 +116,6 @@ class MemoryTransport:
         return _MemoryListener(self, self._subscribe(b""))
 
     def leave(self, queue: _Queue[bytes]) -> None:
-        """Forget a listener."""
         queue.close()
         self.feeds = [each for each in self.feeds if each[1] is not queue]
         if self.delivery is queue:

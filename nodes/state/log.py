@@ -99,7 +99,6 @@ class Log:
         self._sequence, self._end = sequence, end
 
     def close(self) -> None:
-        """Let go of files and lock."""
         while self._handles:
             self._disk.close(self._handles.pop())
 

@@ -67,7 +67,6 @@ class StoredWallet(Wallet):
 
     @staticmethod
     def terms_of(folder: Path) -> Terms:
-        """What a wallet was made for."""
         return _read_terms(folder, Log.look(folder, REAL)[0])
 
     def view(self, setup: Setup) -> View:
@@ -75,7 +74,6 @@ class StoredWallet(Wallet):
         return view_of(self.terms.domain, setup.domain)
 
     def close(self) -> None:
-        """Let others open it."""
         if self._log is not None:
             self._log.close()
 
@@ -94,7 +92,6 @@ class StoredWallet(Wallet):
             self._described.setdefault(_digest(entry), (entry.protocol, entry.parameters))
 
     def _packed(self, entry: Entry) -> dict[str, Any]:
-        """An entry as plain data."""
         if isinstance(entry, Accepted):
             digest = _digest(entry)
             plain = {"kind": "accepted", **vars(entry), "digest": digest, "mask": np.packbits(entry.mask)}

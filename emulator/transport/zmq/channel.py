@@ -81,8 +81,7 @@ class Channel:
         return frames
 
     def _frames(self) -> list[zmq.Frame]:
-        frames: list[zmq.Frame] = []
-        size = 0
+        frames, size = list[zmq.Frame](), 0
         ahead, receive = self._ahead, self._receive
         with suppress(zmq.Again):
             for _ in range(MOST_FRAMES):
@@ -130,7 +129,6 @@ class Channel:
                 self.count(cause)
 
     def count(self, cause: str) -> None:
-        """Somebody was hung up on."""
         self._refused[cause] += 1
         log.warning("%s", cause)
 

@@ -9,6 +9,7 @@ import zmq
 from parley.emulator.errors import BadInput
 from parley.emulator.transport import ports
 from parley.emulator.transport.addresses import BoardAddresses
+from parley.emulator.transport.ports import PATIENCE, QUEUE
 from parley.emulator.transport.zmq.channel import BlockingChannel, Channel
 from parley.emulator.transport.zmq.sockets import SPEAKER, Sockets
 from parley.emulator.wire.security import Security
@@ -112,7 +113,7 @@ def open_board(
     addresses: BoardAddresses,
     security: Security | None = None,
     *,
-    queue: int = ports.QUEUE,
+    queue: int = QUEUE,
     patience: float = ports.DELIVERY_PATIENCE,
     pace: float = 1.0,
 ) -> ZmqBoardPort:
@@ -142,8 +143,8 @@ def connect_node(
     addresses: BoardAddresses,
     security: Security | None = None,
     *,
-    queue: int = ports.QUEUE,
-    patience: float = ports.PATIENCE,
+    queue: int = QUEUE,
+    patience: float = PATIENCE,
     blocking: bool = False,
     own: bytes = b"",
     notices: bool = False,
@@ -161,11 +162,7 @@ def connect_node(
 
 
 def connect_analyst(
-    addresses: BoardAddresses,
-    security: Security | None = None,
-    *,
-    queue: int = ports.QUEUE,
-    patience: float = ports.PATIENCE,
+    addresses: BoardAddresses, security: Security | None = None, *, queue: int = QUEUE, patience: float = PATIENCE
 ) -> ports.NodePort:
     """The analyst's port: the delivery in, frames to the inbox out."""
     sockets = Sockets(queue, security)
@@ -174,7 +171,7 @@ def connect_analyst(
 
 
 def connect_observer(
-    addresses: BoardAddresses, security: Security | None = None, *, queue: int = ports.QUEUE
+    addresses: BoardAddresses, security: Security | None = None, *, queue: int = QUEUE
 ) -> ports.ObserverPort:
     """An observer's port: all that is published from now on."""
     sockets = Sockets(queue, security)
@@ -182,10 +179,10 @@ def connect_observer(
 
 
 def connect_reporter(
-    addresses: BoardAddresses, security: Security | None = None, *, patience: float = ports.PATIENCE
+    addresses: BoardAddresses, security: Security | None = None, *, patience: float = PATIENCE
 ) -> ports.NodePort:
     """The port of one who only sends to the inbox: it hears nothing, and does not count as a subscriber."""
-    sockets = Sockets(ports.QUEUE, security)
+    sockets = Sockets(QUEUE, security)
     inbox = sockets.push(addresses.inbox)
     return ZmqNodePort(sockets, inbox, inbox, patience)
 

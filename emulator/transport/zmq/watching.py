@@ -54,7 +54,6 @@ class Watch:
             self._keeper.start()
 
     def close(self) -> None:
-        """Watch no more."""
         if self._keeper is not None:
             # It reads some of the sockets below. Subscriptions are not noted any more once a socket is closed.
             self._keeper.stop()
