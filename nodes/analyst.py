@@ -137,14 +137,6 @@ def read_plan(path: Path) -> Plan:
     return Plan(build(plan["protocol"], plan["parameters"]), plan["domain"])
 
 
-async def serve_analyst(plan: Plan, run: str, link: BoardLink, signer: Signer | None = None) -> int:
-    """Connect and ask until there is an answer."""
-    role = AnalystRole(plan.protocol, run, plan.domain)
-    with closing(link.under(connect_analyst(link.board(), link.security()), ANALYST_NAME)) as port:
-        await AnalystNode(role, port, signer).serve()
-    return GOOD if role.state is Analyst.DONE else UNFINISHED
-
-
 @click.command(name="analyst")
 @click.option("--run", required=True, help="Name of the run.")
 @link_options
@@ -158,7 +150,11 @@ def main(run: str, link: BoardLink, plan: Path, opening_key: Path | None, signin
         asked = read_plan(plan)
         if opening_key is not None:
             asked = asked._replace(protocol=unsealed(asked.protocol, load_secret(opening_key)))
-        return await serve_analyst(asked, run, link, None if signing_key is None else read_signer(signing_key))
+        signer = None if signing_key is None else read_signer(signing_key)
+        role = AnalystRole(asked.protocol, run, asked.domain)
+        with closing(link.under(connect_analyst(link.board(), link.security()), ANALYST_NAME)) as port:
+            await AnalystNode(role, port, signer).serve()
+        return GOOD if role.state is Analyst.DONE else UNFINISHED
 
     run_to_exit(work())
 

@@ -10,7 +10,6 @@ Its log says what happens to the run. It never says who sent something, nor quot
 import logging
 import os
 import time
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +24,6 @@ from parley.emulator.roles.shuffler_memory import Batch, Pledged
 from parley.emulator.transport.ports import BROADCAST, BoardPort, NodePort, Received, topic_for
 from parley.emulator.wire import messages as wire
 from parley.emulator.wire.codec import decode, envelope, open_envelope
-from parley.emulator.wire.signatures import Signer
 from parley.emulator.wire.trust import read_signer, read_trust
 from parley.nodes import common
 from parley.nodes.between import UserSide, both_ports, together, user_side_options
@@ -139,23 +137,6 @@ class ShufflerNode:
             await self.inner.receive(timeout=0.05)
 
 
-async def serve_shuffler(
-    terms: Terms,
-    side: UserSide,
-    link: common.BoardLink,
-    batches: Batches,
-    *,
-    signer: Signer | None = None,
-    keys: Mapping[str, bytes] | None = None,
-    draws: Draws = system_draws,
-) -> int:
-    """Serve the user nodes to the end. `keys`: the signing key that is listed for each of them."""
-    role = ShufflerRole(terms, pid=os.getpid(), draws=draws, memory=batches.memory, signer=signer, keys=keys)
-    async with both_ports(side, link, SHUFFLER_NAME, terms.nodes, notices=True) as (inner, outer):
-        await ShufflerNode(role, inner, outer, batches).serve()
-    return common.GOOD if isinstance(role.ending, wire.Result) else common.UNFINISHED
-
-
 def read_draws(text: str) -> Draws:
     """The draws of an experiment that is to be repeated."""
     mistyped = f"--draw-seed is not {KEY_BYTES} bytes in hexadecimal; leave it out outside experiments"
@@ -192,7 +173,10 @@ def main(
         keys = None if trust is None else read_trust(trust)
         draws = system_draws if draw_seed is None else read_draws(draw_seed)
         with Batches(state, agreed.run) as batches:
-            return await serve_shuffler(agreed, side, link, batches, signer=signer, keys=keys, draws=draws)
+            role = ShufflerRole(agreed, pid=os.getpid(), draws=draws, memory=batches.memory, signer=signer, keys=keys)
+            async with both_ports(side, link, SHUFFLER_NAME, agreed.nodes, notices=True) as (inner, outer):
+                await ShufflerNode(role, inner, outer, batches).serve()
+        return common.GOOD if isinstance(role.ending, wire.Result) else common.UNFINISHED
 
     common.run_to_exit(work())
 
