@@ -26,7 +26,7 @@ import zmq
 from benchmarks.page import IMAGES, machine, table, write_block
 from benchmarks.watcher import Watcher
 from parley.emulator.coins import addressed, key_from_seed
-from parley.emulator.protocol import Broadcast, Estimate, Protocol
+from parley.emulator.protocol import Analysis, Broadcast, Estimate, Protocol
 from parley.emulator.record.summary import summarize
 from parley.emulator.record.transcript import TranscriptReader, TranscriptWriter
 from parley.emulator.round import Tally
@@ -148,8 +148,8 @@ def where(levels: str, protocol: str, users: int = 2 * CHUNK) -> Where:
     spoken: Protocol = design(protocol, workload, epsilon=4.0, users=users)
     inputs = synthetic.draw("correlated", workload, users, np.random.default_rng(1))
     found = Where(inputs=workload.size, protocol=protocol, users=users)
-    heard: list[tuple[Broadcast, Tally]] = []
-    public: Broadcast | Estimate = spoken.opening()
+    analysis = Analysis(spoken)
+    public: Broadcast | Estimate = analysis.open()
     with (
         tempfile.TemporaryDirectory() as name,
         TranscriptWriter.create(Path(name) / "t", "where") as writer,
@@ -176,8 +176,7 @@ def where(levels: str, protocol: str, users: int = 2 * CHUNK) -> Where:
                 tally = part if tally is None else tally + part
                 found.replies += len(said.users)
             assert tally is not None
-            heard.append((public, tally))
-            public = found.time("solve", spoken.conclude, tuple(heard))
+            public = found.time("solve", analysis.hear, public, tally)
     return found
 
 

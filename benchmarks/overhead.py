@@ -29,11 +29,10 @@ import zmq
 from benchmarks.messages import make_load, measure_board
 from benchmarks.page import machine, table, write_block
 from parley.emulator.coins import coins, key_from_seed, nonce_from_key, question_of, terms_of
-from parley.emulator.protocol import Broadcast, Estimate, Protocol
+from parley.emulator.protocol import Analysis, Broadcast, Estimate, Protocol
 from parley.emulator.record.summary import summarize
 from parley.emulator.record.transcript import TranscriptReader
 from parley.emulator.roles.consent import domain_of
-from parley.emulator.round import Tally
 from parley.emulator.wire.codec import pack, unpack
 from parley.emulator.wire.messages import Announce, Result, Setup
 from parley.launch.cluster.cluster import Cluster
@@ -176,8 +175,8 @@ def bare(protocol: Protocol, inputs: np.ndarray, processes: int) -> Took:
 
 
 def _collect(protocol: Protocol, inbox: "zmq.Socket[bytes]", feeds: list["zmq.Socket[bytes]"], chunks: int) -> float:
-    heard: list[tuple[Broadcast, Tally]] = []
-    conclusion: Broadcast | Estimate = protocol.opening()
+    analysis = Analysis(protocol)
+    conclusion: Broadcast | Estimate = analysis.open()
     for step in protocol.rounds:
         public = conclusion
         assert not isinstance(public, Estimate)
@@ -195,8 +194,7 @@ def _collect(protocol: Protocol, inbox: "zmq.Socket[bytes]", feeds: list["zmq.So
             found = step.tally(public, columns)
             tally = found if tally is None else tally + found
         assert tally is not None
-        heard.append((public, tally))
-        conclusion = protocol.conclude(tuple(heard))
+        conclusion = analysis.hear(public, tally)
     assert isinstance(conclusion, Estimate)
     return conclusion.value
 

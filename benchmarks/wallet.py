@@ -17,7 +17,7 @@ import numpy as np
 
 from benchmarks.page import table, write_block
 from parley.emulator.coins import addressed, key_from_seed
-from parley.emulator.protocol import Protocol
+from parley.emulator.protocol import Analysis, Protocol
 from parley.emulator.roles.wallet.entries import Terms, View
 from parley.emulator.roles.wallet.wallet import Wallet
 from parley.protocols.registry import build, design
@@ -38,11 +38,11 @@ def answered(protocol: Protocol, cap: float, users: int, most: int) -> list[floa
     for number in range(most):
         wallet.accept(f"run-{number}", protocol, view=View())
         # Once refused, a user who says nothing more is refused for good: there is no need to ask again.
-        asked = wallet.grant(f"run-{number}", 1, protocol.opening(), asked)
+        asked = wallet.grant(f"run-{number}", 1, Analysis(protocol).open(), asked)
         if not asked.any():
             break
         flips = addressed(key_from_seed(number), 1, 0, users, step.coins)[asked]
-        said = step.respond(protocol.opening(), inputs[asked], flips)
+        said = step.respond(Analysis(protocol).open(), inputs[asked], flips)
         wallet.said(f"run-{number}", 1, np.flatnonzero(asked), said)
         count += asked
     assert wallet.spent().loss.max() <= cap

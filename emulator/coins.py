@@ -53,17 +53,8 @@ def setup_digest(setup: Setup) -> bytes:
 
 def terms_of(setup: Setup) -> bytes:
     """The digest of everything about a question that is the same in all rounds."""
-    terms = [
-        setup.protocol,
-        setup.version,
-        setup.parameters,
-        setup.domain,
-        setup.epsilon,
-        setup.delta,
-        setup.rounds,
-        setup.nonce,
-    ]
-    return hashlib.sha256(b"parley terms" + pack(terms)).digest()
+    names = ("protocol", "version", "parameters", "domain", "epsilon", "delta", "rounds", "nonce")
+    return hashlib.sha256(b"parley terms" + pack([getattr(setup, name) for name in names])).digest()
 
 
 def question_of(terms: bytes, announce: Announce) -> bytes:
@@ -108,14 +99,10 @@ def _blocks(stream_key: bytes, key: bytes, word: int, first: int, users: int, si
     while position < first + users:
         segment, offset = divmod(position, SEGMENT)
         count = min(SEGMENT - offset, first + users - position)
-        pieces.append(_keystream(stream_key, word, segment, offset * (width // BLOCK), count * width))
+        # The 32-bit block counter cannot wrap: a segment is at most SEGMENT * LARGEST / BLOCK = 2^31 blocks.
+        block = (offset * (width // BLOCK)).to_bytes(4, "little")
+        nonce = block + word.to_bytes(4, "little") + segment.to_bytes(8, "little")
+        pieces.append(Cipher(ChaCha20(stream_key, nonce), mode=None).encryptor().update(bytes(count * width)))
         position += count
     stream = np.frombuffer(b"".join(pieces), dtype=np.uint8)
     return stream.reshape(users, width)[:, :size]
-
-
-def _keystream(key: bytes, word: int, segment: int, block: int, length: int) -> bytes:
-    # The 32-bit block counter cannot wrap: a segment is at most SEGMENT * LARGEST / BLOCK = 2^31 blocks.
-    nonce = block.to_bytes(4, "little") + word.to_bytes(4, "little") + segment.to_bytes(8, "little")
-    encryptor = Cipher(ChaCha20(key, nonce), mode=None).encryptor()
-    return encryptor.update(bytes(length))

@@ -40,7 +40,7 @@ def from_plain(kind: type[Made], parameters: Mapping[str, Any]) -> Made:
     made: Any = kind
     known = {each.name: each for each in _travelling(made)}
     hints = _hints(made)
-    needed = {name for name in known if not _optional(hints[name])}
+    needed = {name for name in known if type(None) not in _alternatives(hints[name])}
     missing, unknown = needed - set(parameters), set(parameters) - set(known)
     if missing or unknown:
         raise BadInput(f"protocol parameters: missing {sorted(missing)}, unknown {sorted(unknown)}")
@@ -72,10 +72,6 @@ def _plain(value: Any) -> Any:
 
 def _alternatives(hint: Any) -> tuple[Any, ...]:
     return get_args(hint) if get_origin(hint) in (Union, types.UnionType) else (hint,)
-
-
-def _optional(hint: Any) -> bool:
-    return type(None) in _alternatives(hint)
 
 
 def _read(name: str, hint: Any, value: Any) -> Any:

@@ -24,7 +24,7 @@ epsilon, the parameters that travel in a Setup and the claim all follow from the
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, overload
@@ -81,10 +81,8 @@ class Estimate:
     @classmethod
     def normal(cls, value: float, rmse: float, details: Mapping[str, Any] | None = None) -> Self:
         """A value with the 95% interval of a normal error."""
-        half = QUANTILE_95 * rmse
-        return cls(
-            value=value, predicted_rmse=rmse, interval95=(value - half, value + half), details=dict(details or {})
-        )
+        interval = (value - QUANTILE_95 * rmse, value + QUANTILE_95 * rmse)
+        return cls(value=value, predicted_rmse=rmse, interval95=interval, details=dict(details or {}))
 
 
 class Vectors(Interface):
@@ -326,18 +324,6 @@ class Protocol(ABC):
         """The protocol a Setup describes; BadInput for anything that is not exactly such a description."""
         return from_plain(cls, parameters)
 
-    def opening(self) -> Broadcast:
-        """The broadcast of the first round."""
-        return Analysis(self).open()
-
-    def conclude(self, heard: tuple[tuple[Broadcast, Tally], ...]) -> Broadcast | Estimate:
-        """From the rounds heard so far, the next broadcast or, after the last round, the estimate."""
-        analysis = Analysis(self)
-        said: Broadcast | Estimate = analysis.open()
-        for public, tally in heard:
-            said = analysis.hear(public, tally)
-        return said
-
 
 class Analysis:
     """The analyst's generator, held against the table of rounds: what it asks, and what it says at the end."""
@@ -376,23 +362,18 @@ class Analysis:
         if ask.name != expected.name:
             raise LocalProtocolError(f"{self.protocol.name} asks {ask.name!r} in round {self._asked + 1}, where its "
                                      f"script has {expected.name!r}")  # fmt: skip
+        for name in expected.broadcast:
+            if name not in ask.broadcast:
+                raise LocalProtocolError(f"the question {ask.name!r} lacks {name!r}")
         self._asked += 1
         self.chosen = ask.chosen
-        return {
-            name: np.asarray(ask.broadcast[name], dtype=dtype) if name in ask.broadcast else _missing(ask, name)
-            for name, (dtype, _) in expected.broadcast.items()
-        }
+        return {name: np.asarray(ask.broadcast[name], dtype) for name, (dtype, _) in expected.broadcast.items()}
 
 
-def _missing(ask: Ask, name: str) -> NDArray[Any]:
-    raise LocalProtocolError(f"the question {ask.name!r} lacks {name!r}")
-
-
-def spent(protocol: Protocol, rounds: Iterable[Round]) -> float:
+def spent(protocol: Protocol, rounds: Sequence[Round]) -> float:
     """The most that these rounds take from the users of any group."""
-    listed = list(rounds)
     return max(
-        sum(each.epsilon for each in listed if protocol.participates(each.number, group))
+        sum(each.epsilon for each in rounds if protocol.participates(each.number, group))
         for group in range(protocol.groups)
     )
 

@@ -40,10 +40,8 @@ class Tally:
         return Tally(0, {name: total * 0 for name, total in self.sums.items()})
 
     def __add__(self, other: "Tally") -> "Tally":
-        return Tally(
-            self.replies + other.replies,
-            {name: total + other.sums[name] for name, total in self.sums.items()},
-        )
+        sums = {name: total + other.sums[name] for name, total in self.sums.items()}
+        return Tally(self.replies + other.replies, sums)
 
 
 class Round:
@@ -52,19 +50,11 @@ class Round:
     def __init__(self, protocol: "Protocol", number: int, method: "Method") -> None:
         self.protocol = protocol
         self.number = number
+        self.inputs = protocol.inputs
         self.question: Question = method.question  # type: ignore[attr-defined]
+        self.name = self.question.name
         self._method = getattr(protocol, method.__name__)
         self._last: tuple[Broadcast, Sends] | None = None
-
-    @property
-    def name(self) -> str:
-        """What the round is called."""
-        return self.question.name
-
-    @property
-    def inputs(self) -> int:
-        """k."""
-        return self.protocol.inputs
 
     @cached_property
     def broadcast(self) -> Shape:
@@ -80,22 +70,20 @@ class Round:
     def sends(self, public: "Broadcast") -> "Sends":
         """What users send after this broadcast. The last one is kept, because it is asked for chunk by chunk."""
         if self._last is None or self._last[0] is not public:
-            given = {name: array[()] if array.ndim == 0 else array for name, array in public.items()}
-            with np.errstate(all="ignore"):
-                self._last = (public, self._method(**given))
+            self._last = (public, self._ask(public))
         return self._last[1]
+
+    def _ask(self, public: "Broadcast") -> "Sends":
+        given: dict[str, Any] = {name: array[()] if array.ndim == 0 else array for name, array in public.items()}
+        with np.errstate(all="ignore"):
+            sent: Sends = self._method(**given)
+        return sent
 
     @cached_property
     def usual(self) -> "Sends":
         """What users send after the example that the round declares; columns, coins and epsilon are always these."""
-        example = {
-            name: np.full(shape, self.question.arrays[name].like, dtype)
-            for name, (dtype, shape) in self.broadcast.items()
-        }
-        given: dict[str, Any] = {name: array[()] if array.ndim == 0 else array for name, array in example.items()}
-        with np.errstate(all="ignore"):
-            sent: Sends = self._method(**given)
-        return sent
+        like = {name: each.like for name, each in self.question.arrays.items()}
+        return self._ask({name: np.full(shape, like[name], dtype) for name, (dtype, shape) in self.broadcast.items()})
 
     @cached_property
     def reply(self) -> Shape:
@@ -201,7 +189,12 @@ class Round:
 
     def tally(self, public: "Broadcast", replies: Columns) -> Tally:
         """The sums the analyst keeps of these replies; it keeps no reply."""
-        return tally_of(self.sends(public), replies)
+        sums = {}
+        for name, send in self.sends(public).items():
+            mine = columns_of(name, send, replies)
+            counts = {"": send.randomizer.total, **send.tallies}
+            sums.update({wire_name(name, each): np.asarray(count(mine)) for each, count in counts.items()})
+        return Tally(len(next(iter(replies.values()))), sums)
 
 
 def wire_name(send: str, column: str) -> str:
@@ -212,16 +205,6 @@ def wire_name(send: str, column: str) -> str:
 def columns_of(name: str, send: "Send", replies: Columns) -> Columns:
     """The columns of one send, as its randomizer calls them."""
     return {column: replies[wire_name(name, column)] for column in send.randomizer.reply}
-
-
-def tally_of(sent: "Sends", replies: Columns) -> Tally:
-    """The tallies of replies to these sends."""
-    sums = {}
-    for name, send in sent.items():
-        mine = columns_of(name, send, replies)
-        counts = {"": send.randomizer.total, **send.tallies}
-        sums.update({wire_name(name, each): np.asarray(count(mine)) for each, count in counts.items()})
-    return Tally(len(next(iter(replies.values()))), sums)
 
 
 def _shape(sent: "Sends") -> Shape:

@@ -3,6 +3,7 @@
 import logging
 import time
 from collections.abc import Mapping
+from contextlib import closing
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -13,14 +14,14 @@ from parley.emulator.protocol import Protocol
 from parley.emulator.roles.analyst import Analyst, AnalystRole
 from parley.emulator.roles.board import ANALYST_NAME
 from parley.emulator.roles.consent import domain_of
-from parley.emulator.transport.ports import AnalystPort
+from parley.emulator.transport.ports import NodePort
 from parley.emulator.transport.zmq.ports import connect_analyst
 from parley.emulator.wire.codec import decode, encode, open_envelope, pack, said_by, unpack
 from parley.emulator.wire.messages import Announce, Result, Resume, Setup
 from parley.emulator.wire.sealing import load_secret
 from parley.emulator.wire.signatures import Signer
 from parley.emulator.wire.trust import read_signer
-from parley.nodes.common import GOOD, LONGEST_SILENCE, UNFINISHED, BoardLink, link_options, run_to_exit
+from parley.nodes.common import GOOD, LONGEST_SILENCE, UNFINISHED, BoardLink, link_options, path_option, run_to_exit
 from parley.protocols.registry import build
 from parley.protocols.shuffle.sealed import unsealed
 
@@ -34,7 +35,7 @@ log = logging.getLogger("analyst")
 class AnalystNode:
     """Follows the record by number, asks again for what it missed, repeats what it has not heard back."""
 
-    def __init__(self, role: AnalystRole, port: AnalystPort, signer: Signer | None = None) -> None:
+    def __init__(self, role: AnalystRole, port: NodePort, signer: Signer | None = None) -> None:
         self.role = role
         self.signer = signer
         self.port = port
@@ -136,23 +137,12 @@ def read_plan(path: Path) -> Plan:
     return Plan(build(plan["protocol"], plan["parameters"]), plan["domain"])
 
 
-async def serve_analyst(plan: Plan, run: str, link: BoardLink, signer: Signer | None = None) -> int:
-    """Connect and ask until there is an answer."""
-    port = link.under(connect_analyst(link.board(), link.security()), ANALYST_NAME)
-    role = AnalystRole(plan.protocol, run, plan.domain)
-    try:
-        await AnalystNode(role, port, signer).serve()
-    finally:
-        port.close()
-    return GOOD if role.state is Analyst.DONE else UNFINISHED
-
-
 @click.command(name="analyst")
 @click.option("--run", required=True, help="Name of the run.")
 @link_options
-@click.option("--plan", type=click.Path(path_type=Path), required=True, help="The question (`parley plan --save`).")
-@click.option("--opening-key", type=click.Path(path_type=Path), help="The key that opens sealed replies.")
-@click.option("--signing-key", type=click.Path(path_type=Path), help="Sign what the analyst says (see `parley keys`).")
+@path_option("--plan", required=True, help="The question (`parley plan --save`).")
+@path_option("--opening-key", help="The key that opens sealed replies.")
+@path_option("--signing-key", help="Sign what the analyst says (see `parley keys`).")
 def main(run: str, link: BoardLink, plan: Path, opening_key: Path | None, signing_key: Path | None) -> None:
     """Run the analyst: ask in rounds, sum the replies, compute the estimate."""
 
@@ -160,7 +150,11 @@ def main(run: str, link: BoardLink, plan: Path, opening_key: Path | None, signin
         asked = read_plan(plan)
         if opening_key is not None:
             asked = asked._replace(protocol=unsealed(asked.protocol, load_secret(opening_key)))
-        return await serve_analyst(asked, run, link, None if signing_key is None else read_signer(signing_key))
+        signer = None if signing_key is None else read_signer(signing_key)
+        role = AnalystRole(asked.protocol, run, asked.domain)
+        with closing(link.under(connect_analyst(link.board(), link.security()), ANALYST_NAME)) as port:
+            await AnalystNode(role, port, signer).serve()
+        return GOOD if role.state is Analyst.DONE else UNFINISHED
 
     run_to_exit(work())
 

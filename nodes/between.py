@@ -6,20 +6,10 @@ from contextlib import asynccontextmanager, closing
 from dataclasses import dataclass
 from pathlib import Path
 
-import click
-
 from parley.emulator.transport.addresses import BoardAddresses
 from parley.emulator.transport.ports import BoardPort, NodePort
 from parley.emulator.transport.zmq.ports import connect_node
-from parley.nodes.common import (
-    ANY_PORT,
-    BoardLink,
-    board_security,
-    collect_options,
-    endpoint_option,
-    read_addresses,
-    write_addresses,
-)
+from parley.nodes import common
 from parley.nodes.state.reopen import bind
 
 
@@ -33,35 +23,31 @@ class UserSide:
     allowed: Path | None
 
 
-user_side_options = collect_options(
+user_side_options = common.collect_options(
     "side",
     UserSide,
-    endpoint_option("--own-inbox", "Where user nodes send their replies.", formerly="--own-post"),
-    endpoint_option("--own-feed", "Where they hear broadcasts."),
-    click.option(
-        "--own-addresses",
-        type=click.Path(path_type=Path),
-        help="Write the endpoints to this file; if it exists, reuse them.",
-    ),
-    click.option("--allowed", type=click.Path(path_type=Path), help="Public keys of the user nodes, by name."),
+    common.endpoint_option("--own-inbox", "Where user nodes send their replies.", formerly="--own-post"),
+    common.endpoint_option("--own-feed", "Where they hear broadcasts."),
+    common.path_option("--own-addresses", help="Write the endpoints to this file; if it exists, reuse them."),
+    common.path_option("--allowed", help="Public keys of the user nodes, by name."),
 )
 
 
 @asynccontextmanager
 async def both_ports(
-    side: UserSide, link: BoardLink, name: str, nodes: int, *, own: bytes = b"", notices: bool = False
+    side: UserSide, link: common.BoardLink, name: str, nodes: int, *, own: bytes = b"", notices: bool = False
 ) -> AsyncIterator[tuple[BoardPort, NodePort]]:
     """Bind for the user nodes, connect to the board (see `connect_node`), and say where user nodes find us."""
-    security = board_security(link.keys, side.allowed)
+    security = common.board_security(link.keys, side.allowed)
     written = side.own_addresses
     again = written is not None and written.exists()
-    wanted = BoardAddresses(inbox=side.own_inbox, feed=side.own_feed, delivery=ANY_PORT)
-    there = read_addresses(written) if written is not None and again else wanted
+    wanted = BoardAddresses(inbox=side.own_inbox, feed=side.own_feed, delivery=common.ANY_PORT)
+    there = common.read_addresses(written) if written is not None and again else wanted
     with closing(await bind(there, security, again=again, peers=nodes)) as inner:
         port = connect_node(link.board(), link.security(), own=own, notices=notices)
         with closing(link.under(port, name)) as outer:
             if written is not None:
-                write_addresses(written, inner.addresses)
+                common.write_addresses(written, inner.addresses)
             yield inner, outer
 
 

@@ -8,47 +8,25 @@ import signal
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import click
 
-from parley.emulator.errors import BadInput, LocalProtocolError, RemoteProtocolError
+from parley.emulator.errors import LocalProtocolError, RemoteProtocolError
 from parley.emulator.record.merkle import Tree
 from parley.emulator.record.transcript import TranscriptReader, TranscriptWriter
 from parley.emulator.roles.board import ANALYST_NAME, BOARD_NAME, Board, BoardRole, Terms
 from parley.emulator.transport.addresses import BoardAddresses
 from parley.emulator.transport.ports import BROADCAST, BoardPort, Received, topic_for
+from parley.emulator.wire import messages as wire
 from parley.emulator.wire.codec import decode, encode, envelope, unbundle
-from parley.emulator.wire.messages import (
-    BROADCASTS,
-    NAME,
-    NONCE_BYTES,
-    Abort,
-    Close,
-    Event,
-    Inquiry,
-    Message,
-    Ready,
-    Refusal,
-    Reminder,
-    Replies,
-    Result,
-    Resume,
-    Roster,
-)
 from parley.emulator.wire.security import Security, read_relays
 from parley.emulator.wire.signatures import Signer
 from parley.emulator.wire.trust import read_signer, read_trust
-from parley.nodes.common import (
-    GOOD,
-    UNFINISHED,
-    board_security,
-    endpoint_option,
-    run_to_exit,
-    topic_of,
-    write_addresses,
-)
+from parley.nodes import common
 from parley.nodes.state.allowance import Allowance
 from parley.nodes.state.receipts import Receipts
 from parley.nodes.state.reopen import bind, open_record
@@ -99,8 +77,7 @@ class BoardNode:
         today = time.time()
         for record in self._reader:
             self.role.record(record.message, now - max(0.0, today - record.time))
-            self._remember(record.sequence, record.sender, record.frame, record.message)
-            self._receipts.note(record.sequence, record.time_ns, record.message, record.frame)
+            self._remember(record.sequence, record.time_ns, record.sender, record.frame, record.message)
             if self.writer is None:
                 self._tree.append(record.leaf)
 
@@ -127,23 +104,23 @@ class BoardNode:
 
     async def take(self, received: Received) -> None:
         """Judge one frame; whatever is wrong with it is dropped with its cause, and never fatal."""
-        sender, said, ready = received.sender or "unknown", list[tuple[str, Message]](), ""
+        sender, said, ready = received.sender or "unknown", list[tuple[str, wire.Message]](), ""
         try:
             message = decode(received.frame)
             sender = self._sender(received, message)
-            ready = message.node if isinstance(message, Ready) else ""
-            if isinstance(message, Resume):
+            ready = message.node if isinstance(message, wire.Ready) else ""
+            if isinstance(message, wire.Resume):
                 await self._redeliver(message)
                 return
-            if isinstance(message, Inquiry):
+            if isinstance(message, wire.Inquiry):
                 self._show(message.node, message.round)
                 return
-            if isinstance(message, Ready) and message.node not in self.role.seats:
+            if isinstance(message, wire.Ready) and message.node not in self.role.seats:
                 await self._let_subscribe()
-            if isinstance(message, Event) and not await self._affords(sender, len(received.frame)):
+            if isinstance(message, wire.Event) and not await self._affords(sender, len(received.frame)):
                 return
             said = self.role.hear(sender, message, time.monotonic())
-            if any(isinstance(each, Event) and each is not message for _, each in said):
+            if any(isinstance(each, wire.Event) and each is not message for _, each in said):
                 # It came back as another process.
                 said = said if await self._affords(sender, NOTE_BYTES) else []
         except RemoteProtocolError as error:
@@ -156,65 +133,61 @@ class BoardNode:
         if ready and (said or self.role.lacks(ready)):
             self._remind_of_setup()
 
-    async def put(self, said: list[tuple[str, Message]], frames: dict[int, bytes] | None = None) -> None:
+    async def put(self, said: list[tuple[str, wire.Message]], frames: dict[int, bytes] | None = None) -> None:
         """Write down, then deliver. A received frame is recorded as it came: each message has one encoding."""
         for sender, each in said:
+            if self.writer is None:
+                raise LocalProtocolError("board: the record is closed; nothing more can be said")
             message, now = self._with_head(each), time.time_ns()
             frame = (frames or {}).get(id(message)) or encode(message, self.signer, self.role.nonce)
-            sequence = self._opened().append(sender, frame, now)
-            self._receipts.note(sequence, now, message, frame)
+            sequence = self.writer.append(sender, frame, now)
+            self._remember(sequence, now, sender, frame, message)
             sealed = envelope(sequence, sender, frame)
-            if isinstance(message, Reminder) and "announce" in self._recent:
+            if isinstance(message, wire.Reminder) and "announce" in self._recent:
                 self.port.publish(BROADCAST, self._recent["announce"])
-            self.port.publish(topic_of(message), sealed)
+            self.port.publish(common.topic_of(message), sealed)
             await self.port.deliver(sealed)
-            self._remember(sequence, sender, frame, message)
-            if isinstance(message, BROADCASTS):
+            if isinstance(message, wire.BROADCASTS):
                 log.info("%s %s", message.kind, getattr(message, "round", ""))
-            if isinstance(message, Roster | Close):
+            if isinstance(message, wire.Roster | wire.Close):
                 for node in self.role.seats:
-                    self._show(node, message.round if isinstance(message, Close) else 0)
+                    self._show(node, message.round if isinstance(message, wire.Close) else 0)
 
-    def _with_head(self, message: Message) -> Message:
+    def _with_head(self, message: wire.Message) -> wire.Message:
         """A close says under its signature what is on record so far."""
-        if not isinstance(message, Close) or self.signer is None:
+        if not isinstance(message, wire.Close) or self.signer is None:
             return message
         return replace(message, size=len(self._tree), root=self._tree.root())
 
     def _show(self, node: str, number: int) -> None:
         """Show a node its frames of a closed round on record; for round 0, which key holds its seat."""
-        if number == 0:
-            self._show_seat(node)
-            return
-        receipt = self._receipts.make(node, number, self._tree) if node in self.role.seats else None
-        if receipt is not None:
-            self.port.publish(topic_for(node), envelope(0, BOARD_NAME, encode(receipt)))
-
-    def _show_seat(self, node: str) -> None:
-        seating = self.role.seating(node)
-        if seating is not None and self.signer is not None:
+        frame = b""
+        if number == 0 and self.signer is not None and (seating := self.role.seating(node)) is not None:
             # Signed once: nodes say ready again and again.
-            if node not in self._seatings:
-                self._seatings[node] = encode(seating, self.signer)
-            self.port.publish(topic_for(node), envelope(0, BOARD_NAME, self._seatings[node]))
+            frame = self._seatings[node] = self._seatings.get(node) or encode(seating, self.signer)
+        elif node in self.role.seats and (receipt := self._receipts.make(node, number, self._tree)) is not None:
+            frame = encode(receipt)
+        if frame:
+            self.port.publish(topic_for(node), envelope(0, BOARD_NAME, frame))
 
-    def _remember(self, sequence: int, sender: str, frame: bytes, message: Message) -> None:
-        """What may have to be said again, and what somebody has used of the record."""
+    def _remember(self, sequence: int, time_ns: int, sender: str, frame: bytes, message: wire.Message) -> None:
+        """What may have to be said again or shown to its sender, and what somebody has used of the record."""
+        self._receipts.note(sequence, time_ns, message, frame)
         self._length = sequence + 1
-        if isinstance(message, BROADCASTS):
+        if isinstance(message, wire.BROADCASTS):
             self._recent[message.kind] = envelope(sequence, sender, frame)
-        elif isinstance(message, Event):
+        elif isinstance(message, wire.Event):
             self._allowance.charge(message, len(frame))
 
-    def _sender(self, received: Received, message: Message) -> str:
+    def _sender(self, received: Received, message: wire.Message) -> str:
         """Who speaks: with keys the authenticated name, which must be the one claimed; without, the claim."""
-        named = Ready | Replies | Refusal | Event | Inquiry
+        named = wire.Ready | wire.Replies | wire.Refusal | wire.Event | wire.Inquiry
         claimed = message.node if isinstance(message, named) else ANALYST_NAME
         if received.sender is not None and received.sender not in (claimed, self.relays.get(claimed)):
             raise RemoteProtocolError(f"board: {received.sender} sent a {message.kind} in the name of {claimed:.80}")
         if claimed == BOARD_NAME:
             raise RemoteProtocolError(f"board: a {message.kind} in the name of the board itself")
-        if not NAME.fullmatch(claimed):
+        if not wire.NAME.fullmatch(claimed):
             raise RemoteProtocolError(f"board: a {message.kind} under the invalid name {claimed[:80]!r}")
         return claimed
 
@@ -228,8 +201,7 @@ class BoardNode:
             # Somebody says ready again and again whom nobody lets in: the others are not to wait for that.
             return
         until = time.monotonic() + SUBSCRIBE_SECONDS
-        listening = terms.nodes - len(self.relays) + len(set(self.relays.values()))
-        while self.port.subscribers < listening and time.monotonic() < until:
+        while self.port.subscribers < peers(terms.nodes, self.relays) and time.monotonic() < until:
             await asyncio.sleep(0.01)
 
     def _remind_of_setup(self) -> None:
@@ -241,7 +213,7 @@ class BoardNode:
                 if kind in self._recent:
                     self.port.publish(BROADCAST, self._recent[kind])
 
-    async def _redeliver(self, wanted: Resume) -> None:
+    async def _redeliver(self, wanted: wire.Resume) -> None:
         if wanted.sequence >= self._length:
             return
         for record in itertools.islice(self._reader.since(wanted.sequence), wanted.count or None):
@@ -272,16 +244,13 @@ class BoardNode:
 
     async def _note(self, event: str, node: str, detail: str) -> None:
         if not self.role.over:
-            noted = Event(event=event, node=node, round=self.role.round, detail=detail[:500])
+            noted = wire.Event(event=event, node=node, round=self.role.round, detail=detail[:500])
             await self.put(self.role.hear(BOARD_NAME, noted, time.monotonic()))
 
     async def _farewell(self) -> None:
         ending = self.role.ending
-        outcome = (
-            "completed" if isinstance(ending, Result) else ending.outcome if isinstance(ending, Abort) else "failed"
-        )
         if self.writer is not None:
-            reason = ending.reason if isinstance(ending, Abort) else ""
+            outcome, reason = (ending.outcome, ending.reason) if isinstance(ending, wire.Abort) else ("completed", "")
             self.writer.close(outcome, reason, self.signer, self.role.nonce)
         until, due = time.monotonic() + FAREWELL_SECONDS, 0.0
         while time.monotonic() < until and (self.port.subscribers or not self._heard_out):
@@ -299,20 +268,15 @@ class BoardNode:
             message = decode(received.frame)
         except RemoteProtocolError:
             return
-        if isinstance(message, Resume):
+        if isinstance(message, wire.Resume):
             self._heard_out = message.sequence >= self._length
             await self._redeliver(message)
-        elif isinstance(message, Inquiry):
+        elif isinstance(message, wire.Inquiry):
             self._show(message.node, message.round)
-        elif isinstance(message, Ready):
+        elif isinstance(message, wire.Ready):
             # A node that came back after the end: without the setup it does not believe the result.
             self._show(message.node, 0)
             self._remind_of_setup()
-
-    def _opened(self) -> TranscriptWriter:
-        if self.writer is None:
-            raise LocalProtocolError("board: the record is closed; nothing more can be said")
-        return self.writer
 
 
 def apart(received: Received) -> list[Received]:
@@ -324,8 +288,7 @@ def apart(received: Received) -> list[Received]:
 
 
 def fresh_nonce() -> bytes:
-    """A nonce from the operating system."""
-    return secrets.token_bytes(NONCE_BYTES)
+    return secrets.token_bytes(wire.NONCE_BYTES)
 
 
 def peers(nodes: int, relays: Mapping[str, str]) -> int:
@@ -346,103 +309,76 @@ async def serve_board(
     draw_nonce: Callable[[], bytes] = fresh_nonce,
 ) -> int:
     """Bind, say where, serve to the end. `keys`: the signing key that is listed for each user node."""
-    port = await bind(wanted, security, again=transcript.exists(), peers=peers(terms.nodes, relays or {}))
-    try:
-        role = BoardRole(terms, draw_nonce, keys)
+    role = BoardRole(terms, draw_nonce, keys)
+    room = peers(terms.nodes, relays or {})
+    with closing(await bind(wanted, security, again=transcript.exists(), peers=room)) as port:
         node = BoardNode(role, port, open_record(transcript, terms.run), transcript, relays, signer)
         node.restore(time.monotonic())
         if addresses is not None:
-            write_addresses(addresses, port.addresses)
+            common.write_addresses(addresses, port.addresses)
         for number in (signal.SIGINT, signal.SIGTERM):
             asyncio.get_running_loop().add_signal_handler(number, node.stop, f"stopped by {number.name}")
         await node.serve()
-    finally:
-        port.close()
-    return GOOD if isinstance(role.ending, Result) else UNFINISHED
+    return common.GOOD if isinstance(role.ending, wire.Result) else common.UNFINISHED
 
 
 def read_nonce(text: str) -> bytes:
-    """A nonce as it was typed."""
-    try:
-        nonce = bytes.fromhex(text)
-    except ValueError:
-        nonce = b""
-    if len(nonce) != NONCE_BYTES:
-        raise BadInput(f"--nonce {text[:80]!r} is not {NONCE_BYTES} bytes in hexadecimal")
-    return nonce
+    mistyped = f"--nonce {text[:80]!r} is not {wire.NONCE_BYTES} bytes in hexadecimal"
+    return common.read_hex(text, wire.NONCE_BYTES, mistyped)
 
 
 @click.command(name="board")
 @click.option("--run", required=True, help="Name of the run.")
 @click.option("--users", type=int, required=True, help="Number of users who take part.")
 @click.option("--nodes", type=int, required=True, help="Number of user nodes to wait for.")
-@endpoint_option("--inbox", "Where replies and broadcasts come in.", formerly="--post")
-@endpoint_option("--feed", "Where everything is published.")
-@endpoint_option("--delivery", "Where the analyst is served.", formerly="--desk")
-@click.option(
-    "--transcript", type=click.Path(path_type=Path), required=True, help="The record; continued if it exists."
-)
-@click.option("--addresses", type=click.Path(path_type=Path), help="Write the bound endpoints to this file.")
+@common.endpoint_option("--inbox", "Where replies and broadcasts come in.", formerly="--post")
+@common.endpoint_option("--feed", "Where everything is published.")
+@common.endpoint_option("--delivery", "Where the analyst is served.", formerly="--desk")
+@common.path_option("--transcript", required=True, help="The record; continued if it exists.")
+@common.path_option("--addresses", help="Write the bound endpoints to this file.")
 @click.option("--deadline", default=600.0, show_default=True, help="Seconds that a round may last.")
 @click.option("--quorum", default=1.0, show_default=True, help="Share of users a round needs at its deadline.")
 @click.option("--join-deadline", default=60.0, show_default=True, help="Seconds to wait for all nodes.")
 @click.option(
     "--analyst-deadline", default=600.0, show_default=True, help="Seconds to wait for the analyst's next message."
 )
-@click.option("--keys", type=click.Path(path_type=Path), help="The board's key pair (see `parley keys`).")
-@click.option("--allowed", type=click.Path(path_type=Path), help="Public keys to admit, by name.")
-@click.option("--relays", type=click.Path(path_type=Path), help="Which relay may speak for which node.")
-@click.option("--signing-key", type=click.Path(path_type=Path), help="Sign what the board says (see `parley keys`).")
-@click.option("--trust", type=click.Path(path_type=Path), help="Seat only nodes whose signing keys are listed here.")
+@common.path_option("--keys", help="The board's key pair (see `parley keys`).")
+@common.path_option("--allowed", help="Public keys to admit, by name.")
+@common.path_option("--relays", help="Which relay may speak for which node.")
+@common.path_option("--signing-key", help="Sign what the board says (see `parley keys`).")
+@common.path_option("--trust", help="Seat only nodes whose signing keys are listed here.")
 @click.option("--nonce", help="The nonce of the run, to repeat an experiment.  [default: random]")
 def main(
-    run: str,
-    users: int,
-    nodes: int,
     inbox: str,
     feed: str,
     delivery: str,
     transcript: Path,
     addresses: Path | None,
-    deadline: float,
-    quorum: float,
-    join_deadline: float,
-    analyst_deadline: float,
     keys: Path | None,
     allowed: Path | None,
     relays: Path | None,
     signing_key: Path | None,
     trust: Path | None,
     nonce: str | None,
+    **terms: Any,
 ) -> None:
     """Run the board: number every message, write it down, deliver it."""
 
     async def work() -> int:
-        terms = Terms(
-            run=run,
-            users=users,
-            nodes=nodes,
-            deadline=deadline,
-            quorum=quorum,
-            join_deadline=join_deadline,
-            analyst_deadline=analyst_deadline,
-        )
-        wanted = BoardAddresses(inbox=inbox, feed=feed, delivery=delivery)
-        spoken_for = None if relays is None else read_relays(relays)
         given = None if nonce is None else read_nonce(nonce)
         return await serve_board(
-            terms,
-            wanted,
+            Terms(**terms),
+            BoardAddresses(inbox=inbox, feed=feed, delivery=delivery),
             transcript,
             addresses,
-            board_security(keys, allowed),
-            spoken_for,
+            common.board_security(keys, allowed),
+            None if relays is None else read_relays(relays),
             signer=None if signing_key is None else read_signer(signing_key),
             keys=None if trust is None else read_trust(trust),
             draw_nonce=fresh_nonce if given is None else lambda: given,
         )
 
-    run_to_exit(work())
+    common.run_to_exit(work())
 
 
 if __name__ == "__main__":

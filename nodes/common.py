@@ -1,16 +1,15 @@
 """What the processes share: options of the command line, logging, exit codes."""
 
 import asyncio
-import functools
 import json
 import logging
 import os
 import sys
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, fields
-from functools import lru_cache
+from functools import lru_cache, partial, wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any
 
 import click
 
@@ -20,10 +19,6 @@ from parley.emulator.transport.ports import BROADCAST, NOTICE, REPLY, NodePort
 from parley.emulator.wire.messages import BROADCASTS, NOTICES, Message
 from parley.emulator.wire.security import RELAY_PREFIX, Security, read_allowed, read_keys
 
-if TYPE_CHECKING:
-    from parley.emulator.transport.faults import FaultyPort
-
-Port = TypeVar("Port", bound=NodePort)
 Command = Callable[..., None]
 GOOD, CHECK_FAILED, BAD_INPUT, UNFINISHED = 0, 1, 2, 3
 ANY_PORT = "tcp://127.0.0.1:0"
@@ -113,7 +108,7 @@ class BoardLink:
         """Without conditions a user node has nothing to wait for but its port, and needs no event loop."""
         return self.conditions is None
 
-    def under(self, port: Port, node: str) -> "Port | FaultyPort":
+    def under(self, port: NodePort, node: str) -> NodePort:
         """The port itself, or the port under the conditions of a file."""
         if self.conditions is None:
             return port
@@ -127,7 +122,7 @@ def read_addresses(path: Path) -> BoardAddresses:
     """The endpoints a board wrote down."""
     try:
         found = json.loads(path.read_text())
-        return BoardAddresses(**{name: str(found[name]) for name in ("inbox", "feed", "delivery")})
+        return BoardAddresses(**{each.name: str(found[each.name]) for each in fields(BoardAddresses)})
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise BadInput(f"the board's addresses cannot be read from {path}: {error}") from error
 
@@ -135,14 +130,12 @@ def read_addresses(path: Path) -> BoardAddresses:
 def write_addresses(path: Path, bound: BoardAddresses) -> None:
     """Say where others find us, whole or not at all."""
     fresh = path.with_suffix(".new")
-    fresh.write_text(json.dumps({"inbox": bound.inbox, "feed": bound.feed, "delivery": bound.delivery}))
+    fresh.write_text(json.dumps(vars(bound)))
     fresh.replace(path)
 
 
-@lru_cache(maxsize=256)
-def known_addresses(path: Path) -> BoardAddresses:
-    """The same, read once in the life of a node: a process that forks nodes reads it for all of them."""
-    return read_addresses(path)
+# The same, read once in the life of a node: a process that forks nodes reads it for all of them.
+known_addresses = lru_cache(maxsize=256)(read_addresses)
 
 
 class RenamedOption(click.Option):
@@ -163,11 +156,14 @@ def endpoint_option(flag: str, purpose: str, *, formerly: str | None = None) -> 
     return click.option(flag, default=ANY_PORT, show_default=True, help=purpose, **renamed)
 
 
+path_option = partial(click.option, type=click.Path(path_type=Path))
+
+
 def collect_options(argument: str, kind: type, *options: Callable[[Command], Command]) -> Callable[[Command], Command]:
     """A decorator for a command: it adds these options and collects them, as a dataclass, in one argument."""
 
     def decorate(command: Command) -> Command:
-        @functools.wraps(command)
+        @wraps(command)
         def collected(**given: Any) -> None:
             made = kind(**{each.name: given.pop(each.name) for each in fields(kind)})
             command(**{argument: made}, **given)
@@ -184,16 +180,25 @@ def collect_options(argument: str, kind: type, *options: Callable[[Command], Com
 link_options = collect_options(
     "link",
     BoardLink,
-    click.option("--addresses", type=click.Path(path_type=Path), help="File with the board's endpoints."),
+    path_option("--addresses", help="File with the board's endpoints."),
     click.option("--inbox", cls=RenamedOption, formerly="--post", help="Endpoint of the board's inbox."),
     click.option("--feed", help="Endpoint of the board's feed."),
     click.option("--delivery", cls=RenamedOption, formerly="--desk", help="Endpoint of the board's delivery."),
-    click.option(
-        "--conditions", type=click.Path(path_type=Path), help="Faults to inject into this node's link (TOML)."
-    ),
-    click.option("--keys", type=click.Path(path_type=Path), help="This node's key pair (see `parley keys`)."),
-    click.option("--board-key", type=click.Path(path_type=Path), help="File with the board's public key."),
+    path_option("--conditions", help="Faults to inject into this node's link (TOML)."),
+    path_option("--keys", help="This node's key pair (see `parley keys`)."),
+    path_option("--board-key", help="File with the board's public key."),
 )
+
+
+def read_hex(text: str, size: int, otherwise: str) -> bytes:
+    """So many bytes as they were typed in hexadecimal; BadInput says `otherwise`."""
+    try:
+        content = bytes.fromhex(text)
+    except ValueError:
+        content = b""
+    if len(content) != size:
+        raise BadInput(otherwise)
+    return content
 
 
 def topic_of(message: Message) -> bytes:

@@ -6,7 +6,6 @@ What the user agrees to is said here and nowhere else: which run, about which va
 import math
 import re
 import secrets
-from functools import partial
 from pathlib import Path
 
 import click
@@ -19,10 +18,9 @@ from parley.emulator.roles.shuffler import SHUFFLER_NAME
 from parley.emulator.wire.security import read_allowed
 from parley.emulator.wire.signatures import SECRET_BYTES, Signer
 from parley.emulator.wire.trust import read_signer, read_trust
-from parley.nodes.common import BAD_INPUT
+from parley.nodes.common import BAD_INPUT, complain, path_option
 from parley.nodes.state.user_state import Identity, State
 
-path_option = partial(click.option, type=click.Path(path_type=Path))
 _RANGE = re.compile(r"(?P<name>[^=]+)=(?P<low>[^:/]+):(?P<high>[^:/]+)/(?P<levels>[0-9]{1,7})")
 
 
@@ -114,8 +112,7 @@ def main(
         keys = {"coin_key": fresh_key(), "signing_key": signer.secret}
         State.create(state, Identity(node=node, first=first, users=users, consent=consent, **keys))
     except BadInput as error:
-        click.echo(f"parley: {error}", err=True)
-        raise click.exceptions.Exit(BAD_INPUT) from None
+        raise click.exceptions.Exit(complain(error, BAD_INPUT)) from None
     click.echo(f'"{node}" = "{signer.public.hex()}"')
 
 

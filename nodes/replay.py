@@ -1,10 +1,9 @@
 """A live replay: recorded frames go through real sockets to a fresh analyst process, whose words are compared."""
 
 import asyncio
-import json
 import sys
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, closing
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Literal
@@ -19,7 +18,7 @@ from parley.emulator.transport.ports import BoardPort
 from parley.emulator.transport.zmq.ports import open_board
 from parley.emulator.wire.codec import decode, envelope, pack
 from parley.emulator.wire.messages import Message, Resume, Setup
-from parley.nodes.common import LONGEST_SILENCE
+from parley.nodes.common import LONGEST_SILENCE, write_addresses
 from parley.nodes.environment import child_environment
 
 Timing = Literal["fast", "recorded"]
@@ -75,21 +74,17 @@ class Player:
 async def replay_live(conversation: Conversation, timing: Timing = "fast") -> Replay:
     """Bind a board's port, start an analyst, play the record to it."""
     setup, _ = speaking(conversation)
-    port = open_board(BoardAddresses.on())
-    try:
-        with TemporaryDirectory(prefix="parley-replay-") as folder:
-            async with _analyst(setup, port.addresses, Path(folder)) as process:
-                player = Player(port, conversation, timing)
-                playing, ended = asyncio.ensure_future(player.play()), asyncio.ensure_future(process.wait())
-                await asyncio.wait({playing, ended}, return_when=asyncio.FIRST_COMPLETED)
-                # The analyst leaves when it has heard its last word; what is left of the record is for others.
-                if not (await asyncio.wait({playing}, timeout=LEAVE_SECONDS))[0]:
-                    playing.cancel()
-                    raise LocalProtocolError(f"the analyst ended with exit code {ended.result()} before the record did")
-                ended.cancel()
-                difference = playing.result()
-    finally:
-        port.close()
+    with closing(open_board(BoardAddresses.on())) as port, TemporaryDirectory(prefix="parley-replay-") as folder:
+        async with _analyst(setup, port.addresses, Path(folder)) as process:
+            player = Player(port, conversation, timing)
+            playing, ended = asyncio.ensure_future(player.play()), asyncio.ensure_future(process.wait())
+            await asyncio.wait({playing, ended}, return_when=asyncio.FIRST_COMPLETED)
+            # The analyst leaves when it has heard its last word; what is left of the record is for others.
+            if not (await asyncio.wait({playing}, timeout=LEAVE_SECONDS))[0]:
+                playing.cancel()
+                raise LocalProtocolError(f"the analyst ended with exit code {ended.result()} before the record did")
+            ended.cancel()
+            difference = playing.result()
     return Replay(role="analyst", compared=player.compared, difference=difference)
 
 
@@ -97,20 +92,13 @@ async def replay_live(conversation: Conversation, timing: Timing = "fast") -> Re
 async def _analyst(setup: Setup, board: BoardAddresses, folder: Path) -> AsyncIterator[asyncio.subprocess.Process]:
     """A fresh analyst process that finds the board's port; gone when the context is left."""
     plan, addresses = folder / "plan.parley", folder / "addresses.json"
-    content = {"protocol": setup.protocol, "parameters": setup.parameters, "domain": setup.domain}
-    plan.write_bytes(pack(content))
-    addresses.write_text(json.dumps({"inbox": board.inbox, "feed": board.feed, "delivery": board.delivery}))
+    plan.write_bytes(pack({"protocol": setup.protocol, "parameters": setup.parameters, "domain": setup.domain}))
+    write_addresses(addresses, board)
+    command = (sys.executable, "-P", "-m", "parley.nodes.analyst")
     arguments = ("--run", setup.run, "--addresses", str(addresses), "--plan", str(plan))
+    nowhere = asyncio.subprocess.DEVNULL
     process = await asyncio.create_subprocess_exec(
-        sys.executable,
-        "-P",
-        "-m",
-        "parley.nodes.analyst",
-        *arguments,
-        stdin=asyncio.subprocess.DEVNULL,
-        stdout=asyncio.subprocess.DEVNULL,
-        stderr=asyncio.subprocess.DEVNULL,
-        env=child_environment(),
+        *command, *arguments, stdin=nowhere, stdout=nowhere, stderr=nowhere, env=child_environment()
     )
     try:
         yield process

@@ -10,35 +10,23 @@ Its log says what happens to the run. It never says who sent something, nor quot
 import logging
 import os
 import time
-from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import click
 
 from parley.emulator.coins import KEY_BYTES
-from parley.emulator.errors import BadInput, LocalProtocolError, RemoteProtocolError
+from parley.emulator.errors import LocalProtocolError, RemoteProtocolError
 from parley.emulator.roles.board import Terms
 from parley.emulator.roles.mixing import Draws, keyed_draws, system_draws
 from parley.emulator.roles.shuffler import SHUFFLER_NAME, Down, Said, Shuffler, ShufflerRole, Up
 from parley.emulator.roles.shuffler_memory import Batch, Pledged
 from parley.emulator.transport.ports import BROADCAST, BoardPort, NodePort, Received, topic_for
+from parley.emulator.wire import messages as wire
 from parley.emulator.wire.codec import decode, envelope, open_envelope
-from parley.emulator.wire.messages import (
-    BROADCASTS,
-    Event,
-    Inquiry,
-    Pledge,
-    Ready,
-    Refusal,
-    Reminder,
-    Replies,
-    Result,
-    Seating,
-)
-from parley.emulator.wire.signatures import Signer
 from parley.emulator.wire.trust import read_signer, read_trust
+from parley.nodes import common
 from parley.nodes.between import UserSide, both_ports, together, user_side_options
-from parley.nodes.common import GOOD, LONGEST_SILENCE, UNFINISHED, BoardLink, link_options, run_to_exit, topic_of
 from parley.nodes.state.batches import Batches
 
 SILENCE_SECONDS = 0.5
@@ -76,11 +64,11 @@ class ShufflerNode:
             # The reason could quote what was sent.
             log.warning("dropped a frame that is not a message")
             return
-        if isinstance(message, Event):
+        if isinstance(message, wire.Event):
             # What an experiment did to a node's link: it names the node and goes nowhere.
             return
         try:
-            if not isinstance(message, Ready | Replies | Refusal | Inquiry):
+            if not isinstance(message, wire.Ready | wire.Replies | wire.Refusal | wire.Inquiry):
                 raise RemoteProtocolError(f"shuffler: a {message.kind}, which no user node sends")
             if received.sender is not None and received.sender != message.node:
                 raise RemoteProtocolError("shuffler: a node spoke in the name of another")
@@ -98,8 +86,8 @@ class ShufflerNode:
             waiting = self.role.state is Shuffler.GATHERING and not self.role.memory.setup
             if batch or waiting:
                 heard = time.monotonic()
-            elif time.monotonic() - heard > LONGEST_SILENCE:
-                raise LocalProtocolError(f"shuffler: the board has been silent for {LONGEST_SILENCE:g} s")
+            elif time.monotonic() - heard > common.LONGEST_SILENCE:
+                raise LocalProtocolError(f"shuffler: the board has been silent for {common.LONGEST_SILENCE:g} s")
             else:
                 await self.outer.send(self.role.frame(Up(self.role.ready)))
             for sealed in batch:
@@ -109,9 +97,9 @@ class ShufflerNode:
         try:
             frame = open_envelope(sealed)[2]
             message = decode(frame)
-            if not isinstance(message, BROADCASTS):
+            if not isinstance(message, wire.BROADCASTS):
                 raise RemoteProtocolError(f"shuffler: a {message.kind} on the feed of broadcasts")
-            if isinstance(message, Reminder) and time.monotonic() - self._posted < PATIENCE_SECONDS:
+            if isinstance(message, wire.Reminder) and time.monotonic() - self._posted < PATIENCE_SECONDS:
                 # It was written before the board can have taken in what was just sent.
                 return
             said = self.role.hear(message, time.monotonic(), frame)
@@ -136,10 +124,10 @@ class ShufflerNode:
 
     def _publish(self, said: Down) -> None:
         """To all nodes; what analyst and board have signed in the frame that they signed."""
-        if isinstance(said.message, Seating):
+        if isinstance(said.message, wire.Seating):
             topic = topic_for(said.message.node)
         else:
-            topic = BROADCAST if isinstance(said.message, Pledge) else topic_of(said.message)
+            topic = BROADCAST if isinstance(said.message, wire.Pledge) else common.topic_of(said.message)
         self.inner.publish(topic, envelope(0, SHUFFLER_NAME, self.role.frame(said)))
 
     async def _farewell(self) -> None:
@@ -149,36 +137,14 @@ class ShufflerNode:
             await self.inner.receive(timeout=0.05)
 
 
-async def serve_shuffler(
-    terms: Terms,
-    side: UserSide,
-    link: BoardLink,
-    batches: Batches,
-    *,
-    signer: Signer | None = None,
-    keys: Mapping[str, bytes] | None = None,
-    draws: Draws = system_draws,
-) -> int:
-    """Serve the user nodes to the end. `keys`: the signing key that is listed for each of them."""
-    role = ShufflerRole(terms, pid=os.getpid(), draws=draws, memory=batches.memory, signer=signer, keys=keys)
-    async with both_ports(side, link, SHUFFLER_NAME, terms.nodes, notices=True) as (inner, outer):
-        await ShufflerNode(role, inner, outer, batches).serve()
-    return GOOD if isinstance(role.ending, Result) else UNFINISHED
-
-
 def read_draws(text: str) -> Draws:
     """The draws of an experiment that is to be repeated."""
-    try:
-        key = bytes.fromhex(text)
-    except ValueError:
-        key = b""
-    if len(key) != KEY_BYTES:
-        raise BadInput(f"--draw-seed is not {KEY_BYTES} bytes in hexadecimal; leave it out outside experiments")
-    return keyed_draws(key)
+    mistyped = f"--draw-seed is not {KEY_BYTES} bytes in hexadecimal; leave it out outside experiments"
+    return keyed_draws(common.read_hex(text, KEY_BYTES, mistyped))
 
 
 @click.command(name="shuffler")
-@link_options
+@common.link_options
 @click.option("--run", required=True, help="Name of the run.")
 @click.option("--users", type=int, required=True, help="Number of users who take part.")
 @click.option("--nodes", type=int, required=True, help="Number of user nodes to wait for.")
@@ -186,40 +152,33 @@ def read_draws(text: str) -> Draws:
 @click.option("--deadline", default=540.0, show_default=True, help="Seconds a round may last; less than the board's.")
 @click.option("--quorum", default=1.0, show_default=True, help="Share of users it waits for, and needs in a round.")
 @click.option("--join-deadline", default=50.0, show_default=True, help="Seconds to wait for all nodes.")
-@click.option(
-    "--state",
-    type=click.Path(path_type=Path),
-    required=True,
-    help="Folder for this run's batches; empty at first.",
-)
-@click.option("--signing-key", type=click.Path(path_type=Path), help="Sign what the shuffler says (`parley keys`).")
-@click.option("--trust", type=click.Path(path_type=Path), help="Seat only nodes whose signing keys are listed here.")
+@common.path_option("--state", required=True, help="Folder for this run's batches; empty at first.")
+@common.path_option("--signing-key", help="Sign what the shuffler says (`parley keys`).")
+@common.path_option("--trust", help="Seat only nodes whose signing keys are listed here.")
 @click.option("--draw-seed", help="Fix the permutations, to repeat an experiment.  [default: random]")
 def main(
-    link: BoardLink,
+    link: common.BoardLink,
     side: UserSide,
-    run: str,
-    users: int,
-    nodes: int,
-    deadline: float,
-    quorum: float,
-    join_deadline: float,
     state: Path,
     signing_key: Path | None,
     trust: Path | None,
     draw_seed: str | None,
+    **terms: Any,
 ) -> None:
     """Run the shuffler: gather a round's replies, forget who sent them, post them mixed."""
 
     async def work() -> int:
-        terms = Terms(run=run, users=users, nodes=nodes, deadline=deadline, quorum=quorum, join_deadline=join_deadline)
+        agreed = Terms(**terms)
         signer = None if signing_key is None else read_signer(signing_key)
         keys = None if trust is None else read_trust(trust)
         draws = system_draws if draw_seed is None else read_draws(draw_seed)
-        with Batches(state, run) as batches:
-            return await serve_shuffler(terms, side, link, batches, signer=signer, keys=keys, draws=draws)
+        with Batches(state, agreed.run) as batches:
+            role = ShufflerRole(agreed, pid=os.getpid(), draws=draws, memory=batches.memory, signer=signer, keys=keys)
+            async with both_ports(side, link, SHUFFLER_NAME, agreed.nodes, notices=True) as (inner, outer):
+                await ShufflerNode(role, inner, outer, batches).serve()
+        return common.GOOD if isinstance(role.ending, wire.Result) else common.UNFINISHED
 
-    run_to_exit(work())
+    common.run_to_exit(work())
 
 
 if __name__ == "__main__":

@@ -21,7 +21,7 @@ from parley.emulator.transport.ports import NodePort, topic_for
 from parley.emulator.transport.zmq.ports import connect_node
 from parley.emulator.wire.codec import decode, is_whole, open_envelope
 from parley.emulator.wire.messages import Announce, Message, Refusal, Reminder, Result, Setup
-from parley.nodes.common import GOOD, LONGEST_SILENCE, UNFINISHED, BoardLink, link_options, run_to_exit
+from parley.nodes.common import GOOD, LONGEST_SILENCE, UNFINISHED, BoardLink, link_options, path_option, run_to_exit
 from parley.nodes.state.user_state import Identity, State, save_evidence
 from parley.protocols.registry import build, inputs_of
 
@@ -56,10 +56,6 @@ class UserNode:
         self._leaving: float | None = None
 
     @property
-    def longest_silence(self) -> float:
-        return pace_of(self.patience) * LONGEST_SILENCE
-
-    @property
     def over(self) -> bool:
         return self.role.state is Cohort.DONE or self._excluded
 
@@ -91,13 +87,13 @@ class UserNode:
 
     def _check_patience(self, heard: float) -> None:
         """Give up on a board that is silent, or that has said the result and shows no receipt."""
-        now, node = time.monotonic(), self.role.node
+        now, node, pace = time.monotonic(), self.role.node, pace_of(self.patience)
         if self.role.state is Cohort.LEAVING:
             self._leaving = now if self._leaving is None else self._leaving
-            if now - self._leaving > pace_of(self.patience) * LEAVE_SECONDS:
+            if now - self._leaving > pace * LEAVE_SECONDS:
                 raise LocalProtocolError(f"node {node}: the board has not proved that the last reply is on record")
-        elif now - heard > self.longest_silence:
-            raise LocalProtocolError(f"node {node}: the board has been silent for {self.longest_silence:g} s")
+        elif now - heard > pace * LONGEST_SILENCE:
+            raise LocalProtocolError(f"node {node}: the board has been silent for {pace * LONGEST_SILENCE:g} s")
 
     async def _take(self, batch: list[bytes]) -> bool:
         """Hear a batch; of reminders only the last, and only if it can know of what was sent before.
@@ -115,8 +111,9 @@ class UserNode:
             # One after the other: the nonce that an announcement is signed for is known from the setup before it.
             if self._is_authentic(message, frame):
                 await self._hear(message)
-                # It refused the setup, and now the run is over.
-                self._excluded |= isinstance(message, Result) and self._has_refused(message)
+                if isinstance(message, Result) and self.role.state is Cohort.WAITING and self._offered:
+                    # It refused the setup of the one run it waits for, and now that run is over.
+                    self._excluded |= message.run == self.role.consent.run
         return before != (self.role.state, self.role.round)
 
     async def _open(self, sealed: bytes) -> tuple[Message, bytes] | None:
@@ -147,10 +144,6 @@ class UserNode:
             # Who refuses a setup is to hear that its run is over all the same.
             self._offered = message.nonce
         return True
-
-    def _has_refused(self, ending: Result) -> bool:
-        """Whether this is the end of the one run it waits for, whose setup was heard and not accepted."""
-        return self.role.state is Cohort.WAITING and bool(self._offered) and ending.run == self.role.consent.run
 
     async def _hear(self, message: Message) -> None:
         try:
@@ -227,11 +220,8 @@ async def serve_user(
         view=None if wallet is None else wallet.view,
         measure=inputs_of,
     )
-    port = connect(identity.node)
-    try:
+    with closing(connect(identity.node)) as port:
         await UserNode(role, port, state, patience).serve()
-    finally:
-        port.close()
     return GOOD if isinstance(role.ending, Result) else UNFINISHED
 
 
@@ -264,12 +254,10 @@ def read_inputs(path: Path) -> Inputs:
 
 @click.command(name="user")
 @link_options
-@click.option(
-    "--state", type=click.Path(path_type=Path), required=True, help="Folder of this node's state (`parley node init`)."
-)
-@click.option("--inputs", type=click.Path(path_type=Path), help="This node's own inputs (.npy of whole numbers).")
-@click.option("--witness", type=click.Path(path_type=Path), help="In an emulation: the file with everybody's inputs.")
-@click.option("--wallet", type=click.Path(path_type=Path), help="Wallet of these users (`parley wallet create`).")
+@path_option("--state", required=True, help="Folder of this node's state (`parley node init`).")
+@path_option("--inputs", help="This node's own inputs (.npy of whole numbers).")
+@path_option("--witness", help="In an emulation: the file with everybody's inputs.")
+@path_option("--wallet", help="Wallet of these users (`parley wallet create`).")
 @click.option(
     "--patience",
     type=click.FloatRange(min=0.05),

@@ -125,7 +125,7 @@ def conditions_from(content: Mapping[str, Any]) -> Conditions:
 def _fault(rule: Any) -> Fault:
     if not isinstance(rule, Mapping) or "kind" not in rule:
         raise BadInput("conditions: every [[fault]] needs a kind")
-    types = {each.name: type(getattr(_PLAIN, each.name)) for each in fields(Fault)}
+    types = {each.name: type(each.default) for each in fields(Fault)} | {"kind": str}
     values: dict[str, Any] = {}
     for key, value in rule.items():
         _known("setting", key, tuple(types))
@@ -148,6 +148,3 @@ def _known(what: str, value: Any, names: tuple[str, ...]) -> None:
         near = difflib.get_close_matches(str(value), names, n=1)
         hint = f"did you mean {near[0]}?" if near else f"choose from {', '.join(names)}"
         raise BadInput(f"conditions: there is no {what} {value!r}; {hint}")
-
-
-_PLAIN = Fault(kind="delay")

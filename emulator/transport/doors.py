@@ -14,14 +14,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from queue import SimpleQueue
 
-from parley.emulator.transport.unread import (
-    MOST_FROM_LISTENER,
-    SECOND_OVERHEAD,
-    accepted_at,
-    bytes_received,
-    hang_up,
-    pause,
-)
+from parley.emulator.transport import unread
 
 # Between two rounds of looks. A flood brings some hundred kilobytes in this time; a crowd that says hello costs little.
 REST = 0.0005
@@ -40,10 +33,10 @@ class Listener:
 
         Heartbeats are allowed by the second. What was not needed for them is not saved up.
         """
-        beats = int(SECOND_OVERHEAD * (now - self._looked)) + 1
+        beats = int(unread.SECOND_OVERHEAD * (now - self._looked)) + 1
         self._looked = now
         self._allowed = min(self._allowed + beats, received)
-        return received - self._allowed > MOST_FROM_LISTENER
+        return received - self._allowed > unread.MOST_FROM_LISTENER
 
 
 class Door:
@@ -63,16 +56,16 @@ class Door:
 
     def look(self, descriptor: int) -> None:
         """Hang up on this connection if it sent too much."""
-        listener, received = self.listeners.get(descriptor), bytes_received(descriptor)
+        listener, received = self.listeners.get(descriptor), unread.bytes_received(descriptor)
         if listener is None or listener.ended or received is None:
             return
-        if listener.exceeds(received, time.monotonic()) and hang_up(descriptor, received):
+        if listener.exceeds(received, time.monotonic()) and unread.hang_up(descriptor, received):
             listener.ended = True
             self._ended()
 
     def search(self) -> None:
         """Find all connections and look at them."""
-        now, found = time.monotonic(), accepted_at(self.port)
+        now, found = time.monotonic(), unread.accepted_at(self.port)
         self.listeners = {each: self.listeners.get(each) or Listener(now) for each in found}
         for descriptor in found:
             self.look(descriptor)
@@ -100,7 +93,6 @@ class Doorkeeper:
         self._ask(hear)
 
     def come(self, door: Door, descriptor: int) -> None:
-        """Somebody connected."""
         self.go(door, descriptor)
         door.listeners[descriptor] = Listener(time.monotonic())
         # One that is gone already cannot be watched and need not be.
@@ -108,13 +100,11 @@ class Doorkeeper:
             self._selector.register(descriptor, selectors.EVENT_READ, lambda: door.look(descriptor))
 
     def go(self, door: Door, descriptor: int) -> None:
-        """Somebody is gone."""
         if door.listeners.pop(descriptor, None) is not None:
             with suppress(KeyError):
                 self._selector.unregister(descriptor)
 
     def start(self) -> None:
-        """Watch from now on."""
         if self._doors and not self._thread.is_alive():
             self._thread.start()
 
@@ -125,7 +115,8 @@ class Doorkeeper:
     def stop(self) -> None:
         """Watch no longer, and wait until the thread is gone."""
         if self._thread.is_alive():
-            self._ask(self._end)
+            self._over = True
+            os.write(self._rope, b"!")
             self._thread.join()
         self._selector.close()
         os.close(self._bell)
@@ -134,9 +125,6 @@ class Doorkeeper:
     def _ask(self, what: Callable[[], object]) -> None:
         self._asked.put(what)
         os.write(self._rope, b"!")
-
-    def _end(self) -> None:
-        self._over = True
 
     def _forget(self, door: Door) -> None:
         for descriptor in door.connections():
@@ -155,5 +143,5 @@ class Doorkeeper:
             if searched and time.monotonic() >= self._due:
                 for door in searched:
                     door.search()
-                self._due = time.monotonic() + pause(sum(len(door.listeners) for door in searched))
+                self._due = time.monotonic() + unread.pause(sum(len(door.listeners) for door in searched))
             time.sleep(REST)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from parley.emulator.errors import RemoteProtocolError
 from parley.emulator.transport.conditions import Conditions, Fault
-from parley.emulator.transport.ports import AnalystPort, NodePort
+from parley.emulator.transport.ports import NodePort
 from parley.emulator.wire.codec import decode, encode, open_envelope
 from parley.emulator.wire.messages import Event
 
@@ -49,9 +49,8 @@ class Link:
             return Fate(((0.0, frame),), ())
         delay, copies, causes = 0.0, [frame], list[tuple[str, str]]()
         for index, fault in enumerate(self._faults):
-            if not fault.concerns(self._node, self._direction, message, number, now):
-                continue
-            if not self._strikes(index, fault):
+            concerned = fault.concerns(self._node, self._direction, message, number, now)
+            if not concerned or not self._strikes(index, fault):
                 continue
             if fault.kind in ("loss", "partition"):
                 return Fate((), ((fault.kind, f"{self._direction} {message}"),))
@@ -91,7 +90,7 @@ class Link:
         return bytes(spoiled)
 
 
-class FaultyPort(AnalystPort):
+class FaultyPort(NodePort):
     """A node's or the analyst's port under conditions; reports go to the board by the bare port."""
 
     def __init__(self, port: NodePort, conditions: Conditions, node: str) -> None:
@@ -105,7 +104,7 @@ class FaultyPort(AnalystPort):
 
     async def send(self, frame: bytes) -> None:
         """Hand a frame to the faulty link; it arrives late, twice, spoiled or not at all."""
-        fate = await self._judge(self._up, frame, frame)
+        fate = await self._judge(self._up, frame, _label(frame))
         for delay, copy in fate.copies:
             if delay > 0:
                 task = asyncio.create_task(self._later(delay, copy))
@@ -126,7 +125,7 @@ class FaultyPort(AnalystPort):
                 return arrived
             next_due = min(deadline, self._waiting[0][0] if self._waiting else deadline)
             for frame in await self._port.receive(max(0.0, next_due - now)):
-                fate = await self._judge(self._down, frame, _inner(frame))
+                fate = await self._judge(self._down, frame, _label(frame, sealed=True))
                 for delay, copy in fate.copies:
                     heapq.heappush(self._waiting, (time.monotonic() + delay, next(self._order), copy))
 
@@ -139,26 +138,17 @@ class FaultyPort(AnalystPort):
         await asyncio.sleep(delay)
         await self._port.send(frame)
 
-    async def _judge(self, link: Link, frame: bytes, inner: bytes) -> Fate:
-        message, number = _label(inner)
-        fate = link.judge(frame, message, number, time.monotonic() - self._began)
+    async def _judge(self, link: Link, frame: bytes, label: tuple[str, int]) -> Fate:
+        fate = link.judge(frame, *label, time.monotonic() - self._began)
         for cause, detail in fate.causes:
-            event = Event(event=cause, node=self._node, round=number, detail=detail)
-            await self._port.send(encode(event))
+            await self._port.send(encode(Event(event=cause, node=self._node, round=label[1], detail=detail)))
         return fate
 
 
-def _inner(sealed: bytes) -> bytes:
+def _label(frame: bytes, *, sealed: bool = False) -> tuple[str, int]:
+    """Kind and round of a frame, or of the frame in an envelope; one that is not a message has neither."""
     try:
-        return open_envelope(sealed)[2]
-    except RemoteProtocolError:
-        return b""
-
-
-def _label(frame: bytes) -> tuple[str, int]:
-    """Kind and round of a frame; a frame that is not a message has neither."""
-    try:
-        message = decode(frame)
+        message = decode(open_envelope(frame)[2] if sealed else frame)
     except RemoteProtocolError:
         return "noise", 0
     return message.kind, int(getattr(message, "round", 0))

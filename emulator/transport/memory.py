@@ -6,25 +6,7 @@ from collections.abc import Callable
 from typing import Generic, TypeVar
 
 from parley.emulator.errors import LocalProtocolError
-from parley.emulator.transport.ports import (
-    ANALYST,
-    BROADCAST,
-    DELIVERY_PATIENCE,
-    MOST_BYTES,
-    MOST_FRAMES,
-    NOTICE,
-    PATIENCE,
-    QUEUE,
-    AnalystPort,
-    BoardPort,
-    NodePort,
-    ObserverPort,
-    Received,
-    SendTimeout,
-    check_frame,
-    check_topic,
-    topic_for,
-)
+from parley.emulator.transport import ports
 
 T = TypeVar("T")
 
@@ -53,16 +35,21 @@ class _Queue(Generic[T]):
 
     async def take(self, timeout: float) -> list[T]:
         """Wait for one item, then a batch. The pause comes first, so that a cancelled reader has taken nothing."""
+        self.check_open()
         await asyncio.sleep(0)
         if not self._items:
             await self._until(lambda: bool(self._items), timeout)
-        batch: list[T] = []
-        taken = 0
-        while self._items and len(batch) < MOST_FRAMES and taken < MOST_BYTES:
+        batch, taken = list[T](), 0
+        while self._items and len(batch) < ports.MOST_FRAMES and taken < ports.MOST_BYTES:
             batch.append(self._items.popleft())
             taken += self._size(batch[-1])
         self._changed.set()
         return batch
+
+    def check_open(self) -> None:
+        """A closed port is a mistake of ours."""
+        if self.closed:
+            raise LocalProtocolError("this port is closed; open another to go on")
 
     def close(self) -> None:
         """Nothing more goes in or comes out; who waits is woken."""
@@ -92,21 +79,21 @@ class MemoryTransport:
     def __init__(
         self,
         *,
-        queue: int = QUEUE,
-        patience: float = PATIENCE,
-        delivery_patience: float = DELIVERY_PATIENCE,
+        queue: int = ports.QUEUE,
+        patience: float = ports.PATIENCE,
+        delivery_patience: float = ports.DELIVERY_PATIENCE,
         authenticated: bool = False,
     ) -> None:
         self.queue = queue
         self.patience = patience
         self.delivery_patience = delivery_patience
         self.authenticated = authenticated
-        self.inbox: _Queue[Received] | None = None
+        self.inbox: _Queue[ports.Received] | None = None
         self.delivery: _Queue[bytes] | None = None
         self.feeds: list[tuple[tuple[bytes, ...], _Queue[bytes]]] = []
         self.opened = asyncio.Event()
 
-    def board(self) -> BoardPort:
+    def board(self) -> ports.BoardPort:
         """The one board; another may be opened when it is closed."""
         if self.inbox is not None:
             raise LocalProtocolError("this transport already has a board; close it before opening another")
@@ -114,22 +101,21 @@ class MemoryTransport:
         self.opened.set()
         return _MemoryBoard(self, self.inbox)
 
-    def node(self, name: str, *, notices: bool = False) -> NodePort:
+    def node(self, name: str, *, notices: bool = False) -> ports.NodePort:
         """A user node that hears broadcasts and its own topic, with `notices` also what needs no answer."""
-        topics = (BROADCAST, topic_for(name), *([NOTICE] if notices else []))
+        topics = (ports.BROADCAST, ports.topic_for(name), *([ports.NOTICE] if notices else []))
         return _MemorySender(self, name, self._subscribe(*topics))
 
-    def analyst(self) -> AnalystPort:
+    def analyst(self) -> ports.NodePort:
         """The analyst; the delivery serves the one that came last."""
         self.delivery = _Queue(self.queue, len)
-        return _MemoryAnalyst(self, ANALYST, self.delivery)
+        return _MemorySender(self, ports.ANALYST, self.delivery)
 
-    def observer(self) -> ObserverPort:
+    def observer(self) -> ports.ObserverPort:
         """An observer that hears all topics from now on."""
         return _MemoryListener(self, self._subscribe(b""))
 
     def leave(self, queue: _Queue[bytes]) -> None:
-        """Forget a listener."""
         queue.close()
         self.feeds = [each for each in self.feeds if each[1] is not queue]
         if self.delivery is queue:
@@ -141,32 +127,31 @@ class MemoryTransport:
         return queue
 
 
-class _MemoryBoard(BoardPort):
-    def __init__(self, transport: MemoryTransport, inbox: _Queue[Received]) -> None:
+class _MemoryBoard(ports.BoardPort):
+    def __init__(self, transport: MemoryTransport, inbox: _Queue[ports.Received]) -> None:
         self._transport = transport
         self._inbox = inbox
         self._stalled = False
 
     @property
     def subscribers(self) -> int:
-        _check_open(self._inbox)
-        return sum(BROADCAST in topics for topics, _ in self._transport.feeds)
+        self._inbox.check_open()
+        return sum(ports.BROADCAST in topics for topics, _ in self._transport.feeds)
 
-    async def receive(self, timeout: float) -> list[Received]:
-        _check_open(self._inbox)
+    async def receive(self, timeout: float) -> list[ports.Received]:
         return await self._inbox.take(timeout)
 
     def publish(self, topic: bytes, frame: bytes) -> None:
-        _check_open(self._inbox)
-        check_topic(topic)
-        check_frame(frame)
+        self._inbox.check_open()
+        ports.check_topic(topic)
+        ports.check_frame(frame)
         for prefixes, queue in self._transport.feeds:
             if topic.startswith(prefixes):
                 queue.offer(frame)
 
     async def deliver(self, frame: bytes) -> bool:
-        _check_open(self._inbox)
-        check_frame(frame)
+        self._inbox.check_open()
+        ports.check_frame(frame)
         delivery = self._transport.delivery
         patience = 0 if self._stalled else self._transport.delivery_patience
         taken = delivery is not None and await delivery.put(frame, patience)
@@ -180,50 +165,32 @@ class _MemoryBoard(BoardPort):
             self._transport.opened.clear()
 
 
-class _MemoryListener(ObserverPort):
+class _MemoryListener(ports.ObserverPort):
     def __init__(self, transport: MemoryTransport, queue: _Queue[bytes]) -> None:
         self._transport = transport
         self._queue = queue
 
     async def receive(self, timeout: float) -> list[bytes]:
-        _check_open(self._queue)
         return await self._queue.take(timeout)
 
     def close(self) -> None:
         self._transport.leave(self._queue)
 
 
-class _MemorySender(_MemoryListener, NodePort):
+class _MemorySender(_MemoryListener, ports.NodePort):
     def __init__(self, transport: MemoryTransport, name: str, queue: _Queue[bytes]) -> None:
         super().__init__(transport, queue)
         self._sender = name if transport.authenticated else None
 
     async def send(self, frame: bytes) -> None:
-        _check_open(self._queue)
-        check_frame(frame)
-        item = Received(frame, self._sender)
-        inbox = self._transport.inbox
-        if inbox is not None and inbox.offer(item):
-            return
+        self._queue.check_open()
+        ports.check_frame(frame)
+        item = ports.Received(frame, self._sender)
+        patience = self._transport.patience
         try:
-            async with asyncio.timeout(self._transport.patience):
-                await self._send_when_open(item)
+            async with asyncio.timeout(patience):
+                # A board may close while we wait at its mark: the frame then goes to the next one.
+                while self._transport.inbox is None or not await self._transport.inbox.put(item, patience):
+                    await self._transport.opened.wait()
         except TimeoutError:
-            raise SendTimeout(f"no board took a frame within {self._transport.patience:g} s") from None
-
-    async def _send_when_open(self, item: Received) -> None:
-        """A board may close while we wait at its mark: the frame then goes to the next one."""
-        while True:
-            await self._transport.opened.wait()
-            inbox = self._transport.inbox
-            if inbox is not None and await inbox.put(item, self._transport.patience):
-                return
-
-
-class _MemoryAnalyst(_MemorySender, AnalystPort):
-    pass
-
-
-def _check_open(queue: _Queue[T]) -> None:
-    if queue.closed:
-        raise LocalProtocolError("this port is closed; open another to go on")
+            raise ports.SendTimeout(f"no board took a frame within {patience:g} s") from None

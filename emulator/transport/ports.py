@@ -83,15 +83,11 @@ class ObserverPort(ABC):
 
 
 class NodePort(ObserverPort):
-    """A user node: hears the broadcasts of the feed, sends to the inbox."""
+    """A user node hears the broadcasts of the feed, the analyst the delivery; both send to the inbox."""
 
     @abstractmethod
     async def send(self, frame: bytes) -> None:
         """Send to the board, waiting while the queue is full; SendTimeout after a bounded time."""
-
-
-class AnalystPort(NodePort):
-    """The analyst: hears the delivery, sends to the inbox."""
 
 
 def check_frame(frame: bytes) -> None:

@@ -47,17 +47,12 @@ _NO_LINGER = struct.pack("ii", 1, 0)
 def bytes_received(descriptor: int) -> int | None:
     """How many bytes ever came over a TCP connection; None where that cannot be known."""
     try:
-        connection = _borrow(descriptor)
-    except OSError:
-        return None
-    try:
-        info = connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, _INFO_BYTES)
+        with _Borrowed(descriptor) as connection:
+            info = connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, _INFO_BYTES)
         return int(_COUNT.unpack_from(info, _RECEIVED_AT)[0])
     except (OSError, AttributeError, struct.error):
         # Another kind of connection, one that has just ended, or a system that does not count.
         return None
-    finally:
-        connection.detach()
 
 
 def bytes_waiting(descriptor: int) -> int:
@@ -101,16 +96,11 @@ class Connected:
 def _port(descriptor: int, name_of: Callable[[socket.socket], object]) -> int:
     """The port at one end of a connection; 0 for a file, a pipe, what is closed, and what is not connected."""
     try:
-        connection = _borrow(descriptor)
+        with _Borrowed(descriptor) as connection:
+            place = name_of(connection)
     except OSError:
         return 0
-    try:
-        place = name_of(connection)
-        return place[1] if isinstance(place, tuple) and len(place) > 1 else 0
-    except OSError:
-        return 0
-    finally:
-        connection.detach()
+    return place[1] if isinstance(place, tuple) and len(place) > 1 else 0
 
 
 def _open_files() -> Iterable[int]:
@@ -128,21 +118,24 @@ def hang_up(descriptor: int, at_least: int) -> bool:
     received = bytes_received(descriptor)
     if received is None or received < at_least:
         return False
-    connection = _borrow(descriptor)
     try:
-        # So that its end is a reset: a peer that waits for room to send hears of no other end.
-        connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _NO_LINGER)
-        connection.shutdown(socket.SHUT_RDWR)
+        with _Borrowed(descriptor) as connection:
+            # So that its end is a reset: a peer that waits for room to send hears of no other end.
+            connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _NO_LINGER)
+            connection.shutdown(socket.SHUT_RDWR)
     except OSError:
         return False
-    finally:
-        connection.detach()
     return True
 
 
-def _borrow(descriptor: int) -> socket.socket:
+class _Borrowed(socket.socket):
     """A connection that is libzmq's: looked at and given back, never closed. The family says how long a name may be."""
-    return socket.socket(socket.AF_INET6, socket.SOCK_STREAM, 0, fileno=descriptor)
+
+    def __init__(self, descriptor: int) -> None:
+        super().__init__(socket.AF_INET6, socket.SOCK_STREAM, 0, fileno=descriptor)
+
+    def __exit__(self, *_: object) -> None:
+        self.detach()
 
 
 class Unread:

@@ -40,17 +40,18 @@ class Allowance:
 
     def last_word(self, name: str, size: int) -> str | None:
         """What to write down once when so many bytes were not permitted; None when that has been said."""
-        if self._is_spent(EVERYBODY, size):
-            spent, most, number = EVERYBODY, MOST_BYTES, MOST_RECORDS
-        else:
-            spent, most, number = name, MOST_BYTES_EACH, MOST_RECORDS_EACH
+        spent = EVERYBODY if self._is_spent(EVERYBODY, size) else name
         if spent in self._told:
             return None
         self._told.add(spent)
+        most, number = _limits(spent)
         whose = f"of {name}" if spent else OF_ANYBODY
         return f"{USED_UP}: the {most} bytes or {number} records {whose} beyond the protocol are used up"
 
     def _is_spent(self, name: str, size: int) -> bool:
-        each = name != EVERYBODY
-        most, number = (MOST_BYTES_EACH, MOST_RECORDS_EACH) if each else (MOST_BYTES, MOST_RECORDS)
+        most, number = _limits(name)
         return name in self._told or self._bytes[name] + size > most or self._records[name] >= number
+
+
+def _limits(name: str) -> tuple[int, int]:
+    return (MOST_BYTES, MOST_RECORDS) if name == EVERYBODY else (MOST_BYTES_EACH, MOST_RECORDS_EACH)

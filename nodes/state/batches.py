@@ -13,14 +13,13 @@ import os
 import re
 from contextlib import suppress
 from pathlib import Path
-from typing import Self
 
 from parley.emulator.errors import BadInput, LocalProtocolError, RemoteProtocolError
 from parley.emulator.roles.shuffler import SHUFFLER_NAME
 from parley.emulator.roles.shuffler_memory import Batch, Keep, Memory, Pledged
 from parley.emulator.wire.codec import decode, pack, unpack
 from parley.emulator.wire.messages import Replies
-from parley.nodes.state.disk import REAL, Chain, Disk, create_whole, open_locked, read_whole
+from parley.nodes.state.disk import REAL, Chain, Disk, Locked, create_whole, open_locked, read_whole
 
 LOCK = "lock"
 SETUP = "setup.parley"
@@ -29,22 +28,22 @@ MAGIC = b"PARLEYB2"
 _BATCH = re.compile(r"batch-([1-9][0-9]{0,8})\.parley")
 
 
-class Batches:
+class Batches(Locked):
     """The open folder, locked. `write` returns when the disk has the file; after an error it writes nothing more."""
 
     def __init__(self, folder: Path, run: str, *, disk: Disk = REAL) -> None:
         self.folder = folder
         self.memory = Memory()
         self._run = run
-        self._disk = disk
         self._broken = False
         if not folder.is_dir():
             raise BadInput(f"there is no folder {folder} for the shuffler's state; make an empty one for a new run")
-        self._lock = open_locked(disk, folder / LOCK, os.O_RDWR | os.O_CREAT, f"the shuffler's state {folder}")
+        lock = open_locked(disk, folder / LOCK, os.O_RDWR | os.O_CREAT, f"the shuffler's state {folder}")
+        super().__init__(disk, lock)
         try:
             self._load()
         except BaseException:
-            disk.close(self._lock)
+            self.close()
             raise
 
     def write(self, keep: Keep) -> None:
@@ -69,18 +68,6 @@ class Batches:
         """Raise where something could not be kept: what is known of it must not be said either."""
         if self._broken:
             raise LocalProtocolError(f"writing to {self.folder} failed before; the shuffler says nothing more")
-
-    def close(self) -> None:
-        """Let go of the folder."""
-        if self._lock >= 0:
-            self._disk.close(self._lock)
-            self._lock = -1
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     def _load(self) -> None:
         """Read and check everything that earlier lives have written."""

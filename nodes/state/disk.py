@@ -11,6 +11,7 @@ import shutil
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
+from typing import Self
 
 from parley.emulator.errors import BadInput
 
@@ -123,6 +124,26 @@ def create_whole(disk: Disk, draft: Path, path: Path, parts: Iterable[bytes], *,
             disk.unlink(draft)
     if durable:
         disk.sync_folder(path.parent)
+
+
+class Locked:
+    """A state that one process has for itself, from `open_locked` until it is closed."""
+
+    def __init__(self, disk: Disk, descriptor: int) -> None:
+        self._disk = disk
+        self._descriptor = descriptor
+
+    def close(self) -> None:
+        """Let go of the file and its lock."""
+        if self._descriptor >= 0:
+            self._disk.close(self._descriptor)
+            self._descriptor = -1
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
 
 class Chain:

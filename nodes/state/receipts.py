@@ -24,7 +24,6 @@ class Receipts:
         self._rounds: dict[int, _Round] = {}
 
     def note(self, sequence: int, time_ns: int, message: Message, frame: bytes) -> None:
-        """Take in one record."""
         if isinstance(message, Replies):
             places = self._rounds.setdefault(message.round, _Round()).places
             places.setdefault(message.node, []).append((message.chunk, sequence, time_ns))

@@ -14,7 +14,6 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Self
 
 from parley.emulator.coins import KEY_BYTES
 from parley.emulator.errors import BadInput, LocalProtocolError, RemoteProtocolError
@@ -23,7 +22,7 @@ from parley.emulator.roles.node_memory import Answered, Commit, Evidence, Finish
 from parley.emulator.wire.codec import pack, unpack
 from parley.emulator.wire.messages import LARGEST_COUNT, NAME
 from parley.emulator.wire.signatures import Signer
-from parley.nodes.state.disk import REAL, Chain, Disk, create_whole, open_locked, read_whole, write_whole
+from parley.nodes.state.disk import REAL, Chain, Disk, Locked, create_whole, open_locked, read_whole, write_whole
 
 FILE = "state.parley"
 MAGIC = b"PARLEYS2"
@@ -58,23 +57,22 @@ class Identity:
         return Signer(self.signing_key) if self.signing_key else None
 
 
-class State:
+class State(Locked):
     """An open state, locked. `write` returns when the disk has an entry; after an error it writes nothing more."""
 
     def __init__(self, folder: Path, *, durable: bool = True, disk: Disk = REAL) -> None:
         """Without `durable` an entry survives the death of the process, but not of the machine."""
         self.path = folder / FILE
         self.memory = Memory()
-        self._disk = disk
         self._durable = durable
         self._broken = False
         self._chain, self._end = Chain(MAGIC), 0
         missing = f"there is no state at {self.path}; make one with `parley node init`"
-        self._descriptor = open_locked(disk, self.path, os.O_RDWR, f"the state {self.path}", missing)
+        super().__init__(disk, open_locked(disk, self.path, os.O_RDWR, f"the state {self.path}", missing))
         try:
             self.identity = self._load()
         except BaseException:
-            disk.close(self._descriptor)
+            self.close()
             raise
 
     @classmethod
@@ -116,18 +114,6 @@ class State:
                 self._disk.truncate(self._descriptor, self._end)
             raise LocalProtocolError(f"{self.path} cannot be written: {error.strerror}; nothing was sent") from error
         self._end += len(entry)
-
-    def close(self) -> None:
-        """Let go of the file and its lock."""
-        if self._descriptor >= 0:
-            self._disk.close(self._descriptor)
-            self._descriptor = -1
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     def _load(self) -> Identity:
         """Check every byte; the identity and what was done are then known."""

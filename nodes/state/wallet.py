@@ -23,9 +23,6 @@ from parley.nodes.state.log import Log
 from parley.protocols.registry import build
 from parley.protocols.workloads.declared import view_of
 
-MAGIC = b"PARLEYW1"
-WHAT = "wallet"
-
 
 class StoredWallet(Wallet):
     """The wallet of a folder. Only one process at a time has it open."""
@@ -39,23 +36,17 @@ class StoredWallet(Wallet):
     @classmethod
     def create(cls, folder: Path, terms: Terms, *, disk: Disk = REAL) -> None:
         """A new folder with an empty wallet; refuses one that exists."""
-        Log.create(folder, WHAT, MAGIC, pack(vars(terms)), disk)
+        Log.create(folder, pack(vars(terms)), disk)
 
     @classmethod
     def open(
-        cls,
-        folder: Path,
-        *,
-        users: int,
-        disk: Disk = REAL,
-        durable: bool = True,
-        builder: Builder = build,
+        cls, folder: Path, *, users: int, disk: Disk = REAL, durable: bool = True, builder: Builder = build
     ) -> Self:
         """The wallet of these users, locked; BadInput where it is missing, cut, in use or somebody else's.
 
         Without `durable` an entry survives the death of the process, but not of the machine: enough for an emulation.
         """
-        log, entries = Log.resume(folder, WHAT, MAGIC, disk, durable)
+        log, entries = Log.resume(folder, disk, durable)
         try:
             wallet = cls(_read_terms(folder, entries[0]), builder, log)
             if wallet.terms.users != users:
@@ -69,22 +60,20 @@ class StoredWallet(Wallet):
     @classmethod
     def look(cls, folder: Path, *, disk: Disk = REAL, builder: Builder = build) -> Self:
         """The wallet as it is now, to be looked at only; another process may have it open."""
-        entries = Log.look(folder, WHAT, MAGIC, disk)
+        entries = Log.look(folder, disk)
         wallet = cls(_read_terms(folder, entries[0]), builder, None)
         wallet._take_all(folder, entries[1:])
         return wallet
 
     @staticmethod
     def terms_of(folder: Path) -> Terms:
-        """What a wallet was made for."""
-        return _read_terms(folder, Log.look(folder, WHAT, MAGIC, REAL)[0])
+        return _read_terms(folder, Log.look(folder, REAL)[0])
 
     def view(self, setup: Setup) -> View:
         """What the inputs of a run are to this wallet."""
         return view_of(self.terms.domain, setup.domain)
 
     def close(self) -> None:
-        """Let others open it."""
         if self._log is not None:
             self._log.close()
 
@@ -103,30 +92,18 @@ class StoredWallet(Wallet):
             self._described.setdefault(_digest(entry), (entry.protocol, entry.parameters))
 
     def _packed(self, entry: Entry) -> dict[str, Any]:
-        """An entry as plain data."""
         if isinstance(entry, Accepted):
-            digest, view = _digest(entry), entry.view
-            known = digest in self._described
-            return {
-                "kind": "accepted",
-                "run": entry.run,
-                "digest": digest,
-                "protocol": None if known else entry.protocol,
-                # As bytes: parameters may be nested as deep as a value can be.
-                "parameters": None if known else pack(dict(entry.parameters)),
-                "trusts": entry.trusts,
-                "domain": None if view.domain is None else dict(view.domain),
-                "coarsening": view.coarsening,
-                "flat": entry.flat,
-                "epsilon": entry.epsilon,
-                "delta": entry.delta,
-                "mask": np.packbits(entry.mask),
-            }
+            digest = _digest(entry)
+            plain = {"kind": "accepted", **vars(entry), "digest": digest, "mask": np.packbits(entry.mask)}
+            plain.update(vars(plain.pop("view")))
+            # As bytes: parameters may be nested as deep as a value can be.
+            described = (None, None) if digest in self._described else (entry.protocol, pack(entry.parameters))
+            plain["protocol"], plain["parameters"] = described
+            return plain
         if isinstance(entry, Granted):
             asked = None if entry.asked.all() else np.packbits(entry.asked)
-            changed = {"broadcast": dict(entry.broadcast), "asked": asked, "mask": np.packbits(entry.mask)}
-            return {"kind": "granted", **vars(entry), **changed}
-        return {"kind": "said", **vars(entry), "places": _pack_places(entry.places), "columns": dict(entry.columns)}
+            return {"kind": "granted", **vars(entry), "asked": asked, "mask": np.packbits(entry.mask)}
+        return {"kind": "said", **vars(entry), "places": _pack_places(entry.places)}
 
     def _unpacked(self, plain: dict[str, Any]) -> Entry:
         """The entry of plain data whose checksum is right."""
@@ -160,7 +137,7 @@ def _read_terms(folder: Path, payload: bytes) -> Terms:
 
 
 def _digest(entry: Accepted) -> bytes:
-    return hashlib.sha256(pack([entry.protocol, dict(entry.parameters)])).digest()
+    return hashlib.sha256(pack([entry.protocol, entry.parameters])).digest()
 
 
 def _pack_places(places: Integers) -> Any:

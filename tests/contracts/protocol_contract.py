@@ -19,10 +19,9 @@ from scipy.stats import norm
 from parley.emulator.arithmetic import one_thread
 from parley.emulator.coins import addressed, coins, key_from_seed, nonce_from_key, question_of, terms_of
 from parley.emulator.errors import BadInput
-from parley.emulator.protocol import Broadcast, Estimate, Inputs, Protocol, check_arrays
+from parley.emulator.protocol import Analysis, Broadcast, Estimate, Inputs, Protocol, check_arrays
 from parley.emulator.randomizer import MOST_OUTCOMES, Columns, Floats, row_bytes
 from parley.emulator.roles.consent import domain_of
-from parley.emulator.round import Tally
 from parley.emulator.simulate import conversation, simulate
 from parley.emulator.wire.codec import decode, encode
 from parley.emulator.wire.messages import Announce, Replies, Setup
@@ -54,8 +53,10 @@ def setup_for(protocol: Protocol, key: bytes) -> Setup:
 
 def estimate(protocol: Protocol, inputs: Inputs, key: bytes) -> Estimate:
     """A run without messages: the rounds' functions called one after the other."""
-    heard: tuple[tuple[Broadcast, Tally], ...] = ()
-    conclusion: Broadcast | Estimate = protocol.opening()
+    analysis = Analysis(protocol)
+    # As the analyst does: the last bits depend on the number of threads.
+    with one_thread():
+        conclusion: Broadcast | Estimate = analysis.open()
     users, terms = np.arange(len(inputs)), terms_of(setup_for(protocol, key))
     for number, step in enumerate(protocol.rounds, 1):
         assert not isinstance(conclusion, Estimate)
@@ -63,10 +64,9 @@ def estimate(protocol: Protocol, inputs: Inputs, key: bytes) -> Estimate:
         question = question_of(terms, Announce(run="contract", round=number, broadcast=conclusion))
         flips = coins(key, question, 0, len(inputs), step.coins)[speaking]
         replies = step.respond(conclusion, inputs[speaking], flips)
-        heard = (*heard, (conclusion, step.tally(conclusion, replies)))
-        # As the analyst does: the last bits depend on the number of threads.
+        tally = step.tally(conclusion, replies)
         with one_thread():
-            conclusion = protocol.conclude(heard)
+            conclusion = analysis.hear(conclusion, tally)
     assert isinstance(conclusion, Estimate)
     return conclusion
 
@@ -151,8 +151,8 @@ class ProtocolContract:
         assert (built.claim, built.version, built.inputs) == (self.made.claim, self.made.version, self.made.inputs)
         step, again = self.made.rounds[0], built.rounds[0]
         flips = addressed(key_from_seed(2), 1, 0, 30, step.coins)
-        ours = step.respond(self.made.opening(), self.inputs[:30], flips)
-        theirs = again.respond(built.opening(), self.inputs[:30], flips)
+        ours = step.respond(Analysis(self.made).open(), self.inputs[:30], flips)
+        theirs = again.respond(Analysis(built).open(), self.inputs[:30], flips)
         assert {name: column.tobytes() for name, column in ours.items()} == {
             name: column.tobytes() for name, column in theirs.items()
         }
@@ -219,7 +219,7 @@ class ProtocolContract:
             assert float(np.ptp(log, axis=1).max()) <= step.epsilon
 
     def test_replies_depend_on_their_own_row_alone(self) -> None:
-        step, opening = self.made.rounds[0], self.made.opening()
+        step, opening = self.made.rounds[0], Analysis(self.made).open()
         flips = addressed(key_from_seed(3), 1, 0, 50, step.coins)
         together = step.respond(opening, self.inputs[:50], flips)
         for part in (slice(0, 1), slice(7, 30), slice(30, 50)):
@@ -236,7 +236,7 @@ class ProtocolContract:
         assert (alone.value, alone.predicted_rmse) == (results[0].estimate, results[0].predicted_rmse)
 
     def test_tallies_are_integers_that_add(self) -> None:
-        step, opening = self.made.rounds[0], self.made.opening()
+        step, opening = self.made.rounds[0], Analysis(self.made).open()
         replies = step.respond(opening, self.inputs[:90], addressed(key_from_seed(5), 1, 0, 90, step.coins))
         whole = step.tally(opening, replies)
         parts = [step.tally(opening, {name: column[a:b] for name, column in replies.items()}) for a, b in PARTS]

@@ -19,7 +19,6 @@ from parley.emulator.transport.ports import (
     MOST_FRAMES,
     NOTICE,
     REPLY,
-    AnalystPort,
     BoardPort,
     NodePort,
     ObserverPort,
@@ -29,7 +28,7 @@ from parley.emulator.wire.codec import LARGEST_FRAME
 
 QUEUE = 50
 LONG = 60.0
-Port = TypeVar("Port", BoardPort, NodePort, AnalystPort, ObserverPort)
+Port = TypeVar("Port", BoardPort, NodePort, ObserverPort)
 
 
 class Bench(ABC):
@@ -46,7 +45,7 @@ class Bench(ABC):
     def make_node(self, name: str, *, notices: bool = False) -> NodePort: ...
 
     @abstractmethod
-    def make_analyst(self) -> AnalystPort: ...
+    def make_analyst(self) -> NodePort: ...
 
     @abstractmethod
     def make_observer(self) -> ObserverPort: ...
@@ -57,7 +56,7 @@ class Bench(ABC):
     def node(self, name: str = "node", *, notices: bool = False) -> NodePort:
         return self.keep(self.make_node(name, notices=notices))
 
-    def analyst(self) -> AnalystPort:
+    def analyst(self) -> NodePort:
         return self.keep(self.make_analyst())
 
     def observer(self) -> ObserverPort:

@@ -15,7 +15,7 @@ from parley.emulator.roles.analyst import AnalystRole
 from parley.emulator.roles.board import BoardRole, Terms
 from parley.emulator.roles.cohort import CohortRole
 from parley.emulator.roles.consent import Consent, domain_of
-from parley.emulator.transport.ports import AnalystPort, BoardPort, NodePort
+from parley.emulator.transport.ports import BoardPort, NodePort
 from parley.emulator.wire.codec import unpack
 from parley.emulator.wire.messages import Message, Replies, Result
 from parley.emulator.wire.signatures import Signer, derived
@@ -108,7 +108,7 @@ class Table:
         role = BoardRole(self.terms, lambda: NONCE, keys)
         return BoardNode(role, port, open_record(self.transcript, RUN), self.transcript, signer=self.signer("board"))
 
-    def analyst(self, port: AnalystPort) -> AnalystNode:
+    def analyst(self, port: NodePort) -> AnalystNode:
         return AnalystNode(AnalystRole(spoken(), RUN), port, self.signer("analyst"))
 
     def user(self, number: int, port: NodePort) -> UserNode:

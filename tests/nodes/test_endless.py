@@ -15,7 +15,7 @@ import pytest
 
 from parley.emulator.record.transcript import TranscriptReader
 from parley.emulator.transport.addresses import BoardAddresses
-from parley.emulator.transport.ports import AnalystPort, NodePort
+from parley.emulator.transport.ports import NodePort
 from parley.emulator.transport.zmq.channel import MANY_PARTS, NO_END, ONLY_LISTENS
 from parley.emulator.transport.zmq.ports import connect_analyst, connect_node, open_board
 from parley.emulator.wire.codec import encode
@@ -159,7 +159,7 @@ def as_user(blocking: bool) -> Callable[[BoardAddresses], NodePort]:
     ],
 )
 async def test_a_hostile_board_cannot_fill_its_peers(
-    kind: bytes, connect: Callable[[BoardAddresses], NodePort | AnalystPort]
+    kind: bytes, connect: Callable[[BoardAddresses], NodePort]
 ) -> None:
     hostile = HostileBoard(kind)
     elsewhere, there = "tcp://127.0.0.1:9", hostile.address

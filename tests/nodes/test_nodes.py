@@ -15,7 +15,7 @@ from parley.emulator.roles.board import Board
 from parley.emulator.simulate import conversation, simulate
 from parley.emulator.transport.addresses import BoardAddresses
 from parley.emulator.transport.memory import MemoryTransport
-from parley.emulator.transport.ports import AnalystPort, BoardPort, NodePort, topic_for
+from parley.emulator.transport.ports import BoardPort, NodePort, topic_for
 from parley.emulator.transport.zmq.ports import connect_analyst, connect_node, open_board
 from parley.emulator.wire.codec import decode, encode, open_envelope, said_by
 from parley.emulator.wire.messages import Abort, Announce, Close, Event, Ready, Refusal, Reminder, Replies, Result
@@ -40,7 +40,7 @@ class Places:
         self._open.append(port)
         return port
 
-    def analyst(self) -> AnalystPort:
+    def analyst(self) -> NodePort:
         port = self.memory.analyst() if self.memory else connect_analyst(self._board.addresses)  # type: ignore[attr-defined]
         self._open.append(port)
         return port

@@ -10,7 +10,7 @@ import pytest
 
 from parley.emulator.coins import key_from_seed, setup_digest
 from parley.emulator.errors import BadInput
-from parley.emulator.protocol import Protocol
+from parley.emulator.protocol import Analysis, Protocol
 from parley.emulator.roles.consent import Consent, domain_of
 from parley.emulator.transport.addresses import BoardAddresses
 from parley.emulator.transport.ports import BROADCAST, NodePort
@@ -77,7 +77,7 @@ async def converse(folder: Path, protocol: Protocol, pledges: Iterable[bytes]) -
         encode(Seating(run=RUN, node="node-0", key=own.public, nonce=NONCE), SHUFFLER),
         *pledges,
         encode(asked, ANALYST, NONCE),
-        encode(Announce(run=RUN, round=1, broadcast=protocol.opening(), speakers=USERS), ANALYST, NONCE),
+        encode(Announce(run=RUN, round=1, broadcast=Analysis(protocol).open(), speakers=USERS), ANALYST, NONCE),
         # The feed keeps its order: who has heard this has heard everything before it.
         encode(Abort(run=RUN, outcome="failed", reason="enough", nonce=NONCE), BOARD),
     ]

@@ -10,7 +10,18 @@ import pytest
 
 from parley.emulator.coins import addressed, key_from_seed
 from parley.emulator.errors import BadInput, LocalProtocolError, RemoteProtocolError
-from parley.emulator.protocol import Analyst, Ask, Broadcast, Estimate, Protocol, Send, Sends, check_arrays, sends
+from parley.emulator.protocol import (
+    Analysis,
+    Analyst,
+    Ask,
+    Broadcast,
+    Estimate,
+    Protocol,
+    Send,
+    Sends,
+    check_arrays,
+    sends,
+)
 from parley.emulator.round import Round
 from parley.emulator.wire.codec import pack
 from parley.protocols import registry
@@ -134,7 +145,7 @@ def test_a_setup_is_refused_or_can_be_answered(name: str, problem: str) -> None:
         built += 1
         assert registry.inputs_of(name, parameters) == found.inputs
         assert max(step.work for step in found.rounds) <= MOST_REPLY
-        opening = found.opening()
+        opening = Analysis(found).open()
         found.rounds[0].check_broadcast(opening)
         answer(found.rounds[0], opening, found.inputs)
     assert built > 0
@@ -145,15 +156,15 @@ def later_rounds(protocol: Protocol) -> Iterator[tuple[Round, Broadcast]]:
     """The rounds after the first with an honest analyst's broadcasts."""
     inputs = np.arange(USERS) % protocol.inputs
     users = np.arange(USERS)
-    public, heard = protocol.opening(), ()
+    analysis = Analysis(protocol)
+    public = analysis.open()
     for number, step in enumerate(protocol.rounds, 1):
         if number > 1 and step.broadcast:
             yield step, public
         speaking = step.participates(users)
         flips = addressed(KEY, number, 0, USERS, step.coins)[speaking]
         tally = step.tally(public, step.respond(public, inputs[speaking], flips))
-        heard = (*heard, (public, tally))
-        following = protocol.conclude(heard)
+        following = analysis.hear(public, tally)
         if isinstance(following, Estimate):
             return
         public = following

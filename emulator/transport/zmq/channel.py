@@ -12,15 +12,8 @@ from typing import TYPE_CHECKING
 import zmq
 
 from parley.emulator.errors import LocalProtocolError
+from parley.emulator.transport import unread
 from parley.emulator.transport.ports import MOST_BYTES, MOST_FRAMES, Received
-from parley.emulator.transport.unread import (
-    LONGEST_PAUSE,
-    MOST_FROM_LISTENER,
-    MOST_UNFINISHED,
-    MOST_UNREAD,
-    Unread,
-    pause,
-)
 from parley.emulator.wire.codec import LARGEST_FRAME
 
 if TYPE_CHECKING:
@@ -53,7 +46,8 @@ class Channel:
         self._keep_watch = keep_watch
         self._refused = refused
         self.reads = socket.type in _READERS
-        self.unread = Unread(most=MOST_UNFINISHED if self.reads else MOST_FROM_LISTENER)
+        self.has_topics = socket.type == zmq.SUB
+        self.unread = unread.Unread(most=unread.MOST_UNFINISHED if self.reads else unread.MOST_FROM_LISTENER)
         self._ahead: deque[zmq.Frame] = deque()
         self._inside = False
         self._turn = asyncio.Lock()
@@ -87,8 +81,7 @@ class Channel:
         return frames
 
     def _frames(self) -> list[zmq.Frame]:
-        frames: list[zmq.Frame] = []
-        size = 0
+        frames, size = list[zmq.Frame](), 0
         ahead, receive = self._ahead, self._receive
         with suppress(zmq.Again):
             for _ in range(MOST_FRAMES):
@@ -119,16 +112,15 @@ class Channel:
         """Hang up on peers that send without end; never on one whose messages end, unless nobody can read them all."""
         if self.socket.closed or self.door is not None:
             return
-        unread = self.unread
-        unread.look(self.connections())
-        if not unread.beyond():
+        self.unread.look(self.connections())
+        if not self.unread.beyond():
             return
         if not self.reads:
-            self.end(unread.beyond(), ONLY_LISTENS)
+            self.end(self.unread.beyond(), ONLY_LISTENS)
         elif self._read_ahead():
-            self.end(unread.beyond(), NO_END)
+            self.end(self.unread.beyond(), NO_END)
         else:
-            self.end(unread.beyond(MOST_UNREAD), TOO_MUCH_UNREAD)
+            self.end(self.unread.beyond(unread.MOST_UNREAD), TOO_MUCH_UNREAD)
 
     def end(self, descriptors: Iterable[int], cause: str) -> None:
         """Hang up on these connections, and count them."""
@@ -137,7 +129,6 @@ class Channel:
                 self.count(cause)
 
     def count(self, cause: str) -> None:
-        """Somebody was hung up on."""
         self._refused[cause] += 1
         log.warning("%s", cause)
 
@@ -253,9 +244,9 @@ class BlockingChannel(Channel):
             # Bytes that come over any connection of the port wake us too, for they may be of a message without an end;
             # a silent peer costs nothing. A connection that is yet to be made wakes nobody, so it is looked for.
             raw = [(each, zmq.POLLIN) for channel in self.channels for each in channel.connections()]
-            wait = left if len(raw) >= len(self.channels) else min(left, LONGEST_PAUSE)
+            wait = left if len(raw) >= len(self.channels) else min(left, unread.LONGEST_PAUSE)
             if stirred:
-                raw, wait = [], min(left, pause(1))
+                raw, wait = [], min(left, unread.pause(1))
             found = zmq.zmq_poll([(self.socket, event), *raw], math.ceil(wait * 1000))
             if (event == zmq.POLLIN and self._ahead) or events_of(self.socket) & event:
                 return True

@@ -1,57 +1,30 @@
 """The ports of the board, the nodes, the analyst and observers over ZeroMQ, and how they are opened."""
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from functools import partial
 
 import zmq
 
 from parley.emulator.errors import BadInput
+from parley.emulator.transport import ports
 from parley.emulator.transport.addresses import BoardAddresses
-from parley.emulator.transport.ports import (
-    ANALYST,
-    BROADCAST,
-    DELIVERY_PATIENCE,
-    MOST_FRAMES,
-    NOTICE,
-    PATIENCE,
-    QUEUE,
-    AnalystPort,
-    BoardPort,
-    NodePort,
-    ObserverPort,
-    Received,
-    SendTimeout,
-    check_frame,
-    check_topic,
-    without_topic,
-)
+from parley.emulator.transport.ports import PATIENCE, QUEUE
 from parley.emulator.transport.zmq.channel import BlockingChannel, Channel
 from parley.emulator.transport.zmq.sockets import SPEAKER, Sockets
 from parley.emulator.wire.security import Security
 
 
-class ZmqBoardPort(BoardPort):
+class ZmqBoardPort(ports.BoardPort):
     """The board's port; `addresses` are the real ones."""
 
     def __init__(
-        self,
-        *,
-        inbox: Channel,
-        feed: Channel,
-        delivery: Channel,
-        signed: bool,
-        refused: Callable[[], Mapping[str, int]],
-        analysts: Callable[[], int],
-        patience: float,
-        close: Callable[[], None],
+        self, sockets: Sockets, *, inbox: Channel, feed: Channel, delivery: Channel, signed: bool, patience: float
     ) -> None:
+        self._sockets = sockets
         self._inbox, self._feed, self._delivery = inbox, feed, delivery
         self._signed = signed
-        self._refused = refused
-        self._analysts = analysts
         self._patience = patience
-        self._close = close
         self._subscribers = 0
         self._stalled = False
         self.addresses = BoardAddresses(inbox=inbox.endpoint, feed=feed.endpoint, delivery=delivery.endpoint)
@@ -64,9 +37,9 @@ class ZmqBoardPort(BoardPort):
 
     @property
     def refused(self) -> Mapping[str, int]:
-        return self._refused()
+        return self._sockets.watch.refusals()
 
-    async def receive(self, timeout: float) -> list[Received]:
+    async def receive(self, timeout: float) -> list[ports.Received]:
         readable = await self._inbox.readable(timeout)
         # Subscriptions pile up unless they are read, whether anything is posted or not.
         self._count_subscriptions()
@@ -74,74 +47,66 @@ class ZmqBoardPort(BoardPort):
             return []
         if self._signed:
             return self._inbox.drain_signed()
-        return [Received(frame, None) for frame in self._inbox.drain()]
+        return [ports.Received(frame, None) for frame in self._inbox.drain()]
 
     def publish(self, topic: bytes, frame: bytes) -> None:
-        check_topic(topic)
-        check_frame(frame)
+        ports.check_topic(topic)
+        ports.check_frame(frame)
         self._feed.offer(topic + frame)
 
     async def deliver(self, frame: bytes) -> bool:
-        check_frame(frame)
+        ports.check_frame(frame)
         if self._delivery.offer(frame):
             self._stalled = False
             return True
-        if self._stalled or not self._analysts():
+        if self._stalled or not self._delivery.connections():
             return False
         self._stalled = not await self._delivery.send(frame, self._patience)
         return not self._stalled
 
     def close(self) -> None:
-        self._close()
+        self._sockets.close()
 
     def _count_subscriptions(self) -> None:
         """Read all comings (1 and the topic) and goings (0 and the topic)."""
-        events = [b""] * MOST_FRAMES
-        while len(events) == MOST_FRAMES:
+        events = [b""] * ports.MOST_FRAMES
+        while len(events) == ports.MOST_FRAMES:
             events = self._feed.drain()
-            self._subscribers += events.count(b"\1" + BROADCAST) - events.count(b"\0" + BROADCAST)
+            self._subscribers += events.count(b"\1" + ports.BROADCAST) - events.count(b"\0" + ports.BROADCAST)
 
 
-class ZmqObserverPort(ObserverPort):
-    """The feed, each frame without its topic."""
+class ZmqObserverPort(ports.ObserverPort):
+    """The feed, each frame without its topic; or the delivery, which has no topics."""
 
-    has_topics = True
-
-    def __init__(self, source: Channel, close: Callable[[], None]) -> None:
+    def __init__(self, sockets: Sockets, source: Channel) -> None:
+        self._sockets = sockets
         self._source = source
-        self._close = close
 
     async def receive(self, timeout: float) -> list[bytes]:
         if not await self._source.readable(timeout):
             return []
         frames = self._source.drain()
-        return [without_topic(frame) for frame in frames] if self.has_topics else frames
+        return [ports.without_topic(frame) for frame in frames] if self._source.has_topics else frames
 
     def close(self) -> None:
-        self._close()
+        self._sockets.close()
 
 
-class ZmqNodePort(ZmqObserverPort, NodePort):
-    """The feed in, the inbox out."""
+class ZmqNodePort(ZmqObserverPort, ports.NodePort):
+    """The feed or the delivery in, the inbox out."""
 
-    def __init__(self, source: Channel, inbox: Channel, patience: float, close: Callable[[], None]) -> None:
-        super().__init__(source, close)
+    def __init__(self, sockets: Sockets, source: Channel, inbox: Channel, patience: float) -> None:
+        super().__init__(sockets, source)
         self._inbox = inbox
         self._patience = patience
 
     async def send(self, frame: bytes) -> None:
-        check_frame(frame)
+        ports.check_frame(frame)
         if not self._inbox.offer(frame) and not await self._inbox.send(frame, self._patience):
-            raise SendTimeout(
+            raise ports.SendTimeout(
                 f"the board at {self._inbox.endpoint} took no frame within {self._patience:g} s; "
                 "check that it runs and, if keys are in use, that it lists our key and we have its key"
             )
-
-
-class ZmqAnalystPort(ZmqNodePort, AnalystPort):
-    """The delivery in, the inbox out; the delivery has no topics."""
-
-    has_topics = False
 
 
 def open_board(
@@ -149,7 +114,7 @@ def open_board(
     security: Security | None = None,
     *,
     queue: int = QUEUE,
-    patience: float = DELIVERY_PATIENCE,
+    patience: float = ports.DELIVERY_PATIENCE,
     pace: float = 1.0,
 ) -> ZmqBoardPort:
     """Bind the board's channels; its `addresses` then hold the real ports. Needs the running event loop.
@@ -170,16 +135,8 @@ def open_board(
     except BadInput:
         sockets.close()
         raise
-    return ZmqBoardPort(
-        inbox=inbox,
-        feed=feed,
-        delivery=delivery,
-        signed=security is not None,
-        refused=sockets.watch.refusals,
-        analysts=lambda: len(delivery.connections()),
-        patience=patience,
-        close=sockets.close,
-    )
+    signed = security is not None
+    return ZmqBoardPort(sockets, inbox=inbox, feed=feed, delivery=delivery, signed=signed, patience=patience)
 
 
 def connect_node(
@@ -192,42 +149,42 @@ def connect_node(
     own: bytes = b"",
     notices: bool = False,
     pace: float = 1.0,
-) -> NodePort:
+) -> ports.NodePort:
     """A user node's port: broadcasts in, with `notices` those too that need no answer; frames to the inbox out.
 
     `own` is the topic of what is for this node alone, or the beginning of such topics.
     `blocking` is for a process that does nothing else: waiting takes place in the call, without an event loop.
     """
     sockets = Sockets(queue, security, BlockingChannel if blocking else Channel, pace)
-    topics = (BROADCAST, *([NOTICE] if notices else []), *([own] if own else []))
+    topics = (ports.BROADCAST, *([ports.NOTICE] if notices else []), *([own] if own else []))
     feed, inbox = sockets.subscribe(addresses.feed, *topics), sockets.push(addresses.inbox)
-    return ZmqNodePort(feed, inbox, pace * patience, sockets.close)
+    return ZmqNodePort(sockets, feed, inbox, pace * patience)
 
 
 def connect_analyst(
     addresses: BoardAddresses, security: Security | None = None, *, queue: int = QUEUE, patience: float = PATIENCE
-) -> AnalystPort:
+) -> ports.NodePort:
     """The analyst's port: the delivery in, frames to the inbox out."""
     sockets = Sockets(queue, security)
-    delivery, inbox = sockets.pull(addresses.delivery), sockets.push(addresses.inbox)
-    return ZmqAnalystPort(delivery, inbox, patience, sockets.close)
+    delivery, inbox = sockets.connect(zmq.PULL, addresses.delivery), sockets.push(addresses.inbox)
+    return ZmqNodePort(sockets, delivery, inbox, patience)
 
 
 def connect_observer(
     addresses: BoardAddresses, security: Security | None = None, *, queue: int = QUEUE
-) -> ObserverPort:
+) -> ports.ObserverPort:
     """An observer's port: all that is published from now on."""
     sockets = Sockets(queue, security)
-    return ZmqObserverPort(sockets.subscribe(addresses.feed, b""), sockets.close)
+    return ZmqObserverPort(sockets, sockets.subscribe(addresses.feed, b""))
 
 
 def connect_reporter(
     addresses: BoardAddresses, security: Security | None = None, *, patience: float = PATIENCE
-) -> NodePort:
+) -> ports.NodePort:
     """The port of one who only sends to the inbox: it hears nothing, and does not count as a subscriber."""
     sockets = Sockets(QUEUE, security)
     inbox = sockets.push(addresses.inbox)
-    return ZmqNodePort(inbox, inbox, patience, sockets.close)
+    return ZmqNodePort(sockets, inbox, inbox, patience)
 
 
 def _admit(allowed: Mapping[str, str], refused: Counter[str], domain: str, key: str) -> str | None:
@@ -235,7 +192,7 @@ def _admit(allowed: Mapping[str, str], refused: Counter[str], domain: str, key: 
     name = allowed.get(key)
     if name is None:
         refused["key not listed"] += 1
-    elif domain == "delivery" and name != ANALYST:
+    elif domain == "delivery" and name != ports.ANALYST:
         refused["not the analyst"] += 1
         return None
     return name

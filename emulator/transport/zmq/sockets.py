@@ -35,13 +35,12 @@ _OPTIONS: dict[int, int] = {
 }
 # What is longer where many peers share a processor: waking thousands of them for heartbeats would keep them from work.
 _PACED = (zmq.HANDSHAKE_IVL, zmq.CONNECT_TIMEOUT, zmq.HEARTBEAT_IVL, zmq.HEARTBEAT_TIMEOUT)
-# A closing sender gives what is already queued this long to leave.
-_LINGER: dict[int, int] = {zmq.LINGER: 1000}
 # Nothing but greetings, subscriptions and heartbeats comes in where we only speak. Bytes are limited there (see
 # `doors.py` and `look`) and messages are not: at its mark libzmq stops reading, and a connection that breaks while it
 # does so and is due a heartbeat ends the process (an assertion in stream_engine_base.cpp).
 # What waits in the kernel libzmq reads even from a connection that was cut, so little may wait there.
-SPEAKER: dict[int, int] = {**_LINGER, zmq.MAXMSGSIZE: 4096, zmq.RCVHWM: 0, zmq.RCVBUF: MOST_FROM_LISTENER}
+# A closing speaker gives what is already queued a second to leave.
+SPEAKER: dict[int, int] = {zmq.LINGER: 1000, zmq.MAXMSGSIZE: 4096, zmq.RCVHWM: 0, zmq.RCVBUF: MOST_FROM_LISTENER}
 
 
 def make_keys() -> KeyPair:
@@ -54,8 +53,8 @@ class Sockets:
     """The context of one port and all its sockets."""
 
     def __init__(self, queue: int, security: Security | None, kind: type[Channel] = Channel, pace: float = 1.0) -> None:
-        self._queue = queue
-        self._options: dict[int, int] = {**_OPTIONS, **{each: int(pace * _OPTIONS[each]) for each in _PACED}}
+        self._options: dict[int, int] = {**_OPTIONS, zmq.SNDHWM: queue, zmq.RCVHWM: queue}
+        self._options.update({each: int(pace * _OPTIONS[each]) for each in _PACED})
         self._kind = kind
         self._security = security
         self._context = zmq.Context()
@@ -94,13 +93,7 @@ class Sockets:
         return pause(sum(len(channel.connections()) for channel in self._channels))
 
     def bind(
-        self,
-        kind: int,
-        address: str,
-        domain: str,
-        options: Mapping[int, int] | None = None,
-        *,
-        counted: bool = False,
+        self, kind: int, address: str, domain: str, options: Mapping[int, int] | None = None, *, counted: bool = False
     ) -> Channel:
         """A listening socket; an address in use, or open to other machines without keys, is bad input.
 
@@ -140,17 +133,13 @@ class Sockets:
 
         self.watch.attend(gate, answer)
 
-    def pull(self, address: str) -> Channel:
-        """The reading end of the delivery."""
-        return self._connect(zmq.PULL, address)
-
     def push(self, address: str) -> Channel:
         """A writing end of the inbox. IMMEDIATE: a frame is taken only when there is a board to take it."""
-        return self._connect(zmq.PUSH, address, {**SPEAKER, zmq.IMMEDIATE: 1})
+        return self.connect(zmq.PUSH, address, {**SPEAKER, zmq.IMMEDIATE: 1})
 
     def subscribe(self, address: str, *topics: bytes) -> Channel:
         """A reading end of the feed. After a lost connection it subscribes again when it is next read."""
-        channel = self._connect(zmq.SUB, address)
+        channel = self.connect(zmq.SUB, address)
         for topic in topics:
             channel.socket.setsockopt(zmq.SUBSCRIBE, topic)
         return channel
@@ -165,7 +154,8 @@ class Sockets:
         self._channels.clear()
         self._context.term()
 
-    def _connect(self, kind: int, address: str, options: Mapping[int, int] | None = None) -> Channel:
+    def connect(self, kind: int, address: str, options: Mapping[int, int] | None = None) -> Channel:
+        """One end of a channel that somebody else listens at."""
         try:
             check_known(address)
             channel = self._channel(kind, address, options)
@@ -194,8 +184,7 @@ class Sockets:
         channel.channels = self._channels
         self._channels.append(channel)
         place = host_and_port(address)
-        marks: dict[int, int] = {zmq.SNDHWM: self._queue, zmq.RCVHWM: self._queue}
-        settings = {**self._options, **marks, **(options or {})}
+        settings = {**self._options, **(options or {})}
         settings[zmq.IPV6] = int(place is not None and ":" in place[0])
         for option, value in settings.items():
             socket.setsockopt(option, value)

@@ -54,7 +54,6 @@ class Watch:
             self._keeper.start()
 
     def close(self) -> None:
-        """Watch no more."""
         if self._keeper is not None:
             # It reads some of the sockets below. Subscriptions are not noted any more once a socket is closed.
             self._keeper.stop()
@@ -96,34 +95,41 @@ class Watch:
         # Without a mark: libzmq's own thread would otherwise wait for us to read.
         ear.setsockopt(zmq.RCVHWM, 0)
         ear.connect(name)
-        if (door := channel.door) is not None:
-            self._keep_door(door, ear, events, notice)
-            channel.connections = door.connections
-            return
         present: set[int] = set()
+        come, go = present.add, present.discard
+        if (door := channel.door) is not None:
+            from parley.emulator.transport.doors import Doorkeeper
+
+            keeper = self._keeper = self._keeper or Doorkeeper()
+            come, go = partial(keeper.come, door), partial(keeper.go, door)
 
         def tell(parts: list[bytes]) -> None:
             message = parse_monitor_message(parts)
-            event = zmq.Event(message["event"])
+            event, value = zmq.Event(message["event"]), message["value"]
             if event & _COMING:
-                present.add(message["value"])
+                come(value)
             elif event == zmq.Event.DISCONNECTED:
-                present.discard(message["value"])
-            if notice is not None and event & events:
-                notice(event, message["value"])
+                go(value)
+            if notice is not None and event & events and door is None:
+                notice(event, value)
+            elif notice is not None and event & events:
+                self._reports.append(partial(notice, event, value))
 
-        if channel.connects:
-            self._unattended.append(ear)
-            look: Callable[[], bool] = partial(_handle_all, ear, tell)
-        else:
-            look = self.attend(ear, tell)
-
-        def connections() -> set[int]:
-            while look():
+        def hear() -> set[int]:
+            while _handle_all(ear, tell):
                 pass
             return present
 
-        channel.connections = connections
+        if door is not None:
+            self._unattended.append(ear)
+            keeper.keep(door, ear.FD, hear)
+            channel.connections = door.connections
+            return
+        if channel.connects:
+            self._unattended.append(ear)
+        else:
+            self.attend(ear, tell)
+        channel.connections = hear
 
     def count_refusals(self, channel: Channel) -> None:
         """Count who was turned away. Without a free descriptor libzmq tries again without end: that we hear once.
@@ -155,44 +161,17 @@ class Watch:
 
         self.watch(channel, sum(_CAUSES) | zmq.Event.HANDSHAKE_FAILED_AUTH, notice)
 
-    def _keep_door(
-        self, door: "Door", ear: zmq.Socket[bytes], events: int, notice: Callable[[zmq.Event, int], None] | None
-    ) -> None:
-        from parley.emulator.transport.doors import Doorkeeper
-
-        keeper = self._keeper = self._keeper or Doorkeeper()
-
-        def tell(parts: list[bytes]) -> None:
-            message = parse_monitor_message(parts)
-            event = zmq.Event(message["event"])
-            if event & _COMING:
-                keeper.come(door, message["value"])
-            elif event == zmq.Event.DISCONNECTED:
-                keeper.go(door, message["value"])
-            if notice is not None and event & events:
-                self._reports.append(partial(notice, event, message["value"]))
-
-        def hear() -> None:
-            while _handle_all(ear, tell):
-                pass
-
-        self._unattended.append(ear)
-        keeper.keep(door, ear.FD, hear)
-
-    def attend(self, socket: zmq.Socket[bytes], handle: Callable[[list[bytes]], None]) -> Callable[[], bool]:
+    def attend(self, socket: zmq.Socket[bytes], handle: Callable[[list[bytes]], None]) -> None:
         """Handle what comes to a socket of our own whenever the loop is free."""
         loop = asyncio.get_running_loop()
 
-        def look() -> bool:
-            more = _handle_all(socket, handle)
-            if more:
+        def look() -> None:
+            if _handle_all(socket, handle):
                 loop.call_soon(look)
-            return more
 
         loop.add_reader(socket.FD, look)
         self._attended.append((loop, socket))
         look()
-        return look
 
 
 def _handle_all(socket: zmq.Socket[bytes], handle: Callable[[list[bytes]], None]) -> bool:

@@ -7,7 +7,7 @@ import pytest
 
 from parley.emulator.coins import key_from_seed
 from parley.emulator.errors import RemoteProtocolError
-from parley.emulator.protocol import Inputs, Protocol
+from parley.emulator.protocol import Analysis, Inputs, Protocol
 from parley.emulator.roles.analyst import AnalystRole
 from parley.emulator.roles.cohort import CohortRole
 from parley.emulator.roles.consent import consent_to, domain_of
@@ -58,7 +58,7 @@ def question(run: str, number: int) -> tuple[Setup, Announce]:
         domain=domain_of(INPUTS),
         nonce=number.to_bytes(16, "little"),
     )
-    return setup, Announce(run=run, round=1, broadcast=protocol.opening(), speakers=USERS)
+    return setup, Announce(run=run, round=1, broadcast=Analysis(protocol).open(), speakers=USERS)
 
 
 def answers(role: CohortRole, words: tuple[Message, ...]) -> list[Message]:

@@ -4,7 +4,7 @@ import pytest
 
 from parley.emulator.errors import LocalProtocolError
 from parley.emulator.transport.memory import MemoryTransport
-from parley.emulator.transport.ports import ANALYST, AnalystPort, BoardPort, NodePort, ObserverPort, Received
+from parley.emulator.transport.ports import ANALYST, BoardPort, NodePort, ObserverPort, Received
 from tests.contracts.transport_contract import QUEUE, Bench, TransportContract, present
 
 
@@ -20,7 +20,7 @@ class MemoryBench(Bench):
     def make_node(self, name: str, *, notices: bool = False) -> NodePort:
         return self.transport.node(name, notices=notices)
 
-    def make_analyst(self) -> AnalystPort:
+    def make_analyst(self) -> NodePort:
         return self.transport.analyst()
 
     def make_observer(self) -> ObserverPort:

@@ -14,7 +14,6 @@ from parley.emulator.transport.addresses import BoardAddresses
 from parley.emulator.transport.ports import (
     ANALYST,
     BROADCAST,
-    AnalystPort,
     NodePort,
     ObserverPort,
     Received,
@@ -64,7 +63,7 @@ class ZmqBench(Bench):
     def make_node(self, name: str, *, notices: bool = False) -> NodePort:
         return connect_node(self.addresses, queue=QUEUE, patience=self.patience, notices=notices)
 
-    def make_analyst(self) -> AnalystPort:
+    def make_analyst(self) -> NodePort:
         return connect_analyst(self.addresses, queue=QUEUE, patience=self.patience)
 
     def make_observer(self) -> ObserverPort:
@@ -83,7 +82,7 @@ class SecureBench(ZmqBench):
         board, own = self.addresses, peer(LISTED["node"])
         return connect_node(board, own, queue=QUEUE, patience=self.patience, notices=notices)
 
-    def make_analyst(self) -> AnalystPort:
+    def make_analyst(self) -> NodePort:
         return connect_analyst(self.addresses, peer(LISTED[ANALYST]), queue=QUEUE, patience=self.patience)
 
     def make_observer(self) -> ObserverPort:

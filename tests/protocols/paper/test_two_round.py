@@ -7,6 +7,7 @@ import pytest
 
 from parley.emulator.coins import addressed, key_from_seed
 from parley.emulator.errors import RemoteProtocolError
+from parley.emulator.protocol import Analysis
 from parley.protocols import registry
 from parley.protocols.workloads.auc import AreaUnderCurve
 from parley.protocols.workloads.kernel import Kernel
@@ -43,12 +44,14 @@ class TestWithLabels(ProtocolContract):
 
 
 def second_round(protocol: Any, inputs: Any) -> tuple[Any, Any, Any]:
-    """The tally of the first round, the broadcast it leads to, and the replies to that."""
+    """The analysis of the first round, the broadcast it leads to, and the replies to that."""
     rounds, users = protocol.rounds, len(inputs)
     flips = [addressed(key_from_seed(3), number, 0, users, step.coins) for number, step in enumerate(rounds, 1)]
     first = rounds[0].tally({}, rounds[0].respond({}, inputs, flips[0]))
-    public: Any = protocol.conclude((({}, first),))
-    return first, public, rounds[1].respond(public, inputs, flips[1])
+    analysis = Analysis(protocol)
+    analysis.open()
+    public: Any = analysis.hear({}, first)
+    return analysis, public, rounds[1].respond(public, inputs, flips[1])
 
 
 def test_likelihoods_of_a_constant_range_can_be_looked_up() -> None:
@@ -62,13 +65,13 @@ def test_likelihoods_of_a_constant_range_can_be_looked_up() -> None:
 def test_a_constant_range_says_nothing_and_can_be_audited(matrix: Any) -> None:
     protocol = registry.design("two-round", Kernel(matrix, shift=0.0), epsilon=2.0, users=300)
     inputs = np.arange(300) % len(matrix)
-    first, public, replies = second_round(protocol, inputs)
+    analysis, public, replies = second_round(protocol, inputs)
     step = protocol.rounds[1]
     step.check_broadcast(public)
     assert step.check(public, replies).all()
     losses = step.log_likelihood(public, replies)
     assert np.ptp(losses, axis=1).max() <= 1e-4
-    estimate: Any = protocol.conclude((({}, first), (public, step.tally(public, replies))))
+    estimate: Any = analysis.hear(public, step.tally(public, replies))
     # The mean of the second round is that of the inner products, to within the noise of their tiny range.
     middle = float(step.sends(public)["inner"].at(np.arange(1))[0])
     assert estimate.details["form"] == pytest.approx(middle, rel=1e-6)

@@ -9,7 +9,7 @@ from benchmarks.reference.simulate_shuffled import shuffled_conversation, simula
 from parley.emulator.arithmetic import one_thread
 from parley.emulator.coins import addressed, key_from_seed, recorded_coins
 from parley.emulator.errors import BadInput, LocalProtocolError
-from parley.emulator.protocol import Estimate
+from parley.emulator.protocol import Analysis, Estimate
 from parley.emulator.roles.cohort import CohortRole
 from parley.emulator.roles.consent import consent_to
 from parley.emulator.wire.messages import Announce, Replies, Result, Setup
@@ -40,7 +40,9 @@ def test_the_estimate_is_that_of_open_replies(plain: Shuffled) -> None:
     flips = recorded_coins(setup, announce, KEY)(0, USERS, boxed.rounds[0].coins)
     replies = step.respond({}, INPUTS, np.ascontiguousarray(flips[:, : step.coins]))
     with one_thread():
-        expected = plain.conclude((({}, step.tally({}, replies)),))
+        analysis = Analysis(plain)
+        analysis.open()
+        expected = analysis.hear({}, step.tally({}, replies))
     assert isinstance(expected, Estimate)
     assert isinstance(said[-1], Result)
     assert said[-1].estimate == expected.value
