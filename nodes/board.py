@@ -37,9 +37,8 @@ from parley.emulator.wire.messages import (
     Resume,
     Roster,
 )
-from parley.emulator.wire.security import Security, read_relays
+from parley.emulator.wire.security import Security, read_relays, read_signer, read_trust
 from parley.emulator.wire.signatures import Signer
-from parley.emulator.wire.trust import read_signer, read_trust
 from parley.nodes.common import (
     GOOD,
     UNFINISHED,

@@ -35,8 +35,8 @@ from parley.emulator.wire.messages import (
     Result,
     Seating,
 )
+from parley.emulator.wire.security import read_signer, read_trust
 from parley.emulator.wire.signatures import Signer
-from parley.emulator.wire.trust import read_signer, read_trust
 from parley.nodes.between import UserSide, both_ports, together, user_side_options
 from parley.nodes.common import GOOD, LONGEST_SILENCE, UNFINISHED, BoardLink, link_options, run_to_exit, topic_of
 from parley.nodes.state.batches import Batches

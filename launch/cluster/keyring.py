@@ -10,9 +10,17 @@ from parley.emulator.roles.board import ANALYST_NAME, BOARD_NAME, LAUNCHER_NAME
 from parley.emulator.roles.shuffler import SHUFFLER_NAME
 from parley.emulator.transport.zmq.sockets import make_keys
 from parley.emulator.wire.messages import NAME
-from parley.emulator.wire.security import RELAY_PREFIX, Security, read_allowed, read_keys, write_allowed, write_keys
+from parley.emulator.wire.security import (
+    RELAY_PREFIX,
+    Security,
+    read_allowed,
+    read_keys,
+    write_allowed,
+    write_keys,
+    write_signer,
+    write_trust,
+)
 from parley.emulator.wire.signatures import SECRET_BYTES, Signer
-from parley.emulator.wire.trust import write_signer, write_trust
 
 
 @dataclass(frozen=True, kw_only=True)
