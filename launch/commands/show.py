@@ -9,7 +9,8 @@ from typing import Any
 import click
 
 from parley.emulator.errors import BadInput, TranscriptError
-from parley.emulator.record.transcript import Record, TranscriptReader
+from parley.emulator.record.records import Record
+from parley.emulator.record.transcript import TranscriptReader
 from parley.emulator.wire.messages import KINDS, Announce, Message, Ready, Reminder, Replies
 from parley.launch.report.words import named
 from parley.launch.results.printable import printable, printable_json
