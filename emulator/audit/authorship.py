@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from parley.emulator.audit.integrity import Heads, senders_of
 from parley.emulator.audit.verdict import Verdict, failed, passed, unknown
 from parley.emulator.coins import question_of, terms_of
-from parley.emulator.record.conversation import Conversation, Progress, quiet
+from parley.emulator.record.conversation import Conversation
 from parley.emulator.record.records import Closing, Record
 from parley.emulator.roles.board import BOARD_NAME
 from parley.emulator.roles.shuffler import SHUFFLER_NAME
@@ -162,14 +162,14 @@ class Reading:
         )
 
 
-def check_authorship(conversation: Conversation, keys: Keys | None, progress: Progress = quiet) -> Verdict:
+def check_authorship(conversation: Conversation, keys: Keys | None) -> Verdict:
     """Everything that must be signed is, by whom the list of keys names, and fits together."""
     if keys is None:
         return unknown(NO_KEYS)
     if conversation.format == 1:
         return unknown(FORMAT_1)
     reading = Reading(keys=keys, run=conversation.reader.run, closing=conversation.reader.closing)
-    taken = (reading.take(*each) for each in conversation.messages("authorship", progress))
+    taken = (reading.take(*each) for each in conversation.messages("authorship"))
     forged = list(_verify(claim for claim in taken if claim is not None))
     reading.end()
     faults = sorted([*reading.faults, *forged], key=lambda fault: (fault.record is None, fault.record or 0))

@@ -19,8 +19,7 @@ from parley.emulator.audit.verdict import Verdict, failed, passed, spoken, unkno
 from parley.emulator.errors import ParleyError
 from parley.emulator.protocol import Inputs, Protocol
 from parley.emulator.randomizer import Columns, Floats
-from parley.emulator.record.answers import Answers
-from parley.emulator.record.conversation import Conversation, Progress, quiet
+from parley.emulator.record.conversation import Answers, Conversation
 from parley.emulator.roles.cohort import CohortRole
 from parley.emulator.roles.consent import consent_to, domain_of
 from parley.emulator.wire.messages import NONCE_BYTES, Reminder, Replies, Setup
@@ -74,7 +73,7 @@ class Experiment:
             setup = replace(setup, nonce=bytes(NONCE_BYTES), domain=domain_of(protocol.inputs))
         self.setup = setup
         self.protocol = protocol
-        self.announces = {each.round: each for each in reversed(conversation.announces)}
+        self.questions = conversation.questions
         self.key = key
         self.seat = seat
 
@@ -84,7 +83,7 @@ class Experiment:
         features: dict[str, Floats] = {}
         role = self.seat(self.protocol, self.setup, first, inputs, self.key)
         list(role.hear(self.setup))
-        for number, announce in sorted(self.announces.items()):
+        for number, announce in sorted(self.questions.items()):
             step = self.protocol.rounds[number - 1]
             again = Reminder(run=self.setup.run, round=number, missing={NODE: ()})
             for said in (each for message in (announce, again) for each in role.hear(message)):
@@ -147,7 +146,6 @@ def check_empirical(
     seat: Seat = honest_seat,
     generator: np.random.Generator | None = None,
     alpha: float = ALPHA,
-    progress: Progress = quiet,
 ) -> Verdict:
     """A lower confidence bound on epsilon at level 1 - alpha from `trials` conversations under each of two inputs."""
     setup, protocol = spoken(conversation, exact=bool(conversation.announces))
@@ -160,7 +158,7 @@ def check_empirical(
         for place, x in enumerate(pair):
             table, names = experiment.trials(PILOT + place * trials, trials, x, pair)
             tables.append(table)
-            progress("empirical", place + 1, 2)
+            conversation.progress("empirical", place + 1, 2)
     except ParleyError as error:
         return unknown(f"the recorded broadcasts cannot be answered again: {error}")
     half = trials // 2

@@ -18,8 +18,7 @@ from parley.emulator.audit.statistics import Family, mean_p_value, uniform_p_val
 from parley.emulator.audit.verdict import Verdict, unknown, witnessed
 from parley.emulator.protocol import Inputs, Protocol
 from parley.emulator.randomizer import Columns, Floats, Randomizer
-from parley.emulator.record.answers import Answers, answers
-from parley.emulator.record.conversation import Conversation, Progress, quiet
+from parley.emulator.record.conversation import Answers, Conversation, answers
 from parley.emulator.record.user_sets import UserSet
 from parley.emulator.record.witness import Witness
 from parley.emulator.round import columns_of
@@ -33,11 +32,7 @@ LISTED_SHARED = 2**24
 
 
 def check_fidelity(
-    conversation: Conversation,
-    witness: Witness | None,
-    *,
-    generator: np.random.Generator | None = None,
-    progress: Progress = quiet,
+    conversation: Conversation, witness: Witness | None, *, generator: np.random.Generator | None = None
 ) -> Verdict:
     """Test a random sample of the replies, together and node by node: one node that forgot its noise is one of many."""
     protocol, witness = witnessed(witness, conversation, exact=True)
@@ -57,7 +52,7 @@ def check_fidelity(
                 columns, values = columns_of(name, send, some.columns), send.at(np.arange(some.step.inputs))
                 _ratio(family, what, send.randomizer, values, columns, own)
                 _places(family, what, send.randomizer, values, columns, own, generator)
-        progress("fidelity", number, len(protocol.rounds))
+        conversation.progress("fidelity", number, len(protocol.rounds))
     if not family.tests:
         return unknown(f"fewer than {FEWEST} replies: too few to test their distribution")
     return family.judge("the replies do not follow the declared law")

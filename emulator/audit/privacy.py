@@ -13,8 +13,7 @@ from numpy.typing import NDArray
 from parley.emulator.audit.verdict import Verdict, claims_otherwise, failed, passed, spoken, unknown
 from parley.emulator.protocol import Protocol
 from parley.emulator.randomizer import Floats, row_bytes
-from parley.emulator.record.answers import Answers, joined, malformed
-from parley.emulator.record.conversation import Conversation, Progress, fits, quiet
+from parley.emulator.record.conversation import Answers, Conversation, fits, joined, malformed
 from parley.emulator.record.user_sets import UserSet
 from parley.emulator.wire.messages import Users
 
@@ -150,7 +149,6 @@ def check_privacy(
     *,
     sample: int | None = None,
     generator: np.random.Generator | None = None,
-    progress: Progress = quiet,
     most_bytes: int = MOST_BYTES,
 ) -> Verdict:
     """Every user's exact loss is within the claim and every reply is one the protocol allows.
@@ -177,7 +175,7 @@ def check_privacy(
             ledger.take(part)
         losses.note(ledger.offences, ledger.offended)
         losses.take(users, ledger.losses)
-        progress("privacy", losses.users, total)
+        conversation.progress("privacy", losses.users, total)
     evidence = {**losses.evidence(), "delta": setup.delta, "population": len(answering)}
     wrong = claims_otherwise(setup, protocol.claim)
     if wrong:

@@ -68,29 +68,25 @@ def audit(
     needed = NEEDED if keys is None else (*NEEDED, "authorship")
     integrity = check_integrity(source, progress)
     try:
-        conversation = listen(source, build)
+        conversation = listen(source, build, progress)
     except TranscriptError:
         unread = {name: unknown("the record cannot be read: see integrity") for name in CHECKS}
         return Report(verdicts=unread | {"integrity": integrity}, needed=needed)
     generator = generator or np.random.default_rng()
     checks: dict[str, Callable[[], Verdict]] = {
-        "authorship": lambda: check_authorship(conversation, keys, progress),
+        "authorship": lambda: check_authorship(conversation, keys),
         "rounds": lambda: check_rounds(conversation),
-        "privacy": lambda: check_privacy(
-            conversation, sample=sample, generator=generator, progress=progress, most_bytes=most_bytes
-        ),
-        "fidelity": lambda: check_fidelity(conversation, witness, generator=generator, progress=progress),
-        "side_channels": lambda: check_side_channels(conversation, witness, progress),
+        "privacy": lambda: check_privacy(conversation, sample=sample, generator=generator, most_bytes=most_bytes),
+        "fidelity": lambda: check_fidelity(conversation, witness, generator=generator),
+        "side_channels": lambda: check_side_channels(conversation, witness),
         "result": lambda: check_result(conversation),
     }
     if trials is not None:
-        checks["empirical"] = lambda: check_empirical(
-            conversation, trials, fresh_key(), generator=generator, progress=progress
-        )
+        checks["empirical"] = lambda: check_empirical(conversation, trials, fresh_key(), generator=generator)
     if conversation.protocol is not None and conversation.protocol.claim.trusts == "shuffler":
         # The checks that are others where replies are anonymous.
-        checks["privacy"] = lambda: check_shuffled_privacy(conversation, progress)
-        checks["fidelity"] = lambda: check_shuffled_fidelity(conversation, witness, progress)
+        checks["privacy"] = lambda: check_shuffled_privacy(conversation)
+        checks["fidelity"] = lambda: check_shuffled_fidelity(conversation, witness)
         checks |= {name: lambda: unknown(ANONYMOUS) for name in ("side_channels", "empirical") if name in checks}
     verdicts = {"integrity": integrity, **{name: _attempt(check) for name, check in checks.items()}}
     return Report(verdicts=verdicts, needed=needed)

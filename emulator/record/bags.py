@@ -10,8 +10,7 @@ from numpy.typing import NDArray
 from parley.emulator.coins import recorded_coins
 from parley.emulator.protocol import Protocol
 from parley.emulator.randomizer import Array, Columns
-from parley.emulator.record.answers import answers
-from parley.emulator.record.conversation import Conversation
+from parley.emulator.record.conversation import Conversation, answers
 from parley.emulator.record.witness import Witness
 from parley.emulator.roles.mixing import Mixing, coordinates, read_mixing
 

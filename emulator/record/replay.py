@@ -10,7 +10,7 @@ from parley.emulator.coins import recorded_coins
 from parley.emulator.errors import BadInput, ParleyError
 from parley.emulator.protocol import Protocol
 from parley.emulator.record.bags import bags, unmatched
-from parley.emulator.record.conversation import Conversation, Progress, quiet
+from parley.emulator.record.conversation import Conversation
 from parley.emulator.record.diff import Difference, compare_messages, compare_replies, reply_of
 from parley.emulator.record.witness import Witness
 from parley.emulator.roles.analyst import AnalystRole
@@ -67,7 +67,7 @@ def replay_analyst(conversation: Conversation) -> Replay:
     return Replay(role="analyst", compared=compared, difference=lost)
 
 
-def replay_users(conversation: Conversation, witness: Witness, progress: Progress = quiet) -> Replay:
+def replay_users(conversation: Conversation, witness: Witness) -> Replay:
     """Every recorded reply from inputs, coins and recorded broadcasts, byte for byte, one frame at a time.
 
     Coins are addressed, so it does not matter how a cohort was cut into frames.
@@ -77,10 +77,9 @@ def replay_users(conversation: Conversation, witness: Witness, progress: Progres
         raise BadInput(f"the witness belongs to the run {witness.run}, the transcript to {setup.run}")
     if protocol.claim.trusts == "shuffler":
         return _replay_bags(conversation, protocol, witness)
-    announces = {announce.round: announce for announce in reversed(conversation.announces)}
-    refused = conversation.refused(protocol)
+    questions, refused = conversation.questions, conversation.refused(protocol)
     compared, difference = 0, None
-    for _, replies in conversation.replies("users", progress):
+    for _, replies in conversation.replies():
         if not len(replies.users):
             continue
         compared += len(replies.users)
@@ -92,7 +91,7 @@ def replay_users(conversation: Conversation, witness: Witness, progress: Progres
             said = reply_of(replies, first)
             difference = Difference(round=number, user=first, recorded=said, replayed={"refusal": wrong})
         else:
-            announce, inputs = announces[number], witness.inputs[first : last + 1]
+            announce, inputs = questions[number], witness.inputs[first : last + 1]
             flip = recorded_coins(setup, announce, witness.key)
             with one_thread():
                 users, columns = protocol.rounds[number - 1].draw(announce.broadcast, inputs, first, flip)
