@@ -139,21 +139,15 @@ def last_digit(values: Floats) -> Floats:
 
 
 def check_empirical(
-    conversation: Conversation,
-    trials: int,
-    key: bytes,
-    *,
-    seat: Seat = honest_seat,
-    generator: np.random.Generator | None = None,
-    alpha: float = ALPHA,
+    conversation: Conversation, trials: int, key: bytes, generator: np.random.Generator, *, seat: Seat = honest_seat
 ) -> Verdict:
-    """A lower confidence bound on epsilon at level 1 - alpha from `trials` conversations under each of two inputs."""
+    """A lower confidence bound on epsilon at level 1 - ALPHA from `trials` conversations under each of two inputs."""
     setup, protocol = spoken(conversation, exact=bool(conversation.announces))
     if not conversation.announces:
         return unknown("no round was announced")
     experiment = Experiment(conversation, setup, protocol, key, seat)
     try:
-        pair = experiment.pair(generator or np.random.default_rng())
+        pair = experiment.pair(generator)
         tables = []
         for place, x in enumerate(pair):
             table, names = experiment.trials(PILOT + place * trials, trials, x, pair)
@@ -162,10 +156,10 @@ def check_empirical(
     except ParleyError as error:
         return unknown(f"the recorded broadcasts cannot be answered again: {error}")
     half = trials // 2
-    event, swapped = choose_event(names, tables[0][:half], tables[1][:half], alpha, setup.delta)
+    event, swapped = choose_event(names, tables[0][:half], tables[1][:half], ALPHA, setup.delta)
     likely, unlikely = (tables[1], tables[0]) if swapped else (tables[0], tables[1])
     counts = [int(event.holds(each[half:]).sum()) for each in (likely, unlikely)]
-    bound = lower_bound(counts[0], counts[1], trials - half, alpha, setup.delta)
+    bound = lower_bound(counts[0], counts[1], trials - half, ALPHA, setup.delta)
     evidence = {
         "claim": setup.epsilon,
         "lower_bound": bound,
@@ -173,7 +167,7 @@ def check_empirical(
         "inputs": list(pair),
         "event": str(event),
         "counts": counts,
-        "alpha": alpha,
+        "alpha": ALPHA,
     }
     if bound > setup.epsilon:
         return failed(f"epsilon is at least {bound:.4g}, the claim is {setup.epsilon:g}: {event}", **evidence)

@@ -31,12 +31,9 @@ LISTED_EACH = 2**17
 LISTED_SHARED = 2**24
 
 
-def check_fidelity(
-    conversation: Conversation, witness: Witness | None, *, generator: np.random.Generator | None = None
-) -> Verdict:
+def check_fidelity(conversation: Conversation, witness: Witness | None, generator: np.random.Generator) -> Verdict:
     """Test a random sample of the replies, together and node by node: one node that forgot its noise is one of many."""
     protocol, witness = witnessed(witness, conversation, exact=True)
-    generator = generator or np.random.default_rng()
     family = Family()
     for number, sample in _sample(conversation, protocol, generator).items():
         groups = [("", sample)]

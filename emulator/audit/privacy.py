@@ -145,15 +145,11 @@ class Losses:
 
 
 def check_privacy(
-    conversation: Conversation,
-    *,
-    sample: int | None = None,
-    generator: np.random.Generator | None = None,
-    most_bytes: int = MOST_BYTES,
+    conversation: Conversation, *, sample: int | None = None, generator: np.random.Generator | None = None
 ) -> Verdict:
     """Every user's exact loss is within the claim and every reply is one the protocol allows.
 
-    Users are taken in blocks whose ledgers fit `most_bytes`, with one reading of the record a block. `sample` looks
+    Users are taken in blocks whose ledgers fit MOST_BYTES, with one reading of the record a block. `sample` looks
     at so many users at random instead of all of them.
     """
     setup, protocol = spoken(conversation, exact=True)
@@ -163,7 +159,7 @@ def check_privacy(
         1 + sum(dtype.itemsize * int(np.prod(shape, dtype=np.int64)) for dtype, shape in step.reply.values())
         for step in protocol.rounds
     )
-    size = max(1, most_bytes // each)
+    size = max(1, MOST_BYTES // each)
     blocks = answering.blocks(size)
     if sample is not None:
         chosen = answering.choose(sample, generator or np.random.default_rng())

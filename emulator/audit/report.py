@@ -11,7 +11,7 @@ from parley.emulator.audit.authorship import Keys, check_authorship
 from parley.emulator.audit.empirical import check_empirical
 from parley.emulator.audit.fidelity import check_fidelity
 from parley.emulator.audit.integrity import check_integrity
-from parley.emulator.audit.privacy import MOST_BYTES, check_privacy
+from parley.emulator.audit.privacy import check_privacy
 from parley.emulator.audit.result import check_result
 from parley.emulator.audit.rounds import check_rounds
 from parley.emulator.audit.shuffled import check_shuffled_fidelity, check_shuffled_privacy
@@ -59,7 +59,6 @@ def audit(
     trials: int | None = None,
     generator: np.random.Generator | None = None,
     progress: Progress = quiet,
-    most_bytes: int = MOST_BYTES,
 ) -> Report:
     """Audit a transcript; BadInput only where there is no file to read. With `trials`, the experiment as well.
 
@@ -76,13 +75,13 @@ def audit(
     checks: dict[str, Callable[[], Verdict]] = {
         "authorship": lambda: check_authorship(conversation, keys),
         "rounds": lambda: check_rounds(conversation),
-        "privacy": lambda: check_privacy(conversation, sample=sample, generator=generator, most_bytes=most_bytes),
-        "fidelity": lambda: check_fidelity(conversation, witness, generator=generator),
+        "privacy": lambda: check_privacy(conversation, sample=sample, generator=generator),
+        "fidelity": lambda: check_fidelity(conversation, witness, generator),
         "side_channels": lambda: check_side_channels(conversation, witness),
         "result": lambda: check_result(conversation),
     }
     if trials is not None:
-        checks["empirical"] = lambda: check_empirical(conversation, trials, fresh_key(), generator=generator)
+        checks["empirical"] = lambda: check_empirical(conversation, trials, fresh_key(), generator)
     if conversation.protocol is not None and conversation.protocol.claim.trusts == "shuffler":
         # The checks that are others where replies are anonymous.
         checks["privacy"] = lambda: check_shuffled_privacy(conversation)

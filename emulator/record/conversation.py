@@ -24,6 +24,8 @@ from parley.emulator.wire.messages import Announce, Message, Replies, Users
 KEPT_BYTES = 2**22
 # Users that are worth a call of their own: frames with fewer wait for others of their round.
 PART = 4096
+# A row of likelihoods, and the vectors a round computes for all k inputs, must fit memory whatever a setup says.
+MOST_INPUTS = 2**13
 Progress = Callable[[str, int, int], None]
 """Told what is being done, how much of it is done and how much there is."""
 
