@@ -19,8 +19,7 @@ from parley.emulator.coins import KEY_BYTES
 from parley.emulator.errors import BadInput, LocalProtocolError, RemoteProtocolError
 from parley.emulator.roles.board import Terms
 from parley.emulator.roles.mixing import Draws, keyed_draws, system_draws
-from parley.emulator.roles.shuffler import SHUFFLER_NAME, Down, Said, Shuffler, ShufflerRole, Up
-from parley.emulator.roles.shuffler_memory import Batch, Pledged
+from parley.emulator.roles.shuffler import SHUFFLER_NAME, Batch, Down, Pledged, Said, Shuffler, ShufflerRole, Up
 from parley.emulator.transport.ports import BROADCAST, BoardPort, NodePort, Received, topic_for
 from parley.emulator.wire.codec import decode, envelope, open_envelope
 from parley.emulator.wire.messages import (

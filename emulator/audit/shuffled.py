@@ -12,8 +12,8 @@ from parley.emulator.audit.privacy import ROUNDING
 from parley.emulator.audit.statistics import Family
 from parley.emulator.audit.verdict import Verdict, claims_otherwise, failed, passed, spoken, unknown, witnessed
 from parley.emulator.protocol import Protocol
-from parley.emulator.record.bags import bags, unmatched
 from parley.emulator.record.conversation import MOST_INPUTS, Conversation, answers, fits
+from parley.emulator.record.replay import bags, unmatched
 from parley.emulator.record.witness import Witness
 from parley.emulator.roles.mixing import read_mixing
 from parley.emulator.roles.shuffler import SHUFFLER_NAME
