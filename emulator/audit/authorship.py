@@ -7,7 +7,7 @@ show that a board and a node which both lie kept to the truth; and whoever choos
 
 import os
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass, field
@@ -21,6 +21,7 @@ from parley.emulator.roles.board import BOARD_NAME
 from parley.emulator.roles.shuffler import SHUFFLER_NAME
 from parley.emulator.wire.codec import is_signed, said_by
 from parley.emulator.wire.messages import Abort, Announce, Close, Event, Message, Ready, Refusal, Replies, Roster, Setup
+from parley.emulator.wire.signatures import Keys
 
 NAMED = 20
 # Signatures that are handed to a thread at once, and how many bytes of frames at most.
@@ -33,7 +34,6 @@ UNSIGNED_END = (
     "and records may be missing at its end"
 )
 ANONYMOUS = "only the shuffler's batch is signed: nobody can prove who sent which reply, by design"
-Keys = Mapping[str, bytes]
 
 
 def author_of(sender: str, message: Message) -> str | None:

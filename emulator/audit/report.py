@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from parley.emulator.audit.authorship import Keys, check_authorship
+from parley.emulator.audit.authorship import check_authorship
 from parley.emulator.audit.empirical import check_empirical
 from parley.emulator.audit.fidelity import check_fidelity
 from parley.emulator.audit.integrity import check_integrity
@@ -23,6 +23,7 @@ from parley.emulator.record.conversation import Progress, listen, quiet
 from parley.emulator.record.transcript import TranscriptReader
 from parley.emulator.record.witness import Witness
 from parley.emulator.roles.analyst import Builder
+from parley.emulator.wire.signatures import Keys
 
 # What must be shown, not merely not refuted, before a run is called good.
 NEEDED = ("integrity", "rounds", "privacy")

@@ -27,7 +27,7 @@ from parley.emulator.roles.mixing import Draws, Mixing, gather, mix, read_mixing
 from parley.emulator.roles.seats import ShufflerSeat, owed
 from parley.emulator.wire import messages as wire
 from parley.emulator.wire.codec import decode, encode
-from parley.emulator.wire.signatures import Signer
+from parley.emulator.wire.signatures import Keys, Signer
 
 SHUFFLER_NAME = "shuffler"
 
@@ -119,7 +119,7 @@ class ShufflerRole:
         *,
         memory: Memory | None = None,
         signer: Signer | None = None,
-        keys: Mapping[str, bytes] | None = None,
+        keys: Keys | None = None,
     ) -> None:
         """`keys`: with which key each user node must sign. A shuffler that comes back knows them from nowhere else."""
         self.terms = terms
@@ -356,13 +356,9 @@ class ShufflerRole:
         """The board misses frames of the batch: the same ones again, and never those of another order."""
         if SHUFFLER_NAME not in reminder.missing or self.state is Shuffler.SEATED:
             return []
-        wanted = reminder.missing[SHUFFLER_NAME]
-        return [
-            each
-            for each in self._batch(reminder.round)
-            if isinstance(each, Up) and isinstance(each.message, wire.Replies)
-            if not wanted or each.message.chunk in wanted
-        ]
+        # A batch is in the order of its chunks.
+        wanted, batch = reminder.missing[SHUFFLER_NAME], self._batch(reminder.round)
+        return [each for chunk, each in enumerate(batch) if not wanted or chunk in wanted]
 
     def _refusal(self, reason: str) -> wire.Refusal:
         return wire.Refusal(run=self.terms.run, round=self.round, node=SHUFFLER_NAME, reason=reason[:500])
