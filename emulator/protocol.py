@@ -339,6 +339,10 @@ class Protocol(ABC):
         return said
 
 
+Builder = Callable[[str, Mapping[str, Any]], Protocol]
+"""Makes a protocol of its name and parameters."""
+
+
 class Analysis:
     """The analyst's generator, held against the table of rounds: what it asks, and what it says at the end."""
 

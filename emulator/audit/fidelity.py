@@ -12,6 +12,7 @@ Two tests, both from the exact likelihood alone, never from the code that draws 
 import math
 
 import numpy as np
+from numpy.random import Generator
 from numpy.typing import NDArray
 
 from parley.emulator.audit.statistics import Family, mean_p_value, uniform_p_value
@@ -31,7 +32,7 @@ LISTED_EACH = 2**17
 LISTED_SHARED = 2**24
 
 
-def check_fidelity(conversation: Conversation, witness: Witness | None, generator: np.random.Generator) -> Verdict:
+def check_fidelity(conversation: Conversation, witness: Witness | None, generator: Generator) -> Verdict:
     """Test a random sample of the replies, together and node by node: one node that forgot its noise is one of many."""
     protocol, witness = witnessed(witness, conversation, exact=True)
     family = Family()
@@ -55,7 +56,7 @@ def check_fidelity(conversation: Conversation, witness: Witness | None, generato
     return family.judge("the replies do not follow the declared law")
 
 
-def _sample(conversation: Conversation, protocol: Protocol, generator: np.random.Generator) -> dict[int, Answers]:
+def _sample(conversation: Conversation, protocol: Protocol, generator: Generator) -> dict[int, Answers]:
     """At most so many replies a round that lie in the output space, chosen at random, in the order of their users."""
     answering: dict[int, UserSet] = {}
     for each in answers(conversation, protocol):
@@ -82,13 +83,7 @@ def _ratio(family: Family, what: str, randomizer: Randomizer, values: Floats, co
 
 
 def _places(
-    family: Family,
-    what: str,
-    randomizer: Randomizer,
-    values: Floats,
-    columns: Columns,
-    own: Inputs,
-    generator: np.random.Generator,
+    family: Family, what: str, randomizer: Randomizer, values: Floats, columns: Columns, own: Inputs, random: Generator
 ) -> None:
     """Kolmogorov-Smirnov of the replies' places in their law, where a reply is a choice from a list."""
     alphabet = randomizer.alphabet
@@ -117,7 +112,7 @@ def _places(
         law = np.exp(logs - logs.max(axis=1, keepdims=True))
         law /= law.sum(axis=1, keepdims=True)
         sent = columns[alphabet.column][rows[mine]].astype(np.int64) - alphabet.first
-        coins = generator.random(len(mine))
+        coins = random.random(len(mine))
         by_value[mine] = _place(law, sent, coins)
         order = np.argsort(-law, axis=1, kind="stable")
         rank = np.argsort(order, axis=1, kind="stable")

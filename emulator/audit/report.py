@@ -19,10 +19,10 @@ from parley.emulator.audit.side_channels import check_side_channels
 from parley.emulator.audit.verdict import NotTested, Outcome, Verdict, unknown
 from parley.emulator.coins import fresh_key
 from parley.emulator.errors import ParleyError, TranscriptError
+from parley.emulator.protocol import Builder
 from parley.emulator.record.conversation import Progress, listen, quiet
 from parley.emulator.record.transcript import TranscriptReader
 from parley.emulator.record.witness import Witness
-from parley.emulator.roles.analyst import Builder
 from parley.emulator.wire.signatures import Keys
 
 # What must be shown, not merely not refuted, before a run is called good.

@@ -11,12 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from parley.emulator.errors import ParleyError, RemoteProtocolError
-from parley.emulator.protocol import Broadcast, Protocol, check_arrays
+from parley.emulator.protocol import Broadcast, Builder, Protocol, check_arrays
 from parley.emulator.randomizer import Columns
 from parley.emulator.record.records import Record
 from parley.emulator.record.summary import Summary
 from parley.emulator.record.transcript import TranscriptReader
-from parley.emulator.roles.analyst import Builder
 from parley.emulator.round import Round, Tally
 from parley.emulator.wire.messages import Announce, Message, Replies, Users
 

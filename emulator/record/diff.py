@@ -28,9 +28,6 @@ class Difference:
     recorded: Any
     replayed: Any
 
-    def record(self) -> dict[str, Any]:
-        return {"round": self.round, "user": self.user, "recorded": self.recorded, "replayed": self.replayed}
-
 
 def compare_messages(recorded: Message | None, replayed: Message | None) -> Difference | None:
     """Two words of the analyst: None where not a byte differs, else the first value that does."""
@@ -106,7 +103,7 @@ class Diff:
     only: tuple[int, int]
 
     def record(self) -> dict[str, Any]:
-        first = None if self.difference is None else self.difference.record()
+        first = None if self.difference is None else dict(vars(self.difference))
         if first is not None:
             first["a"], first["b"] = first.pop("recorded"), first.pop("replayed")
         return {

@@ -42,7 +42,7 @@ class Replay:
         return self.difference is None
 
     def record(self) -> dict[str, Any]:
-        first = None if self.difference is None else self.difference.record()
+        first = None if self.difference is None else vars(self.difference)
         return {"role": self.role, "identical": self.identical, "first_difference": first, "compared": self.compared}
 
 

@@ -5,10 +5,9 @@ the same roles run in memory and over sockets, and both give the same bytes.
 """
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from enum import Enum
-from typing import Any
 
 import numpy as np
 
@@ -22,10 +21,8 @@ from parley.emulator.wire.codec import FORMAT, encode
 
 # A seat for everybody on earth would keep the analyst, and whoever reads its record, busy for hours.
 MOST_USERS = 2**30
-Builder = Callable[[str, Mapping[str, Any]], Protocol]
 
 Analyst = Enum("Analyst", "WAITING OPENING GATHERING CONCLUDING DONE ENDED")
-"""Where the analyst stands."""
 ANALYST: Mapping[tuple[Analyst, type[wire.Message]], Analyst] = {
     (Analyst.WAITING, wire.Roster): Analyst.OPENING,
     (Analyst.OPENING, wire.Setup): Analyst.OPENING,

@@ -27,7 +27,6 @@ Said = list[tuple[str, wire.Message]]
 """Messages to put on record, in order, with their senders."""
 
 Board = Enum("Board", "GATHERING SEATED OPEN CLOSED DONE ENDED")
-"""Where the board stands."""
 BOARD: Mapping[tuple[Board, type[wire.Message]], Board] = {
     (Board.GATHERING, wire.Roster): Board.SEATED,
     (Board.SEATED, wire.Setup): Board.CLOSED,

@@ -24,7 +24,7 @@ import numpy as np
 
 from parley.emulator.coins import question_of, setup_digest, terms_of
 from parley.emulator.errors import LocalProtocolError, RemoteProtocolError
-from parley.emulator.protocol import Inputs, Protocol, check_arrays
+from parley.emulator.protocol import Builder, Inputs, Protocol, check_arrays
 from parley.emulator.roles.consent import Consent
 from parley.emulator.roles.node_memory import Answered, Commit, Evidence, Finished, Memory, OwnSeat, Receipts, Seated
 from parley.emulator.roles.replies import CHUNK, Speakers
@@ -33,14 +33,12 @@ from parley.emulator.wire.codec import decode, encode
 from parley.emulator.wire.signatures import Signer
 
 if TYPE_CHECKING:
-    from parley.emulator.roles.analyst import Builder
     from parley.emulator.roles.wallet.entries import View
     from parley.emulator.roles.wallet.wallet import Wallet
 
 Measure = Callable[[str, Mapping[str, Any]], int]
 
 Cohort = Enum("Cohort", "WAITING SEATED LEAVING DONE")
-"""Where a user node stands."""
 WORDS = (wire.Roster, wire.Setup, wire.Announce, wire.Reminder, wire.Close, wire.Receipt, wire.Result)
 COHORT: Mapping[tuple[Cohort, type[wire.Message]], Cohort] = {
     **{(state, word): state for state in Cohort for word in WORDS},
@@ -69,7 +67,7 @@ class CohortRole:
         inputs: Inputs,
         key: bytes,
         consent: Consent,
-        build: "Builder",
+        build: Builder,
         memory: Memory | None = None,
         signer: Signer | None = None,
         wallet: "Wallet | None" = None,

@@ -32,7 +32,6 @@ from parley.emulator.wire.signatures import Keys, Signer
 SHUFFLER_NAME = "shuffler"
 
 Shuffler = Enum("Shuffler", "GATHERING SEATED OPEN POSTED DONE")
-"""Where the shuffler stands."""
 WORDS = (wire.Ready, wire.Roster, wire.Setup, wire.Announce, wire.Replies, wire.Reminder, wire.Close)
 ASIDES = (wire.Refusal, wire.Event, wire.Inquiry)
 HEARD: Mapping[tuple[Shuffler, type[wire.Message]], Shuffler] = {

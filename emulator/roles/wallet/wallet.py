@@ -21,14 +21,12 @@ from typing import Any
 import numpy as np
 
 from parley.emulator.errors import BadInput, LocalProtocolError, RemoteProtocolError
-from parley.emulator.protocol import Broadcast, Protocol, Trust, check_arrays
+from parley.emulator.protocol import Broadcast, Builder, Protocol, Trust, check_arrays
 from parley.emulator.randomizer import Array, Columns, Floats, Integers
 from parley.emulator.roles.wallet.entries import Accepted, Entry, Granted, Mask, Said, Terms, View
 from parley.emulator.roles.wallet.spread import EPSILON_UNITS, NEVER, Channel, Losses, parts, units
 from parley.emulator.round import Round
 from parley.emulator.wire.codec import pack
-
-Builder = Callable[[str, Mapping[str, Any]], Protocol]
 
 DELTA_UNITS = 10**18
 # Numbers of L that are kept for the process's life (64 MiB); a larger wallet works them out when it is asked.
