@@ -41,7 +41,7 @@ from parley.emulator.transport.conditions import LINK_KINDS
 from parley.emulator.transport.ports import SendTimeout
 from parley.emulator.transport.zmq.ports import connect_reporter
 from parley.emulator.wire.messages import Event, Message, Replies, Result
-from parley.emulator.wire.trust import read_trust
+from parley.emulator.wire.security import read_trust
 from parley.nodes.common import read_addresses
 from parley.protocols.registry import build
 

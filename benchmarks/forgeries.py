@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from parley.emulator.protocol import Protocol
-from parley.emulator.record.transcript import Record, TranscriptReader, TranscriptWriter
+from parley.emulator.record.records import Record
+from parley.emulator.record.transcript import TranscriptReader, TranscriptWriter
 from parley.emulator.roles.analyst import AnalystRole
 from parley.emulator.wire.codec import encode
 from parley.emulator.wire.messages import Announce, Close, Message, Replies, Result, Roster, Setup

@@ -37,8 +37,8 @@ from parley.emulator.record.transcript import TranscriptReader
 from parley.emulator.roles.analyst import AnalystRole
 from parley.emulator.wire.codec import decode, encode, is_signed, pack
 from parley.emulator.wire.messages import Announce, Close, Event, Message, Replies, Result
+from parley.emulator.wire.security import write_trust
 from parley.emulator.wire.signatures import SIGNATURE_BYTES, Signer
-from parley.emulator.wire.trust import write_trust
 from parley.launch.cli import run
 from parley.protocols.registry import build, design
 from parley.protocols.workloads.kendall import Kendall

@@ -24,7 +24,7 @@ from parley.emulator.roles.board import ANALYST_NAME, BOARD_NAME
 from parley.emulator.simulate import conversation
 from parley.emulator.wire.codec import decode, said_by
 from parley.emulator.wire.messages import Announce, Message, Replies, Result, Setup
-from parley.emulator.wire.trust import read_trust
+from parley.emulator.wire.security import read_trust
 from parley.launch.cluster.layout import Layout
 from parley.launch.cluster.signers import make_signers, write_states
 from parley.launch.processes.command_lines import CommandLines

@@ -16,7 +16,7 @@ from parley.emulator.coins import key_from_seed
 from parley.emulator.protocol import Protocol
 from parley.emulator.roles.board import BOARD_NAME
 from parley.emulator.wire.messages import Announce, Ready, Refusal, Replies
-from parley.emulator.wire.trust import read_trust, write_trust
+from parley.emulator.wire.security import read_trust, write_trust
 from parley.nodes.state.user_state import FILE, State
 from parley.protocols.registry import design
 from parley.protocols.workloads.choice import make_workload

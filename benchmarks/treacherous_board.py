@@ -24,8 +24,8 @@ from parley.emulator.transport.addresses import BoardAddresses
 from parley.emulator.transport.ports import Received, topic_for
 from parley.emulator.wire.codec import decode, encode, envelope
 from parley.emulator.wire.messages import Announce, Close, Event, Message, Refusal, Replies, Result
+from parley.emulator.wire.security import read_signer, read_trust
 from parley.emulator.wire.signatures import Signer
-from parley.emulator.wire.trust import read_signer, read_trust
 from parley.nodes.board import BoardNode
 from parley.nodes.common import ANY_PORT, GOOD, UNFINISHED, run_to_exit, write_addresses
 from parley.nodes.state.receipts import Receipts

@@ -325,6 +325,10 @@ class Protocol(ABC):
         return from_plain(cls, parameters)
 
 
+Builder = Callable[[str, Mapping[str, Any]], Protocol]
+"""Makes a protocol of its name and parameters."""
+
+
 class Analysis:
     """The analyst's generator, held against the table of rounds: what it asks, and what it says at the end."""
 

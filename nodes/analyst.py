@@ -19,8 +19,8 @@ from parley.emulator.transport.zmq.ports import connect_analyst
 from parley.emulator.wire.codec import decode, encode, open_envelope, pack, said_by, unpack
 from parley.emulator.wire.messages import Announce, Result, Resume, Setup
 from parley.emulator.wire.sealing import load_secret
+from parley.emulator.wire.security import read_signer
 from parley.emulator.wire.signatures import Signer
-from parley.emulator.wire.trust import read_signer
 from parley.nodes.common import GOOD, LONGEST_SILENCE, UNFINISHED, BoardLink, link_options, path_option, run_to_exit
 from parley.protocols.registry import build
 from parley.protocols.shuffle.sealed import unsealed

@@ -23,9 +23,8 @@ from parley.emulator.transport.addresses import BoardAddresses
 from parley.emulator.transport.ports import BROADCAST, BoardPort, Received, topic_for
 from parley.emulator.wire import messages as wire
 from parley.emulator.wire.codec import decode, encode, envelope, unbundle
-from parley.emulator.wire.security import Security, read_relays
+from parley.emulator.wire.security import Security, read_relays, read_signer, read_trust
 from parley.emulator.wire.signatures import Signer
-from parley.emulator.wire.trust import read_signer, read_trust
 from parley.nodes import common
 from parley.nodes.state.allowance import Allowance
 from parley.nodes.state.receipts import Receipts

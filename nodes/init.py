@@ -15,9 +15,8 @@ from parley.emulator.errors import BadInput
 from parley.emulator.roles.board import ANALYST_NAME, BOARD_NAME, LAUNCHER_NAME
 from parley.emulator.roles.consent import Column, Consent, domain_of
 from parley.emulator.roles.shuffler import SHUFFLER_NAME
-from parley.emulator.wire.security import read_allowed
+from parley.emulator.wire.security import read_allowed, read_signer, read_trust
 from parley.emulator.wire.signatures import SECRET_BYTES, Signer
-from parley.emulator.wire.trust import read_signer, read_trust
 from parley.nodes.common import BAD_INPUT, complain, path_option
 from parley.nodes.state.user_state import Identity, State
 

@@ -19,12 +19,11 @@ from parley.emulator.coins import KEY_BYTES
 from parley.emulator.errors import LocalProtocolError, RemoteProtocolError
 from parley.emulator.roles.board import Terms
 from parley.emulator.roles.mixing import Draws, keyed_draws, system_draws
-from parley.emulator.roles.shuffler import SHUFFLER_NAME, Down, Said, Shuffler, ShufflerRole, Up
-from parley.emulator.roles.shuffler_memory import Batch, Pledged
+from parley.emulator.roles.shuffler import SHUFFLER_NAME, Batch, Down, Pledged, Said, Shuffler, ShufflerRole, Up
 from parley.emulator.transport.ports import BROADCAST, BoardPort, NodePort, Received, topic_for
 from parley.emulator.wire import messages as wire
 from parley.emulator.wire.codec import decode, envelope, open_envelope
-from parley.emulator.wire.trust import read_signer, read_trust
+from parley.emulator.wire.security import read_signer, read_trust
 from parley.nodes import common
 from parley.nodes.between import UserSide, both_ports, together, user_side_options
 from parley.nodes.state.batches import Batches

@@ -173,7 +173,7 @@ class UserNode:
 
     async def _refuse(self, run: str, number: int, reason: str) -> None:
         """Say so on record; the same complaint once. Who may have no seat has nothing to say in it."""
-        if run and self.role.is_known and (str(number) + reason) not in self._refused:
+        if run and self.role.seat.is_known and (str(number) + reason) not in self._refused:
             self._refused.add(str(number) + reason)
             refusal = Refusal(run=run, round=number, node=self.role.node, reason=reason[:LONGEST_REASON])
             await self.port.send(self.role.frame(refusal))

@@ -7,7 +7,7 @@ show that a board and a node which both lie kept to the truth; and whoever choos
 
 import os
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass, field
@@ -15,12 +15,13 @@ from dataclasses import dataclass, field
 from parley.emulator.audit.integrity import Heads, senders_of
 from parley.emulator.audit.verdict import Verdict, failed, passed, unknown
 from parley.emulator.coins import question_of, terms_of
-from parley.emulator.record.conversation import Conversation, Progress, quiet
+from parley.emulator.record.conversation import Conversation
 from parley.emulator.record.records import Closing, Record
 from parley.emulator.roles.board import BOARD_NAME
 from parley.emulator.roles.shuffler import SHUFFLER_NAME
 from parley.emulator.wire.codec import is_signed, said_by
 from parley.emulator.wire.messages import Abort, Announce, Close, Event, Message, Ready, Refusal, Replies, Roster, Setup
+from parley.emulator.wire.signatures import Keys
 
 NAMED = 20
 # Signatures that are handed to a thread at once, and how many bytes of frames at most.
@@ -33,7 +34,6 @@ UNSIGNED_END = (
     "and records may be missing at its end"
 )
 ANONYMOUS = "only the shuffler's batch is signed: nobody can prove who sent which reply, by design"
-Keys = Mapping[str, bytes]
 
 
 def author_of(sender: str, message: Message) -> str | None:
@@ -162,14 +162,14 @@ class Reading:
         )
 
 
-def check_authorship(conversation: Conversation, keys: Keys | None, progress: Progress = quiet) -> Verdict:
+def check_authorship(conversation: Conversation, keys: Keys | None) -> Verdict:
     """Everything that must be signed is, by whom the list of keys names, and fits together."""
     if keys is None:
         return unknown(NO_KEYS)
     if conversation.format == 1:
         return unknown(FORMAT_1)
     reading = Reading(keys=keys, run=conversation.reader.run, closing=conversation.reader.closing)
-    taken = (reading.take(*each) for each in conversation.messages("authorship", progress))
+    taken = (reading.take(*each) for each in conversation.messages("authorship"))
     forged = list(_verify(claim for claim in taken if claim is not None))
     reading.end()
     faults = sorted([*reading.faults, *forged], key=lambda fault: (fault.record is None, fault.record or 0))

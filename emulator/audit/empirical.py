@@ -19,8 +19,7 @@ from parley.emulator.audit.verdict import Verdict, failed, passed, spoken, unkno
 from parley.emulator.errors import ParleyError
 from parley.emulator.protocol import Inputs, Protocol
 from parley.emulator.randomizer import Columns, Floats
-from parley.emulator.record.answers import Answers
-from parley.emulator.record.conversation import Conversation, Progress, quiet
+from parley.emulator.record.conversation import Answers, Conversation
 from parley.emulator.roles.cohort import CohortRole
 from parley.emulator.roles.consent import consent_to, domain_of
 from parley.emulator.wire.messages import NONCE_BYTES, Reminder, Replies, Setup
@@ -74,7 +73,7 @@ class Experiment:
             setup = replace(setup, nonce=bytes(NONCE_BYTES), domain=domain_of(protocol.inputs))
         self.setup = setup
         self.protocol = protocol
-        self.announces = {each.round: each for each in reversed(conversation.announces)}
+        self.questions = conversation.questions
         self.key = key
         self.seat = seat
 
@@ -84,7 +83,7 @@ class Experiment:
         features: dict[str, Floats] = {}
         role = self.seat(self.protocol, self.setup, first, inputs, self.key)
         list(role.hear(self.setup))
-        for number, announce in sorted(self.announces.items()):
+        for number, announce in sorted(self.questions.items()):
             step = self.protocol.rounds[number - 1]
             again = Reminder(run=self.setup.run, round=number, missing={NODE: ()})
             for said in (each for message in (announce, again) for each in role.hear(message)):
@@ -140,34 +139,27 @@ def last_digit(values: Floats) -> Floats:
 
 
 def check_empirical(
-    conversation: Conversation,
-    trials: int,
-    key: bytes,
-    *,
-    seat: Seat = honest_seat,
-    generator: np.random.Generator | None = None,
-    alpha: float = ALPHA,
-    progress: Progress = quiet,
+    conversation: Conversation, trials: int, key: bytes, generator: np.random.Generator, *, seat: Seat = honest_seat
 ) -> Verdict:
-    """A lower confidence bound on epsilon at level 1 - alpha from `trials` conversations under each of two inputs."""
+    """A lower confidence bound on epsilon at level 1 - ALPHA from `trials` conversations under each of two inputs."""
     setup, protocol = spoken(conversation, exact=bool(conversation.announces))
     if not conversation.announces:
         return unknown("no round was announced")
     experiment = Experiment(conversation, setup, protocol, key, seat)
     try:
-        pair = experiment.pair(generator or np.random.default_rng())
+        pair = experiment.pair(generator)
         tables = []
         for place, x in enumerate(pair):
             table, names = experiment.trials(PILOT + place * trials, trials, x, pair)
             tables.append(table)
-            progress("empirical", place + 1, 2)
+            conversation.progress("empirical", place + 1, 2)
     except ParleyError as error:
         return unknown(f"the recorded broadcasts cannot be answered again: {error}")
     half = trials // 2
-    event, swapped = choose_event(names, tables[0][:half], tables[1][:half], alpha, setup.delta)
+    event, swapped = choose_event(names, tables[0][:half], tables[1][:half], ALPHA, setup.delta)
     likely, unlikely = (tables[1], tables[0]) if swapped else (tables[0], tables[1])
     counts = [int(event.holds(each[half:]).sum()) for each in (likely, unlikely)]
-    bound = lower_bound(counts[0], counts[1], trials - half, alpha, setup.delta)
+    bound = lower_bound(counts[0], counts[1], trials - half, ALPHA, setup.delta)
     evidence = {
         "claim": setup.epsilon,
         "lower_bound": bound,
@@ -175,7 +167,7 @@ def check_empirical(
         "inputs": list(pair),
         "event": str(event),
         "counts": counts,
-        "alpha": alpha,
+        "alpha": ALPHA,
     }
     if bound > setup.epsilon:
         return failed(f"epsilon is at least {bound:.4g}, the claim is {setup.epsilon:g}: {event}", **evidence)

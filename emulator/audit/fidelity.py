@@ -12,14 +12,14 @@ Two tests, both from the exact likelihood alone, never from the code that draws 
 import math
 
 import numpy as np
+from numpy.random import Generator
 from numpy.typing import NDArray
 
 from parley.emulator.audit.statistics import Family, mean_p_value, uniform_p_value
 from parley.emulator.audit.verdict import Verdict, unknown, witnessed
 from parley.emulator.protocol import Inputs, Protocol
 from parley.emulator.randomizer import Columns, Floats, Randomizer
-from parley.emulator.record.answers import Answers, answers
-from parley.emulator.record.conversation import Conversation, Progress, quiet
+from parley.emulator.record.conversation import Answers, Conversation, answers
 from parley.emulator.record.user_sets import UserSet
 from parley.emulator.record.witness import Witness
 from parley.emulator.round import columns_of
@@ -32,16 +32,9 @@ LISTED_EACH = 2**17
 LISTED_SHARED = 2**24
 
 
-def check_fidelity(
-    conversation: Conversation,
-    witness: Witness | None,
-    *,
-    generator: np.random.Generator | None = None,
-    progress: Progress = quiet,
-) -> Verdict:
+def check_fidelity(conversation: Conversation, witness: Witness | None, generator: Generator) -> Verdict:
     """Test a random sample of the replies, together and node by node: one node that forgot its noise is one of many."""
     protocol, witness = witnessed(witness, conversation, exact=True)
-    generator = generator or np.random.default_rng()
     family = Family()
     for number, sample in _sample(conversation, protocol, generator).items():
         groups = [("", sample)]
@@ -57,13 +50,13 @@ def check_fidelity(
                 columns, values = columns_of(name, send, some.columns), send.at(np.arange(some.step.inputs))
                 _ratio(family, what, send.randomizer, values, columns, own)
                 _places(family, what, send.randomizer, values, columns, own, generator)
-        progress("fidelity", number, len(protocol.rounds))
+        conversation.progress("fidelity", number, len(protocol.rounds))
     if not family.tests:
         return unknown(f"fewer than {FEWEST} replies: too few to test their distribution")
     return family.judge("the replies do not follow the declared law")
 
 
-def _sample(conversation: Conversation, protocol: Protocol, generator: np.random.Generator) -> dict[int, Answers]:
+def _sample(conversation: Conversation, protocol: Protocol, generator: Generator) -> dict[int, Answers]:
     """At most so many replies a round that lie in the output space, chosen at random, in the order of their users."""
     answering: dict[int, UserSet] = {}
     for each in answers(conversation, protocol):
@@ -90,13 +83,7 @@ def _ratio(family: Family, what: str, randomizer: Randomizer, values: Floats, co
 
 
 def _places(
-    family: Family,
-    what: str,
-    randomizer: Randomizer,
-    values: Floats,
-    columns: Columns,
-    own: Inputs,
-    generator: np.random.Generator,
+    family: Family, what: str, randomizer: Randomizer, values: Floats, columns: Columns, own: Inputs, random: Generator
 ) -> None:
     """Kolmogorov-Smirnov of the replies' places in their law, where a reply is a choice from a list."""
     alphabet = randomizer.alphabet
@@ -125,7 +112,7 @@ def _places(
         law = np.exp(logs - logs.max(axis=1, keepdims=True))
         law /= law.sum(axis=1, keepdims=True)
         sent = columns[alphabet.column][rows[mine]].astype(np.int64) - alphabet.first
-        coins = generator.random(len(mine))
+        coins = random.random(len(mine))
         by_value[mine] = _place(law, sent, coins)
         order = np.argsort(-law, axis=1, kind="stable")
         rank = np.argsort(order, axis=1, kind="stable")

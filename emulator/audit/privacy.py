@@ -13,8 +13,7 @@ from numpy.typing import NDArray
 from parley.emulator.audit.verdict import Verdict, claims_otherwise, failed, passed, spoken, unknown
 from parley.emulator.protocol import Protocol
 from parley.emulator.randomizer import Floats, row_bytes
-from parley.emulator.record.answers import Answers, joined, malformed
-from parley.emulator.record.conversation import Conversation, Progress, fits, quiet
+from parley.emulator.record.conversation import Answers, Conversation, fits, joined, malformed
 from parley.emulator.record.user_sets import UserSet
 from parley.emulator.wire.messages import Users
 
@@ -146,16 +145,11 @@ class Losses:
 
 
 def check_privacy(
-    conversation: Conversation,
-    *,
-    sample: int | None = None,
-    generator: np.random.Generator | None = None,
-    progress: Progress = quiet,
-    most_bytes: int = MOST_BYTES,
+    conversation: Conversation, *, sample: int | None = None, generator: np.random.Generator | None = None
 ) -> Verdict:
     """Every user's exact loss is within the claim and every reply is one the protocol allows.
 
-    Users are taken in blocks whose ledgers fit `most_bytes`, with one reading of the record a block. `sample` looks
+    Users are taken in blocks whose ledgers fit MOST_BYTES, with one reading of the record a block. `sample` looks
     at so many users at random instead of all of them.
     """
     setup, protocol = spoken(conversation, exact=True)
@@ -165,7 +159,7 @@ def check_privacy(
         1 + sum(dtype.itemsize * int(np.prod(shape, dtype=np.int64)) for dtype, shape in step.reply.values())
         for step in protocol.rounds
     )
-    size = max(1, most_bytes // each)
+    size = max(1, MOST_BYTES // each)
     blocks = answering.blocks(size)
     if sample is not None:
         chosen = answering.choose(sample, generator or np.random.default_rng())
@@ -177,7 +171,7 @@ def check_privacy(
             ledger.take(part)
         losses.note(ledger.offences, ledger.offended)
         losses.take(users, ledger.losses)
-        progress("privacy", losses.users, total)
+        conversation.progress("privacy", losses.users, total)
     evidence = {**losses.evidence(), "delta": setup.delta, "population": len(answering)}
     wrong = claims_otherwise(setup, protocol.claim)
     if wrong:

@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from parley.emulator.audit.authorship import Keys, check_authorship
+from parley.emulator.audit.authorship import check_authorship
 from parley.emulator.audit.empirical import check_empirical
 from parley.emulator.audit.fidelity import check_fidelity
 from parley.emulator.audit.integrity import check_integrity
-from parley.emulator.audit.privacy import MOST_BYTES, check_privacy
+from parley.emulator.audit.privacy import check_privacy
 from parley.emulator.audit.result import check_result
 from parley.emulator.audit.rounds import check_rounds
 from parley.emulator.audit.shuffled import check_shuffled_fidelity, check_shuffled_privacy
@@ -19,10 +19,11 @@ from parley.emulator.audit.side_channels import check_side_channels
 from parley.emulator.audit.verdict import NotTested, Outcome, Verdict, unknown
 from parley.emulator.coins import fresh_key
 from parley.emulator.errors import ParleyError, TranscriptError
+from parley.emulator.protocol import Builder
 from parley.emulator.record.conversation import Progress, listen, quiet
 from parley.emulator.record.transcript import TranscriptReader
 from parley.emulator.record.witness import Witness
-from parley.emulator.roles.analyst import Builder
+from parley.emulator.wire.signatures import Keys
 
 # What must be shown, not merely not refuted, before a run is called good.
 NEEDED = ("integrity", "rounds", "privacy")
@@ -59,7 +60,6 @@ def audit(
     trials: int | None = None,
     generator: np.random.Generator | None = None,
     progress: Progress = quiet,
-    most_bytes: int = MOST_BYTES,
 ) -> Report:
     """Audit a transcript; BadInput only where there is no file to read. With `trials`, the experiment as well.
 
@@ -68,29 +68,25 @@ def audit(
     needed = NEEDED if keys is None else (*NEEDED, "authorship")
     integrity = check_integrity(source, progress)
     try:
-        conversation = listen(source, build)
+        conversation = listen(source, build, progress)
     except TranscriptError:
         unread = {name: unknown("the record cannot be read: see integrity") for name in CHECKS}
         return Report(verdicts=unread | {"integrity": integrity}, needed=needed)
     generator = generator or np.random.default_rng()
     checks: dict[str, Callable[[], Verdict]] = {
-        "authorship": lambda: check_authorship(conversation, keys, progress),
+        "authorship": lambda: check_authorship(conversation, keys),
         "rounds": lambda: check_rounds(conversation),
-        "privacy": lambda: check_privacy(
-            conversation, sample=sample, generator=generator, progress=progress, most_bytes=most_bytes
-        ),
-        "fidelity": lambda: check_fidelity(conversation, witness, generator=generator, progress=progress),
-        "side_channels": lambda: check_side_channels(conversation, witness, progress),
+        "privacy": lambda: check_privacy(conversation, sample=sample, generator=generator),
+        "fidelity": lambda: check_fidelity(conversation, witness, generator),
+        "side_channels": lambda: check_side_channels(conversation, witness),
         "result": lambda: check_result(conversation),
     }
     if trials is not None:
-        checks["empirical"] = lambda: check_empirical(
-            conversation, trials, fresh_key(), generator=generator, progress=progress
-        )
+        checks["empirical"] = lambda: check_empirical(conversation, trials, fresh_key(), generator)
     if conversation.protocol is not None and conversation.protocol.claim.trusts == "shuffler":
         # The checks that are others where replies are anonymous.
-        checks["privacy"] = lambda: check_shuffled_privacy(conversation, progress)
-        checks["fidelity"] = lambda: check_shuffled_fidelity(conversation, witness, progress)
+        checks["privacy"] = lambda: check_shuffled_privacy(conversation)
+        checks["fidelity"] = lambda: check_shuffled_fidelity(conversation, witness)
         checks |= {name: lambda: unknown(ANONYMOUS) for name in ("side_channels", "empirical") if name in checks}
     verdicts = {"integrity": integrity, **{name: _attempt(check) for name, check in checks.items()}}
     return Report(verdicts=verdicts, needed=needed)

@@ -10,20 +10,10 @@ import numpy as np
 
 from parley.emulator.audit.privacy import ROUNDING
 from parley.emulator.audit.statistics import Family
-from parley.emulator.audit.verdict import (
-    MOST_INPUTS,
-    Verdict,
-    claims_otherwise,
-    failed,
-    passed,
-    spoken,
-    unknown,
-    witnessed,
-)
+from parley.emulator.audit.verdict import Verdict, claims_otherwise, failed, passed, spoken, unknown, witnessed
 from parley.emulator.protocol import Protocol
-from parley.emulator.record.answers import answers
-from parley.emulator.record.bags import bags, unmatched
-from parley.emulator.record.conversation import Conversation, Progress, fits, quiet
+from parley.emulator.record.conversation import MOST_INPUTS, Conversation, answers, fits
+from parley.emulator.record.replay import bags, unmatched
 from parley.emulator.record.witness import Witness
 from parley.emulator.roles.mixing import read_mixing
 from parley.emulator.roles.shuffler import SHUFFLER_NAME
@@ -32,7 +22,7 @@ from parley.emulator.wire.messages import Setup
 BLOCK = 4096
 
 
-def check_shuffled_privacy(conversation: Conversation, progress: Progress = quiet) -> Verdict:
+def check_shuffled_privacy(conversation: Conversation) -> Verdict:
     """Replies came through the shuffler, in a crowd large enough for what is claimed, each within the local bound."""
     setup, protocol = spoken(conversation)
     claim = protocol.claim
@@ -43,7 +33,7 @@ def check_shuffled_privacy(conversation: Conversation, progress: Progress = quie
     # The largest loss of one whole message, where messages are whole.
     whole = not read_mixing(setup).axes and protocol.inputs <= MOST_INPUTS
     local, counts = 0.0 if whole else None, Counter[int]()
-    for each in answers(conversation, protocol, "privacy", progress):
+    for each in answers(conversation, protocol, "privacy"):
         counts[each.round] += len(each.users)
         for start in range(0, len(each.users) if whole else 0, BLOCK):
             columns = {name: column[start : start + BLOCK] for name, column in each.columns.items()}
@@ -83,7 +73,7 @@ def _wrong(conversation: Conversation, setup: Setup, protocol: Protocol) -> str:
     return "" if good == everything else f"{everything - good} replies are not of the declared types and shapes"
 
 
-def check_shuffled_fidelity(conversation: Conversation, witness: Witness | None, progress: Progress = quiet) -> Verdict:
+def check_shuffled_fidelity(conversation: Conversation, witness: Witness | None) -> Verdict:
     """The recorded bag is the witness's, and the order tells nothing."""
     from scipy.stats import spearmanr
 
@@ -105,7 +95,7 @@ def check_shuffled_fidelity(conversation: Conversation, witness: Witness | None,
             if once.sum() >= 20:
                 found = spearmanr(np.flatnonzero(once), first[place[once]])
                 family.add(f"round {number}, order of {name}", int(once.sum()), float(found[0]), float(found[1]))
-        progress("fidelity", number, len(protocol.rounds))
+        conversation.progress("fidelity", number, len(protocol.rounds))
     if compared and not family.tests:
         return passed(tests=compared, p_value=1.0, order="not tested: too few messages occur once")
     return family.judge("the order of the batch depends on the users")

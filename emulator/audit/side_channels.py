@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from parley.emulator.audit.statistics import Family
 from parley.emulator.audit.verdict import Verdict, failed, unknown, witnessed
 from parley.emulator.randomizer import Floats, Layout, layout
-from parley.emulator.record.conversation import Conversation, Progress, quiet
+from parley.emulator.record.conversation import Conversation
 from parley.emulator.record.witness import Witness
 from parley.emulator.wire.messages import Users
 
@@ -74,14 +74,14 @@ class Channel:
     mean: list[float] = field(default_factory=list)
 
 
-def check_side_channels(conversation: Conversation, witness: Witness | None, progress: Progress = quiet) -> Verdict:
+def check_side_channels(conversation: Conversation, witness: Witness | None) -> Verdict:
     """Sizes, presence and order of every round's replies."""
     protocol, witness = witnessed(witness, conversation, exact=True)
     inputs = witness.inputs
     groups = inputs * GROUPS // max(GROUPS, protocol.inputs)
     channels: dict[int, Channel] = {}
     lone = np.array([seat.first for seat in conversation.seats if seat.users == 1], dtype=np.int64)
-    for _, replies in conversation.replies("side channels", progress):
+    for _, replies in conversation.replies("side channels"):
         users = replies.users
         if not len(users) or not 1 <= replies.round <= len(protocol.rounds):
             continue

@@ -26,7 +26,6 @@ class Test:
 class Family:
     """Tests that share one level: each is held to its part of alpha (Bonferroni)."""
 
-    alpha: float = ALPHA
     tests: list[Test] = field(default_factory=list)
 
     def add(self, what: str, count: int, statistic: float, p_value: float) -> None:
@@ -36,11 +35,11 @@ class Family:
     def judge(self, meaning: str, **evidence: Any) -> Verdict:
         """Fail where a test's p-value is below its part of alpha. Where there was no test there is no pass."""
         worst = sorted(self.tests, key=lambda each: each.p_value)
-        threshold = self.alpha / max(1, len(self.tests))
+        threshold = ALPHA / max(1, len(self.tests))
         evidence = {
             "tests": len(self.tests),
             "p_value": worst[0].p_value if worst else 1.0,
-            "alpha": self.alpha,
+            "alpha": ALPHA,
             "smallest": [vars(each) for each in worst[:LISTED]],
             **evidence,
         }

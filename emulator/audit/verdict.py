@@ -7,13 +7,11 @@ from typing import Any, Literal
 
 from parley.emulator.errors import ParleyError
 from parley.emulator.protocol import Claim, Protocol
-from parley.emulator.record.conversation import Conversation
+from parley.emulator.record.conversation import MOST_INPUTS, Conversation
 from parley.emulator.record.witness import Witness
 from parley.emulator.wire.messages import Setup
 
 Outcome = Literal["pass", "fail", "unknown"]
-# A row of likelihoods, and the vectors a round computes for all k inputs, must fit memory whatever a setup says.
-MOST_INPUTS = 2**13
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,18 +1,30 @@
-"""A transcript as a conversation: its summary, and its messages, read as often as needed."""
+"""A transcript as a conversation: its summary, and its messages, read as often as needed.
 
-from collections.abc import Callable, Iterator
+Replies come with the question they answer, frame by frame (`answers`) or joined into larger parts (`joined`).
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
-from parley.emulator.errors import ParleyError
-from parley.emulator.protocol import Broadcast, Protocol, check_arrays
+import numpy as np
+from numpy.typing import NDArray
+
+from parley.emulator.errors import ParleyError, RemoteProtocolError
+from parley.emulator.protocol import Broadcast, Builder, Protocol, check_arrays
+from parley.emulator.randomizer import Columns
 from parley.emulator.record.records import Record
 from parley.emulator.record.summary import Summary
 from parley.emulator.record.transcript import TranscriptReader
-from parley.emulator.roles.analyst import Builder
-from parley.emulator.wire.messages import Announce, Message, Replies
+from parley.emulator.round import Round, Tally
+from parley.emulator.wire.messages import Announce, Message, Replies, Users
 
 # A short record is read many times over and kept; a long one is read from its file each time, in little memory.
 KEPT_BYTES = 2**22
+# Users that are worth a call of their own: frames with fewer wait for others of their round.
+PART = 4096
+# A row of likelihoods, and the vectors a round computes for all k inputs, must fit memory whatever a setup says.
+MOST_INPUTS = 2**13
 Progress = Callable[[str, int, int], None]
 """Told what is being done, how much of it is done and how much there is."""
 
@@ -22,11 +34,11 @@ def quiet(what: str, done: int, total: int) -> None:
 
 
 class Conversation(Summary):
-    """What one reading finds, and the way to read again."""
+    """What one reading finds, and the way to read again; `progress` hears how far a reading for some purpose is."""
 
-    def __init__(self, reader: TranscriptReader, build: Builder) -> None:
+    def __init__(self, reader: TranscriptReader, build: Builder, progress: Progress = quiet) -> None:
         super().__init__(build)
-        self.reader = reader
+        self.reader, self.progress = reader, progress
 
     @property
     def format(self) -> int:
@@ -36,25 +48,27 @@ class Conversation(Summary):
     def announces(self) -> list[Announce]:
         return [each.announce for each in self.rounds]
 
-    def messages(self, what: str = "", progress: Progress = quiet) -> Iterator[tuple[Record, Message]]:
-        """Every record with its message; `progress` hears how many bytes of the file were read for `what`."""
+    @property
+    def questions(self) -> dict[int, Announce]:
+        """The broadcast of each round, as the record first has it."""
+        return {each.round: each for each in reversed(self.announces)}
+
+    def messages(self, what: str = "") -> Iterator[tuple[Record, Message]]:
+        """Every record with its message; with `what`, progress hears how many bytes of the file were read for it."""
         size = self.reader.path.stat().st_size
         for record in self.reader:
             yield record, record.message
-            progress(what, record.offset, size)
+            if what:
+                self.progress(what, record.offset, size)
 
-    def replies(self, what: str = "", progress: Progress = quiet) -> Iterator[tuple[Record, Replies]]:
-        for record, message in self.messages(what, progress):
+    def replies(self, what: str = "") -> Iterator[tuple[Record, Replies]]:
+        for record, message in self.messages(what):
             if isinstance(message, Replies):
                 yield record, message
 
-    def broadcasts(self) -> dict[int, Broadcast]:
-        """The broadcast of each round, as the record first has it."""
-        return {each.round: each.broadcast for each in reversed(self.announces)}
-
     def refused(self, protocol: Protocol) -> dict[int, str]:
-        """Why an honest user would refuse the broadcast of each round, as the record first has it; "" where not."""
-        return {each.round: fits(protocol, each) for each in reversed(self.announces)}
+        """Why an honest user would refuse the question of each round; "" where not."""
+        return {number: fits(protocol, question) for number, question in self.questions.items()}
 
     def heard_all(self) -> None:
         """Let go of the protocol if an old record names its broadcasts and replies otherwise than it does now."""
@@ -66,10 +80,10 @@ class Conversation(Summary):
                 self.unbuilt, self.protocol = f"in format 1 {self.protocol.name} sent other messages than today", None
 
 
-def listen(source: Path | TranscriptReader, build: Builder) -> Conversation:
+def listen(source: Path | TranscriptReader, build: Builder, progress: Progress = quiet) -> Conversation:
     """Read a transcript once; TranscriptError where it was altered."""
     reader = source if isinstance(source, TranscriptReader) else TranscriptReader(source, keep=KEPT_BYTES)
-    conversation = Conversation(reader, build)
+    conversation = Conversation(reader, build, progress)
     for record in reader:
         conversation.take(record)
     conversation.heard_all()
@@ -87,3 +101,97 @@ def fits(protocol: Protocol, announce: Announce) -> str:
     except ParleyError as error:
         return str(error)
     return ""
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Answers:
+    """Replies of different users in one round: row i is that of users[i], sent by nodes[i] in record records[i]."""
+
+    round: int
+    step: Round
+    public: Broadcast
+    users: Users
+    columns: Columns
+    records: NDArray[np.int64]
+    nodes: NDArray[np.str_]
+
+    @classmethod
+    def of(cls, replies: Replies, step: Round, public: Broadcast, record: int = 0) -> "Answers":
+        return cls(
+            round=replies.round,
+            step=step,
+            public=public,
+            users=replies.users,
+            columns=replies.columns,
+            records=np.full(len(replies.users), record, np.int64),
+            nodes=np.full(len(replies.users), replies.node),
+        )
+
+    def take(self, rows: NDArray[np.intp] | NDArray[np.bool_]) -> "Answers":
+        columns = {name: column[rows] for name, column in self.columns.items()}
+        return replace(
+            self, users=self.users[rows], columns=columns, records=self.records[rows], nodes=self.nodes[rows]
+        )
+
+    @staticmethod
+    def join(parts: Sequence["Answers"]) -> "Answers":
+        """All rows of parts that answer the same question."""
+        first = parts[0]
+        if len(parts) == 1:
+            return first
+        return replace(
+            first,
+            users=np.concatenate([part.users for part in parts]),
+            columns={name: np.concatenate([part.columns[name] for part in parts]) for name in first.columns},
+            records=np.concatenate([part.records for part in parts]),
+            nodes=np.concatenate([part.nodes for part in parts]),
+        )
+
+
+def malformed(protocol: Protocol, replies: Replies, refused: Mapping[int, str]) -> str:
+    """Why a frame has no likelihood: nobody would answer its broadcast, or its arrays are not as declared."""
+    wrong = refused.get(replies.round, "a reply to a round that was not announced")
+    if wrong:
+        return wrong
+    try:
+        check_arrays("the reply", replies.columns, protocol.rounds[replies.round - 1].reply, len(replies.users))
+    except RemoteProtocolError as error:
+        return str(error)
+    return ""
+
+
+def answers(conversation: Conversation, protocol: Protocol, what: str = "") -> Iterator[Answers]:
+    """Every frame of replies that has a likelihood, with the round and broadcast it answers."""
+    questions, refused = conversation.questions, conversation.refused(protocol)
+    for record, replies in conversation.replies(what):
+        if malformed(protocol, replies, refused) == "":
+            step, public = protocol.rounds[replies.round - 1], questions[replies.round].broadcast
+            yield Answers.of(replies, step, public, record.sequence)
+
+
+def joined(conversation: Conversation, protocol: Protocol) -> Iterator[Answers]:
+    """The same in parts of many users each, in the order of the record. Nobody is in a part twice."""
+    waiting: list[Answers] = []
+    users: set[int] = set()
+    for fresh in answers(conversation, protocol):
+        speakers = set(fresh.users.tolist()) if len(fresh.users) < PART else set()
+        if waiting and (not speakers or waiting[0].round != fresh.round or not users.isdisjoint(speakers)):
+            yield Answers.join(waiting)
+            waiting, users = [], set()
+        waiting.append(fresh)
+        users |= speakers
+        if not speakers or len(users) >= PART:
+            yield Answers.join(waiting)
+            waiting, users = [], set()
+    if waiting:
+        yield Answers.join(waiting)
+
+
+def tallies(conversation: Conversation, protocol: Protocol) -> dict[int, Tally]:
+    """What the analyst keeps of each round: the sums over the replies that count."""
+    found: dict[int, Tally] = {}
+    for part in joined(conversation, protocol):
+        good = part.take(part.step.check(part.public, part.columns) & part.step.participates(part.users))
+        tally = part.step.tally(part.public, good.columns)
+        found[part.round] = found[part.round] + tally if part.round in found else tally
+    return found

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from parley.emulator.randomizer import Layout, layout, row_bytes
-from parley.emulator.record.conversation import Conversation, Progress, quiet
+from parley.emulator.record.conversation import Conversation
 from parley.emulator.record.user_sets import UserSet
 from parley.emulator.wire.codec import encode
 from parley.emulator.wire.messages import Message, Replies, Users
@@ -27,9 +27,6 @@ class Difference:
     user: int | None
     recorded: Any
     replayed: Any
-
-    def record(self) -> dict[str, Any]:
-        return {"round": self.round, "user": self.user, "recorded": self.recorded, "replayed": self.replayed}
 
 
 def compare_messages(recorded: Message | None, replayed: Message | None) -> Difference | None:
@@ -106,7 +103,7 @@ class Diff:
     only: tuple[int, int]
 
     def record(self) -> dict[str, Any]:
-        first = None if self.difference is None else self.difference.record()
+        first = None if self.difference is None else dict(vars(self.difference))
         if first is not None:
             first["a"], first["b"] = first.pop("recorded"), first.pop("replayed")
         return {
@@ -152,7 +149,7 @@ class Page:
         return alone[0] | alone[1] | (here & there & (self.said[number] != other.said[number]).any(axis=1)), alone
 
 
-def compare_runs(one: Conversation, other: Conversation, progress: Progress = quiet) -> Diff:
+def compare_runs(one: Conversation, other: Conversation) -> Diff:
     """The first difference in the order of the conversation: setup, then each round's broadcast and replies, result."""
     everybody, width = UserSet(), 1
     for run in (one, other):
@@ -164,7 +161,7 @@ def compare_runs(one: Conversation, other: Conversation, progress: Progress = qu
             widths[replies.round] = max(widths.get(replies.round, 0), each + 1)
         width = max(width, 2 * sum(widths.values()))
     first: dict[int, int] = {}
-    different, only, done = 0, [0, 0], 0
+    different, only = 0, [0, 0]
     for users in everybody.blocks(max(1, MOST_BYTES // width)):
         pages = Page(one, users), Page(other, users)
         for number in sorted({*pages[0].said, *pages[1].said}):
@@ -173,8 +170,6 @@ def compare_runs(one: Conversation, other: Conversation, progress: Progress = qu
             only = [count + int(each.sum()) for count, each in zip(only, alone, strict=True)]
             if apart.any() and number not in first:
                 first[number] = int(users[np.argmax(apart)])
-        done += len(users)
-        progress("diff", done, len(everybody))
     return Diff(
         difference=_first(one, other, first),
         replies=(one.sent.total(), other.sent.total()),

@@ -14,7 +14,7 @@ proof costs a look-up for each of its steps.
 """
 
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from parley.emulator.wire.codec import pack
 
@@ -63,8 +63,23 @@ class Tree:
         self._checked(size)
         if not 0 <= index < size:
             raise IndexError(f"leaf {index} of {size}")
+        return self._path(index, size, 1)[0]
+
+    def consistency(self, first: int, size: int) -> tuple[bytes, ...]:
+        """The hashes that show that the head of `size` leaves extends the head of `first` (RFC 9162, 2.1.4.1)."""
+        self._checked(size)
+        if not 0 < first <= size:
+            raise IndexError(f"a head of {first} leaves before one of {size}")
+        path, low = self._path(first - 1, size, first)
+        return (self._range(low, first), *path) if low else path
+
+    def _path(self, index: int, size: int, widest: int) -> tuple[tuple[bytes, ...], int]:
+        """From the head down towards leaf `index`, until it is the last of at most `widest` leaves.
+
+        Gives what lies beside that way, from below, and the first of these leaves.
+        """
         low, high, path = 0, size, list[bytes]()
-        while high - low > 1:
+        while high != index + 1 or high - low > widest:
             middle = low + _left(high - low)
             if index < middle:
                 path.append(self._range(middle, high))
@@ -72,23 +87,7 @@ class Tree:
             else:
                 path.append(self._range(low, middle))
                 low = middle
-        return tuple(reversed(path))
-
-    def consistency(self, first: int, size: int) -> tuple[bytes, ...]:
-        """The hashes that show that the head of `size` leaves extends the head of `first` (RFC 9162, 2.1.4.1)."""
-        self._checked(size)
-        if not 0 < first <= size:
-            raise IndexError(f"a head of {first} leaves before one of {size}")
-        low, high, whole, path = 0, size, True, list[bytes]()
-        while first != high:
-            middle = low + _left(high - low)
-            if first <= middle:
-                path.append(self._range(middle, high))
-                high = middle
-            else:
-                path.append(self._range(low, middle))
-                low, whole = middle, False
-        return tuple(reversed(path if whole else [*path, self._range(low, high)]))
+        return tuple(reversed(path)), low
 
     def _checked(self, size: int) -> int:
         if not 0 <= size <= len(self):
@@ -108,18 +107,8 @@ def is_included(leaf: bytes, index: int, size: int, path: Sequence[bytes], root:
     """Whether the path leads from this leaf to this head (RFC 9162, 2.1.3.2)."""
     if not 0 <= index < size:
         return False
-    place, last, found, steps = index, size - 1, leaf, iter(path)
-    for step in steps:
-        if last == 0:
-            return False
-        if place & 1 or place == last:
-            found = node_hash(step, found)
-            while not place & 1 and place:
-                place, last = place >> 1, last >> 1
-        else:
-            found = node_hash(found, step)
-        place, last = place >> 1, last >> 1
-    return last == 0 and found == root
+    heads = _climb(index, size - 1, leaf, path)
+    return heads is not None and heads[1] == root
 
 
 def is_consistent(first: int, before: bytes, size: int, root: bytes, path: Sequence[bytes]) -> bool:
@@ -132,10 +121,15 @@ def is_consistent(first: int, before: bytes, size: int, root: bytes, path: Seque
     place, last = first - 1, size - 1
     while place & 1:
         place, last = place >> 1, last >> 1
-    old = new = next(steps)
+    return _climb(place, last, next(steps), steps) == (before, root)
+
+
+def _climb(place: int, last: int, start: bytes, steps: Iterable[bytes]) -> tuple[bytes, bytes] | None:
+    """The heads that end at `place` and at `last`, worked out from `start`; None for too many or too few steps."""
+    old = new = start
     for step in steps:
         if last == 0:
-            return False
+            return None
         if place & 1 or place == last:
             old, new = node_hash(step, old), node_hash(step, new)
             while not place & 1 and place:
@@ -143,7 +137,7 @@ def is_consistent(first: int, before: bytes, size: int, root: bytes, path: Seque
         else:
             new = node_hash(new, step)
         place, last = place >> 1, last >> 1
-    return last == 0 and (old, new) == (before, root)
+    return (old, new) if last == 0 else None
 
 
 def _left(width: int) -> int:

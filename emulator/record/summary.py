@@ -12,10 +12,9 @@ import numpy as np
 
 from parley.emulator.arithmetic import one_thread
 from parley.emulator.errors import ParleyError
-from parley.emulator.protocol import Interaction, Protocol
+from parley.emulator.protocol import Builder, Interaction, Protocol
 from parley.emulator.record.records import Record
 from parley.emulator.record.user_sets import UserSet
-from parley.emulator.roles.analyst import Builder
 from parley.emulator.round import BLOCK_USERS, Round
 from parley.emulator.wire import messages as wire
 

@@ -15,31 +15,11 @@ from pathlib import Path
 from typing import Any, BinaryIO, Self
 
 from parley.emulator.errors import BadInput, LocalProtocolError, RemoteProtocolError, TranscriptError
+from parley.emulator.record import records
 from parley.emulator.record.merkle import Tree, leaf_of
-from parley.emulator.record.records import (
-    HASH_BYTES,
-    LARGEST_PAYLOAD,
-    MAGIC,
-    VERSION,
-    VERSIONS,
-    Closing,
-    Entry,
-    Header,
-    Position,
-    Record,
-    closing,
-    closing_payload,
-    head,
-    header_payload,
-    link,
-    message_payload,
-    start,
-)
 from parley.emulator.wire.canonical import CutOff, extent
 from parley.emulator.wire.messages import NAME, Outcome
 from parley.emulator.wire.signatures import Signer
-
-__all__ = ["AlteredTranscript", "Closing", "Record", "TranscriptReader", "TranscriptWriter"]
 
 _MARK_EVERY = 2**20
 _BUFFER = 2**18
@@ -48,7 +28,7 @@ _BUFFER = 2**18
 class AlteredTranscript(TranscriptError):
     """A record that is not what was written, with its number (-1: the header) and the byte it starts at."""
 
-    def __init__(self, path: Path, position: Position, what: str) -> None:
+    def __init__(self, path: Path, position: records.Position, what: str) -> None:
         where = "the header record" if position.sequence < 0 else f"record {position.sequence}"
         super().__init__(f"{path}: {where} at byte {position.offset}: {what}")
         self.sequence = position.sequence
@@ -58,7 +38,7 @@ class AlteredTranscript(TranscriptError):
 class TranscriptWriter:
     """Appends records. Holds a lock on its file, so that two boards never write to one transcript."""
 
-    def __init__(self, path: Path, descriptor: int, position: Position, tree: Tree | None = None) -> None:
+    def __init__(self, path: Path, descriptor: int, position: records.Position, tree: Tree | None = None) -> None:
         self.path = path
         self.tree = tree or Tree()
         """Over the messages on record."""
@@ -71,12 +51,12 @@ class TranscriptWriter:
         path = Path(path)
         if not NAME.fullmatch(run):
             raise BadInput(f"{run[:80]!r} cannot name a run: use letters, digits and . _ : -, at most 64 of them")
-        payload = header_payload(run, header)
+        payload = records.header_payload(run, header)
         # The header is written under another name: whoever sees the transcript sees a whole header.
         draft = path.with_name(f".{path.name}.{os.getpid()}")
-        writer = cls(path, _open_locked(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL), start(VERSION))
+        writer = cls(path, _open_locked(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL), records.start(records.VERSION))
         try:
-            writer._write(payload, before=head(VERSION))
+            writer._write(payload, before=records.head(records.VERSION))
             os.link(draft, path)
         except FileExistsError as error:
             writer.abandon()
@@ -93,7 +73,7 @@ class TranscriptWriter:
             descriptor = _open_locked(path, os.O_WRONLY)
             stack.callback(os.close, descriptor)
             reader = TranscriptReader(path)
-            if reader.version != VERSION:
+            if reader.version != records.VERSION:
                 raise TranscriptError(f"{path} has the older version {reader.version}: it can be read, not continued")
             tree = Tree()
             for record in reader:
@@ -113,14 +93,14 @@ class TranscriptWriter:
     def append(self, sender: str, frame: bytes, time_ns: int) -> int:
         """Record one message; its number on the record. When this returns the operating system has it."""
         sequence = self.sequence
-        self._write(message_payload(sequence, time_ns, sender, frame))
+        self._write(records.message_payload(sequence, time_ns, sender, frame))
         self.tree.append(leaf_of(sequence, time_ns, sender, hashlib.sha256(frame).digest()))
         return sequence
 
     def close(self, outcome: Outcome, reason: str = "", signer: Signer | None = None, nonce: bytes = b"") -> None:
         """The closing record, signed by the board where it has a key; nothing can be written after it."""
-        last = closing(outcome, reason, self.sequence, self.tree.root())
-        self._write(closing_payload(last if signer is None else last.signed(signer, nonce)))
+        last = records.closing(outcome, reason, self.sequence, self.tree.root())
+        self._write(records.closing_payload(last if signer is None else last.signed(signer, nonce)))
         self.sync()
         self.abandon()
 
@@ -142,7 +122,7 @@ class TranscriptWriter:
     def _write(self, payload: bytes, before: bytes = b"") -> None:
         offset, sequence, chain = self._position
         length = len(payload).to_bytes(4, "little")
-        chain = link(chain, length, payload)
+        chain = records.link(chain, length, payload)
         record = b"".join((before, length, payload, chain))
         begin = offset - len(before)
         descriptor = self._opened()
@@ -155,7 +135,7 @@ class TranscriptWriter:
             with suppress(OSError):
                 os.ftruncate(descriptor, begin)
             raise TranscriptError(f"{self.path} cannot be written: {error.strerror}") from error
-        self._position = Position(begin + len(record), sequence + 1, chain)
+        self._position = records.Position(begin + len(record), sequence + 1, chain)
 
     def _opened(self) -> int:
         if self._descriptor < 0:
@@ -191,18 +171,18 @@ class TranscriptReader:
     def __init__(self, path: str | Path, *, keep: int = 0) -> None:
         self.path = Path(path)
         self._keep = keep
-        self._kept: list[Record] = []
-        self.closing: Closing | None = None
+        self._kept: list[records.Record] = []
+        self.closing: records.Closing | None = None
         self.truncated_at: int | None = None
         with self._open() as file:
             self.version = self._read_version(file)
-            self._parse = VERSIONS[self.version]
-            step = self._step(file, start(self.version))
+            self._parse = records.VERSIONS[self.version]
+            step = self._step(file, records.start(self.version))
         if step is None:
             raise TranscriptError(f"{self.path} ends at byte {self.truncated_at}, before its header record does")
         header, position = step
-        if not isinstance(header, Header):
-            raise AlteredTranscript(self.path, start(self.version), "it is not a header")
+        if not isinstance(header, records.Header):
+            raise AlteredTranscript(self.path, records.start(self.version), "it is not a header")
         self.header: Mapping[str, Any] = header.fields
         self._marks = [position]
         self._last = position
@@ -211,10 +191,10 @@ class TranscriptReader:
     def run(self) -> str:
         return str(self.header["run"])
 
-    def __iter__(self) -> Iterator[Record]:
+    def __iter__(self) -> Iterator[records.Record]:
         return self.since(0)
 
-    def since(self, sequence: int) -> Iterator[Record]:
+    def since(self, sequence: int) -> Iterator[records.Record]:
         """The records from number `sequence` on. What was verified before is not read again."""
         wanted = max(sequence, 0)
         while wanted < len(self._kept):
@@ -229,20 +209,20 @@ class TranscriptReader:
             if record.sequence >= wanted:
                 yield record
 
-    def verify(self) -> Position:
+    def verify(self) -> records.Position:
         """Read to the end; where the next record would begin."""
         end = self._last
         for _, after in self._walk(end):
             end = after
         return end
 
-    def _walk(self, position: Position) -> Iterator[tuple[Record, Position]]:
+    def _walk(self, position: records.Position) -> Iterator[tuple[records.Record, records.Position]]:
         self.truncated_at = None
         with self._open() as file:
             file.seek(position.offset)
             while (step := self._step(file, position)) is not None:
                 entry, after = step
-                if isinstance(entry, Closing):
+                if isinstance(entry, records.Closing):
                     if entry.records != position.sequence:
                         what = f"the closing record counts {entry.records} messages, there are {position.sequence}"
                         raise AlteredTranscript(self.path, position, what)
@@ -250,7 +230,7 @@ class TranscriptReader:
                         raise AlteredTranscript(self.path, after, "there are bytes after the closing record")
                     self.closing = entry
                     return
-                if not isinstance(entry, Record):
+                if not isinstance(entry, records.Record):
                     raise AlteredTranscript(self.path, position, "it is a second header")
                 position = after
                 if after.offset > self._last.offset:
@@ -261,17 +241,17 @@ class TranscriptReader:
                     self._kept.append(entry)
                 yield entry, position
 
-    def _step(self, file: BinaryIO, position: Position) -> tuple[Entry, Position] | None:
+    def _step(self, file: BinaryIO, position: records.Position) -> tuple[records.Entry, records.Position] | None:
         """The record at `position` and the position after it; None where the file ends before the record does."""
         offset, sequence, chain = position
         length = file.read(4)
         size = int.from_bytes(length, "little")
-        if len(length) == 4 and size > LARGEST_PAYLOAD:
+        if len(length) == 4 and size > records.LARGEST_PAYLOAD:
             raise AlteredTranscript(self.path, position, f"it claims to be {size} bytes long")
         # Nothing more is read after a short read: the file may have grown in between.
         payload = file.read(size) if len(length) == 4 else b""
-        stored = file.read(HASH_BYTES) if len(length) == 4 and len(payload) == size else b""
-        if len(stored) < HASH_BYTES:
+        stored = file.read(records.HASH_BYTES) if len(length) == 4 and len(payload) == size else b""
+        if len(stored) < records.HASH_BYTES:
             # A record that is merely not whole still has a payload as long as its length field says.
             try:
                 inside = extent(payload)
@@ -283,24 +263,24 @@ class TranscriptReader:
                 raise AlteredTranscript(self.path, position, f"it claims to be {size} bytes long and holds {inside}")
             self.truncated_at = offset
             return None
-        linked = link(chain, length, payload)
+        linked = records.link(chain, length, payload)
         if linked != stored:
             raise AlteredTranscript(self.path, position, "its hash does not match its bytes")
         try:
             entry = self._parse(payload, position)
         except RemoteProtocolError as error:
             raise AlteredTranscript(self.path, position, str(error)) from error
-        return entry, Position(offset + 4 + size + HASH_BYTES, sequence + 1, linked)
+        return entry, records.Position(offset + 4 + size + records.HASH_BYTES, sequence + 1, linked)
 
     def _read_version(self, file: BinaryIO) -> int:
-        head = file.read(len(MAGIC) + 2)
-        if head[: len(MAGIC)] != MAGIC[: len(head)] or not head:
+        head = file.read(len(records.MAGIC) + 2)
+        if head[: len(records.MAGIC)] != records.MAGIC[: len(head)] or not head:
             raise TranscriptError(f"{self.path} is not a transcript: it does not begin as one")
-        if len(head) < len(MAGIC) + 2:
+        if len(head) < len(records.MAGIC) + 2:
             raise TranscriptError(f"{self.path} ends at byte {len(head)}, before its header record does")
-        version = int.from_bytes(head[len(MAGIC) :], "little")
-        if version not in VERSIONS:
-            readable = ", ".join(map(str, VERSIONS))
+        version = int.from_bytes(head[len(records.MAGIC) :], "little")
+        if version not in records.VERSIONS:
+            readable = ", ".join(map(str, records.VERSIONS))
             raise TranscriptError(f"{self.path} has transcript version {version}; this program reads {readable}")
         return version
 

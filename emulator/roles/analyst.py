@@ -5,27 +5,24 @@ the same roles run in memory and over sockets, and both give the same bytes.
 """
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from enum import Enum
-from typing import Any
 
 import numpy as np
 
 from parley.emulator.arithmetic import one_thread
 from parley.emulator.errors import RemoteProtocolError
 from parley.emulator.protocol import Analysis, Broadcast, Estimate, Protocol, check_arrays
-from parley.emulator.roles.consent import domain_of
+from parley.emulator.roles.consent import Domain, domain_of
 from parley.emulator.round import Tally
 from parley.emulator.wire import messages as wire
 from parley.emulator.wire.codec import FORMAT, encode
 
 # A seat for everybody on earth would keep the analyst, and whoever reads its record, busy for hours.
 MOST_USERS = 2**30
-Builder = Callable[[str, Mapping[str, Any]], Protocol]
 
 Analyst = Enum("Analyst", "WAITING OPENING GATHERING CONCLUDING DONE ENDED")
-"""Where the analyst stands."""
 ANALYST: Mapping[tuple[Analyst, type[wire.Message]], Analyst] = {
     (Analyst.WAITING, wire.Roster): Analyst.OPENING,
     (Analyst.OPENING, wire.Setup): Analyst.OPENING,
@@ -46,9 +43,7 @@ class AnalystRole:
     again from the start and is where it was. `pending` is what it has said and not yet heard back.
     """
 
-    def __init__(
-        self, protocol: Protocol, run: str, domain: Mapping[str, Any] | None = None, *, format: int = FORMAT
-    ) -> None:
+    def __init__(self, protocol: Protocol, run: str, domain: Domain | None = None, *, format: int = FORMAT) -> None:
         """`domain`: what the inputs mean, where they come from columns.
 
         `format` is that of the record; in format 1 nobody said what inputs mean and how many users answer.
@@ -201,6 +196,10 @@ class AnalystRole:
             conclusion = self._analysis.hear(*self._heard[-1])
         if not isinstance(conclusion, Estimate):
             return self._open(conclusion)
+        # Whose replies were left out, and how many users were silent for their wallets: there for all to see. Who is
+        # silent for that reason depends on past replies, so the interval does not cover it.
+        rejected = {"rejected": dict(self.rejections)} if self.rejections else {}
+        silent = {"silent_for_wallets": sum(self._silent.values())} if self._silent else {}
         return wire.Result(
             run=self.run,
             estimate=conclusion.value,
@@ -208,17 +207,8 @@ class AnalystRole:
             low=conclusion.interval95[0],
             high=conclusion.interval95[1],
             replied=self.replied,
-            details=self._with_rejections(conclusion.details),
+            details={**conclusion.details, **rejected, **silent},
         )
 
     def _give_up(self, reason: str) -> wire.Abort:
         return wire.Abort(run=self.run, outcome="failed", reason=reason, nonce=self.nonce)
-
-    def _with_rejections(self, details: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Whose replies were left out, and how many users were silent for their wallets: there for all to see.
-
-        Who is silent for that reason depends on past replies, so the interval does not cover it.
-        """
-        rejected = {"rejected": dict(self.rejections)} if self.rejections else {}
-        silent = {"silent_for_wallets": sum(self._silent.values())} if self._silent else {}
-        return {**details, **rejected, **silent}

@@ -14,6 +14,7 @@ from parley.emulator.errors import BadInput, RemoteProtocolError
 from parley.emulator.roles.seats import Seat, owed
 from parley.emulator.wire import messages as wire
 from parley.emulator.wire.codec import encode
+from parley.emulator.wire.signatures import Keys
 
 ANALYST_NAME = "analyst"
 BOARD_NAME = "board"
@@ -22,9 +23,10 @@ LONGEST_PATIENCE = 4.0
 SECONDS_A_NODE = 0.002
 MOST_NAMED = 64
 FLOWING = 8
+Said = list[tuple[str, wire.Message]]
+"""Messages to put on record, in order, with their senders."""
 
 Board = Enum("Board", "GATHERING SEATED OPEN CLOSED DONE ENDED")
-"""Where the board stands."""
 BOARD: Mapping[tuple[Board, type[wire.Message]], Board] = {
     (Board.GATHERING, wire.Roster): Board.SEATED,
     (Board.SEATED, wire.Setup): Board.CLOSED,
@@ -69,11 +71,9 @@ class Terms:
 
 
 class BoardRole:
-    """Hears (sender, message, now) and returns the messages to put on record, in order, with their senders."""
+    """Hears (sender, message, now) and returns what to put on record."""
 
-    def __init__(
-        self, terms: Terms, draw_nonce: Callable[[], bytes] = bytes, keys: Mapping[str, bytes] | None = None
-    ) -> None:
+    def __init__(self, terms: Terms, draw_nonce: Callable[[], bytes] = bytes, keys: Keys | None = None) -> None:
         """`draw_nonce` is called when the roster is closed; `keys`: with which key each user node must sign."""
         self.terms, self._draw_nonce, self._keys = terms, draw_nonce, keys
         self.nonce = b""
@@ -97,7 +97,7 @@ class BoardRole:
     def over(self) -> bool:
         return self.state in (Board.DONE, Board.ENDED)
 
-    def hear(self, sender: str, message: wire.Message, now: float) -> list[tuple[str, wire.Message]]:
+    def hear(self, sender: str, message: wire.Message, now: float) -> Said:
         """What to record because of this message. Nothing: it was a repetition. RemoteProtocolError: drop it."""
         if self._began is None:
             self._began = now
@@ -120,7 +120,7 @@ class BoardRole:
             raise RemoteProtocolError(f"board: a {message.kind} from {sender}, who may not send one")
         return self.settle(said, now)
 
-    def settle(self, said: list[tuple[str, wire.Message]], now: float) -> list[tuple[str, wire.Message]]:
+    def settle(self, said: Said, now: float) -> Said:
         """Let each recorded message move the board, and add what the board itself says next."""
         for _, message in said:
             self.record(message, now)
@@ -171,14 +171,11 @@ class BoardRole:
         elif isinstance(message, wire.Result | wire.Abort):
             self.ending = message
         # Who is waited for is kept: looking at every seat at every reply would take a crowd's time squared.
-        if (
-            isinstance(message, wire.Replies | wire.Refusal)
-            and message.node in self.seats
-            and self.seats[message.node].finished
-        ):
-            self._unfinished.discard(message.node)
+        speaker = message.node if isinstance(message, wire.Replies | wire.Refusal) else ""
+        if speaker in self.seats and self.seats[speaker].finished:
+            self._unfinished.discard(speaker)
 
-    def tick(self, now: float) -> list[tuple[str, wire.Message]]:
+    def tick(self, now: float) -> Said:
         """What the passing of time demands: a reminder, a close at the deadline, an end for want of users."""
         if self._began is None:
             self._began = now
@@ -213,7 +210,7 @@ class BoardRole:
     def missing(self) -> dict[str, tuple[int, ...]]:
         return owed(self.seats)
 
-    def _seat(self, sender: str, ready: wire.Ready) -> list[tuple[str, wire.Message]]:
+    def _seat(self, sender: str, ready: wire.Ready) -> Said:
         if ready.node in (ANALYST_NAME, BOARD_NAME, LAUNCHER_NAME):
             raise RemoteProtocolError(f"board: a user node that calls itself {ready.node}")
         if self._keys is not None and self._keys.get(ready.node) != ready.key:
@@ -247,7 +244,7 @@ class BoardRole:
         """Whether a node that says it is there may not have heard what this moment is about."""
         return self.state is Board.OPEN and node in self._unfinished
 
-    def _take(self, sender: str, replies: wire.Replies) -> list[tuple[str, wire.Message]]:
+    def _take(self, sender: str, replies: wire.Replies) -> Said:
         seat = self.seats.get(replies.node)
         if replies.run != self.terms.run or seat is None:
             raise RemoteProtocolError(f"board: replies of run {replies.run}, node {replies.node}, which has no seat")
@@ -258,9 +255,7 @@ class BoardRole:
             raise RemoteProtocolError(f"{other} than that of round {self.round}")
         return [(sender, replies)] if seat.is_new(replies) else []
 
-    def _broadcast(
-        self, sender: str, message: wire.Setup | wire.Announce | wire.Result | wire.Abort
-    ) -> list[tuple[str, wire.Message]]:
+    def _broadcast(self, sender: str, message: wire.Setup | wire.Announce | wire.Result | wire.Abort) -> Said:
         if sender != ANALYST_NAME and not (isinstance(message, wire.Abort) and sender == BOARD_NAME):
             raise RemoteProtocolError(f"board: a {message.kind} from {sender}, who is not the analyst")
         if message.run != self.terms.run:

@@ -24,7 +24,7 @@ import numpy as np
 
 from parley.emulator.coins import question_of, setup_digest, terms_of
 from parley.emulator.errors import LocalProtocolError, RemoteProtocolError
-from parley.emulator.protocol import Inputs, Protocol, check_arrays
+from parley.emulator.protocol import Builder, Inputs, Protocol, check_arrays
 from parley.emulator.roles.consent import Consent
 from parley.emulator.roles.node_memory import Answered, Commit, Evidence, Finished, Memory, OwnSeat, Receipts, Seated
 from parley.emulator.roles.replies import CHUNK, Speakers
@@ -33,14 +33,12 @@ from parley.emulator.wire.codec import decode, encode
 from parley.emulator.wire.signatures import Signer
 
 if TYPE_CHECKING:
-    from parley.emulator.roles.analyst import Builder
     from parley.emulator.roles.wallet.entries import View
     from parley.emulator.roles.wallet.wallet import Wallet
 
 Measure = Callable[[str, Mapping[str, Any]], int]
 
 Cohort = Enum("Cohort", "WAITING SEATED LEAVING DONE")
-"""Where a user node stands."""
 WORDS = (wire.Roster, wire.Setup, wire.Announce, wire.Reminder, wire.Close, wire.Receipt, wire.Result)
 COHORT: Mapping[tuple[Cohort, type[wire.Message]], Cohort] = {
     **{(state, word): state for state in Cohort for word in WORDS},
@@ -69,7 +67,7 @@ class CohortRole:
         inputs: Inputs,
         key: bytes,
         consent: Consent,
-        build: "Builder",
+        build: Builder,
         memory: Memory | None = None,
         signer: Signer | None = None,
         wallet: "Wallet | None" = None,
@@ -90,7 +88,7 @@ class CohortRole:
         self._speakers = Speakers(node=node, first=first, inputs=inputs, key=key, chunk=chunk, wallet=wallet, view=view)
         self.chunks = self._speakers.chunks
         self._terms = self._pledged = b""
-        self._seat = OwnSeat(node, self.public, given=not consent.wants_seating or bool(self.memory.answered))
+        self.seat = OwnSeat(node, self.public, given=not consent.wants_seating or bool(self.memory.answered))
         self._open: wire.Announce | None = None
         self._held: wire.Announce | None = None
         self._receipts = Receipts(node, consent.board, self.chunks, self.memory, self._frames)
@@ -110,10 +108,6 @@ class CohortRole:
     def public(self) -> bytes:
         """The key that others know it by; empty where nobody signs."""
         return b"" if self.signer is None else self.signer.public
-
-    @property
-    def is_known(self) -> bool:
-        return self._seat.is_known
 
     def ready(self, pid: int) -> wire.Ready:
         users = len(self._speakers.users)
@@ -149,7 +143,7 @@ class CohortRole:
 
     def inquiry(self) -> wire.Inquiry | None:
         """What to ask the board for: whose the seat is, or the receipt of the first round it has not shown yet."""
-        if self._held is not None and not self._seat.taken:
+        if self._held is not None and not self.seat.taken:
             return wire.Inquiry(run=self.run, round=0, node=self.node)
         waiting = self._held is not None or self.state is Cohort.LEAVING
         if not waiting or not self.consent.wants_receipts:
@@ -186,7 +180,7 @@ class CohortRole:
         behind = protocol.claim.trusts == "shuffler" and self.consent.trusts == "shuffler"
         if behind and self.consent.shuffler and self._pledged != digest:
             raise Unpledged(f"node {self.node}: the shuffler these users trust has not pledged itself to this setup")
-        self._seat.take(setup.run, setup.nonce)
+        self.seat.take(setup.run, setup.nonce)
         if not self._speakers.can_afford(setup, protocol, self.consent.trusts):
             raise self._refuse("none of its users can afford this run")
         self.protocol, self._terms = protocol, terms_of(setup)
@@ -197,10 +191,10 @@ class CohortRole:
         """Who holds the seat under its name. It may come before the setup, which says what the run's nonce is."""
         if not self.consent.wants_seating or seating.node != self.node or not self.consent.covers(seating.run):
             return
-        self._seat.note(seating)
+        self.seat.note(seating)
         if self.memory.seated is not None:
-            self._seat.take(self.run, self.nonce)
-        if self._seat.taken:
+            self.seat.take(self.run, self.nonce)
+        if self.seat.taken:
             yield from self._go_on()
 
     def _check(self, check: Callable[..., None], *given: Any) -> None:
@@ -233,7 +227,7 @@ class CohortRole:
         # A broadcast made to overflow is a matter for `check_broadcast` to judge, not for a warning.
         with np.errstate(all="ignore"):
             step.check_broadcast(announce.broadcast)
-        if known is None and not (self._may_answer(announce) and self._seat.taken):
+        if known is None and not (self._may_answer(announce) and self.seat.taken):
             # Answer when the receipts have come; ask for the first that is missing.
             fresh, self._held = self._held is None or self._held.round != announce.round, announce
             inquiry = self.inquiry()
@@ -306,7 +300,7 @@ class CohortRole:
             yield from filter(None, (self.inquiry(),))
             return
         yield from self._leave()
-        if isinstance(ending, wire.Result) and not self._seat.taken:
+        if isinstance(ending, wire.Result) and not self.seat.taken:
             what = f"run {ending.run} is over, and nobody said that this node holds the seat; nothing was answered"
             raise LocalProtocolError(f"node {self.node}: {what}")
 

@@ -16,6 +16,8 @@ from parley.emulator.wire.messages import NAME, NONCE_BYTES, Abort, Announce, Me
 from parley.emulator.wire.signatures import PUBLIC_BYTES
 
 WILDCARDS = frozenset("*?[")
+Domain = Mapping[str, Any]
+"""What inputs mean, as plain data: see `domain_of`."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,7 +69,7 @@ class Consent:
     """
 
     run: str
-    domain: Mapping[str, Any]
+    domain: Domain
     cap: float
     delta: float = 0.0
     trusts: Trust = "nobody"
@@ -168,13 +170,13 @@ class Consent:
             raise BadInput(f"this is not a consent: {error}") from error
 
 
-def consent_to(protocol: Protocol, run: str, domain: Mapping[str, Any] | None = None) -> Consent:
+def consent_to(protocol: Protocol, run: str, domain: Domain | None = None) -> Consent:
     """The consent of users who agree to exactly this protocol in this run, and ask for no signatures."""
     claim, domain = protocol.claim, domain or domain_of(protocol.inputs)
     return Consent(run=run, domain=domain, cap=claim.epsilon, delta=claim.delta, trusts=claim.trusts)
 
 
-def _brief(domain: Mapping[str, Any]) -> str:
+def _brief(domain: Domain) -> str:
     columns = domain.get("columns", ())
     if isinstance(columns, tuple) and not columns:
         return f"of {domain.get('inputs')!r:.80} inputs"

@@ -175,13 +175,9 @@ class Receipts:
             for _ in self._frames(receipt.round):
                 pass
         sent = self._sent[receipt.round]
-        for chunk, sequence, time, path in zip(
-            receipt.chunks, receipt.sequences, receipt.times, receipt.paths, strict=True
-        ):
-            leaf = leaf_of(sequence, time, self._node, sent[chunk])
-            if not is_included(leaf, sequence, close.size, _digests(path), close.root):
-                return False
-        return True
+        shown = zip(receipt.chunks, receipt.sequences, receipt.times, receipt.paths, strict=True)
+        leaves = ((leaf_of(place, time, self._node, sent[chunk]), place, path) for chunk, place, time, path in shown)
+        return all(is_included(leaf, place, close.size, _digests(path), close.root) for leaf, place, path in leaves)
 
     def _evidence(self, receipt: Receipt, reason: str) -> Evidence:
         return Evidence(

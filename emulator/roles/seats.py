@@ -5,6 +5,8 @@ from bisect import bisect
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+import numpy as np
+
 from parley.emulator.errors import RemoteProtocolError
 from parley.emulator.wire.messages import Replies
 
@@ -84,6 +86,32 @@ class Seat(AnySeat):
         if len(replies.users):
             span = int(replies.users[0]), int(replies.users[-1])
             self.spans.insert(bisect(self.spans, span), span)
+
+
+@dataclass
+class ShufflerSeat(AnySeat):
+    """A seat at the shuffler, and what its node sent in the open round. No error names it: errors end up in a log."""
+
+    held: dict[int, Replies] = field(default_factory=dict)
+
+    def open(self) -> None:
+        super().open()
+        self.held = {}
+
+    def take(self, replies: Replies) -> None:
+        """Hold a new chunk of the open round; RemoteProtocolError if it says what this node may not say."""
+        if replies.chunks > self.users or (self.held and replies.chunks != len(self.held) + len(self.owes or ())):
+            raise RemoteProtocolError("shuffler: a node sends more or fewer chunks than it may")
+        if len(replies.users):
+            lowest, highest = int(replies.users[0]), int(replies.users[-1])
+            if lowest < self.first or highest >= self.first + self.users:
+                raise RemoteProtocolError("shuffler: a node answers for users that are not its own")
+        for other in self.held.values():
+            # A user in two chunks would count twice in the crowd.
+            if len(np.intersect1d(other.users, replies.users, assume_unique=True)):
+                raise RemoteProtocolError("shuffler: a node answers twice for the same user")
+        self.hold(replies)
+        self.held[replies.chunk] = replies
 
 
 def owed(seats: Mapping[str, AnySeat]) -> dict[str, tuple[int, ...]]:

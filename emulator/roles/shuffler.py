@@ -14,7 +14,7 @@ No error here names a node or a user, nor a number by which one could be told: e
 import math
 from collections import Counter
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
 
@@ -24,16 +24,14 @@ from parley.emulator.coins import question_of, setup_digest, terms_of
 from parley.emulator.errors import RemoteProtocolError
 from parley.emulator.roles.board import Terms
 from parley.emulator.roles.mixing import Draws, Mixing, gather, mix, read_mixing, rows_a_frame, system_draws
-from parley.emulator.roles.seats import owed
-from parley.emulator.roles.shuffler_memory import Batch, Keep, Memory, Pledged, Seat
+from parley.emulator.roles.seats import ShufflerSeat, owed
 from parley.emulator.wire import messages as wire
 from parley.emulator.wire.codec import decode, encode
-from parley.emulator.wire.signatures import Signer
+from parley.emulator.wire.signatures import Keys, Signer
 
 SHUFFLER_NAME = "shuffler"
 
 Shuffler = Enum("Shuffler", "GATHERING SEATED OPEN POSTED DONE")
-"""Where the shuffler stands."""
 WORDS = (wire.Ready, wire.Roster, wire.Setup, wire.Announce, wire.Replies, wire.Reminder, wire.Close)
 ASIDES = (wire.Refusal, wire.Event, wire.Inquiry)
 HEARD: Mapping[tuple[Shuffler, type[wire.Message]], Shuffler] = {
@@ -53,6 +51,41 @@ SAID: Mapping[tuple[Shuffler, type[wire.Message]], Shuffler] = {
     (Shuffler.POSTED, wire.Replies): Shuffler.POSTED,
 }
 """Where the shuffler's own word to the board leads."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Pledged:
+    """On disk before the pledge leaves: the one setup of the run that this shuffler serves."""
+
+    run: str
+    setup: bytes
+
+
+@dataclass(frozen=True, kw_only=True)
+class Batch:
+    """On disk before its first frame leaves: the one batch of a round. It is mixed, and public from then on."""
+
+    run: str
+    setup: bytes
+    round: int
+    frames: tuple[bytes, ...] = field(repr=False)
+
+
+Keep = Pledged | Batch
+
+
+@dataclass
+class Memory:
+    """What a shuffler knows from an earlier life."""
+
+    setup: bytes = b""
+    batches: dict[int, Batch] = field(default_factory=dict)
+
+    def note(self, keep: Keep) -> None:
+        if isinstance(keep, Pledged):
+            self.setup = keep.setup
+        else:
+            self.batches[keep.round] = keep
 
 
 @dataclass(frozen=True)
@@ -85,12 +118,12 @@ class ShufflerRole:
         *,
         memory: Memory | None = None,
         signer: Signer | None = None,
-        keys: Mapping[str, bytes] | None = None,
+        keys: Keys | None = None,
     ) -> None:
         """`keys`: with which key each user node must sign. A shuffler that comes back knows them from nowhere else."""
         self.terms = terms
         self.state = Shuffler.GATHERING
-        self.seats: dict[str, Seat] = {}
+        self.seats: dict[str, ShufflerSeat] = {}
         self.memory = memory or Memory()
         self.round = 0
         self.dropped: Counter[str] = Counter()
@@ -205,7 +238,7 @@ class ShufflerRole:
         for seat in self.seats.values():
             if ready.first < seat.first + seat.users and seat.first < ready.first + ready.users:
                 raise RemoteProtocolError("shuffler: a node claims users of another")
-        self.seats[ready.node] = Seat(ready.first, ready.users, ready.key)
+        self.seats[ready.node] = ShufflerSeat(ready.first, ready.users, ready.key)
         if self.state is not Shuffler.GATHERING or len(self.seats) < self.terms.nodes:
             return []
         return [Up(self.ready)]
@@ -322,13 +355,9 @@ class ShufflerRole:
         """The board misses frames of the batch: the same ones again, and never those of another order."""
         if SHUFFLER_NAME not in reminder.missing or self.state is Shuffler.SEATED:
             return []
-        wanted = reminder.missing[SHUFFLER_NAME]
-        return [
-            each
-            for each in self._batch(reminder.round)
-            if isinstance(each, Up) and isinstance(each.message, wire.Replies)
-            if not wanted or each.message.chunk in wanted
-        ]
+        # A batch is in the order of its chunks.
+        wanted, batch = reminder.missing[SHUFFLER_NAME], self._batch(reminder.round)
+        return [each for chunk, each in enumerate(batch) if not wanted or chunk in wanted]
 
     def _refusal(self, reason: str) -> wire.Refusal:
         return wire.Refusal(run=self.terms.run, round=self.round, node=SHUFFLER_NAME, reason=reason[:500])

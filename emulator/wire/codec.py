@@ -22,20 +22,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from parley.emulator.errors import LocalProtocolError, RemoteProtocolError
+from parley.emulator.wire import messages as wire
 from parley.emulator.wire.canonical import ARRAY, DEEPEST, extent
-from parley.emulator.wire.messages import (
-    KINDS_OF_FORMAT_1,
-    LONGEST_TEXT,
-    MESSAGES,
-    Abort,
-    Message,
-    Pledge,
-    Ready,
-    Roster,
-    Seating,
-    Setup,
-    Users,
-)
 from parley.emulator.wire.signatures import SIGNATURE_BYTES, Signer, verify
 
 FORMAT = 2
@@ -47,16 +35,16 @@ BUNDLE = 255
 DTYPES = ("|u1", "<u2", "<u4", "<u8", "|i1", "<i2", "<i4", "<i8", "<f4", "<f8", "|b1")
 _CODE = {np.dtype(name): code for code, name in enumerate(DTYPES)}
 _PLAIN = frozenset((int, str, bytes, bool, type(None)))
-_TAGS: dict[type[Message], int] = {kind: tag for tag, kind in enumerate(MESSAGES)}
+_TAGS: dict[type[wire.Message], int] = {kind: tag for tag, kind in enumerate(wire.MESSAGES)}
 
 
 def learn_fields() -> None:
     """Work out now how every kind of message is read and written, for all who are forked from this process."""
-    for tag in range(len(MESSAGES)):
+    for tag in range(len(wire.MESSAGES)):
         _fields(tag)
 
 
-def encode(message: Message, signer: Signer | None = None, nonce: bytes = b"", *, format: int = FORMAT) -> bytes:
+def encode(message: wire.Message, signer: Signer | None = None, nonce: bytes = b"", *, format: int = FORMAT) -> bytes:
     """The one encoding of a message, signed where there is a signer; `nonce` is the run's."""
     tag = _TAGS[type(message)]
     values = [(getattr(message, name), is_users) for name, is_users, _ in _fields(tag, format)]
@@ -66,7 +54,7 @@ def encode(message: Message, signer: Signer | None = None, nonce: bytes = b"", *
     return _sum(body if signer is None else body + signer.sign(message.kind, _bound(message, nonce), body))
 
 
-def decode(frame: bytes, *, format: int = FORMAT) -> Message:
+def decode(frame: bytes, *, format: int = FORMAT) -> wire.Message:
     """The message a frame holds, whoever signed it, or RemoteProtocolError naming what is wrong with it."""
     if not 5 <= len(frame) <= LARGEST_FRAME:
         raise RemoteProtocolError(f"a frame of {len(frame)} bytes")
@@ -75,28 +63,28 @@ def decode(frame: bytes, *, format: int = FORMAT) -> Message:
     if not isinstance(content, tuple) or not content or type(content[0]) is not int:
         raise RemoteProtocolError("a frame that is not a tagged array")
     tag, *values = content
-    if not 0 <= tag < (len(MESSAGES) if format > 1 else KINDS_OF_FORMAT_1):
+    if not 0 <= tag < (len(wire.MESSAGES) if format > 1 else wire.KINDS_OF_FORMAT_1):
         raise RemoteProtocolError(f"a message with the unknown tag {tag}")
-    kind, readers = MESSAGES[tag], _fields(tag, format)
+    kind, readers = wire.MESSAGES[tag], _fields(tag, format)
     if len(values) != len(readers):
         raise RemoteProtocolError(f"{kind.kind}: {len(values)} fields instead of {len(readers)}")
     return kind(**{name: read(value) for (name, _, read), value in zip(readers, values, strict=True)})
 
 
-def said_by(public: bytes, frame: bytes, message: Message, nonce: bytes) -> bool:
+def said_by(public: bytes, frame: bytes, message: wire.Message, nonce: bytes) -> bool:
     """Whether the holder of this key signed this frame, which holds this message, in the run with this nonce."""
     body, signature = _unsigned(_unsum(frame), FORMAT)
     return verify(public, signature.tobytes(), message.kind, _bound(message, nonce), body)
 
 
-def _bound(message: Message, nonce: bytes) -> bytes:
+def _bound(message: wire.Message, nonce: bytes) -> bytes:
     """The nonce a signature is bound to: none for what is said before or without one, its own for what carries one.
 
     An abort carries its nonce because it must end those too who have heard no setup, or refused it, and know none.
     """
-    if isinstance(message, Setup | Abort | Seating):
+    if isinstance(message, wire.Setup | wire.Abort | wire.Seating):
         return message.nonce
-    return b"" if isinstance(message, Ready | Roster | Pledge) else nonce
+    return b"" if isinstance(message, wire.Ready | wire.Roster | wire.Pledge) else nonce
 
 
 def is_signed(frame: bytes) -> bool:
@@ -192,9 +180,9 @@ def _unpack(body: bytes | memoryview) -> Any:
 @cache
 def _fields(tag: int, format: int = FORMAT) -> tuple[tuple[str, bool, Callable[[Any], Any]], ...]:
     """For each field of a message: its name, whether it holds numbers of users, how it is read."""
-    kind, hints = MESSAGES[tag], get_type_hints(MESSAGES[tag])
+    kind, hints = wire.MESSAGES[tag], get_type_hints(wire.MESSAGES[tag])
     return tuple(
-        (each.name, hints[each.name] == Users, _reader(hints[each.name], f"{kind.kind}: {each.name}"))
+        (each.name, hints[each.name] == wire.Users, _reader(hints[each.name], f"{kind.kind}: {each.name}"))
         for each in fields(kind)
         if format > 1 or each.name not in kind.since_format_2
     )
@@ -284,7 +272,7 @@ def _unpack_map(pairs: list[tuple[Any, Any]]) -> dict[str, Any]:
 def _reader(hint: Any, where: str) -> Callable[[Any], Any]:
     """The function that returns a value if it is exactly what a field of this type holds."""
     origin = get_origin(hint)
-    if hint == Users:
+    if hint == wire.Users:
         return partial(_users, where)
     if hint in (str, int, float, bytes):
         return partial(_scalar, where, hint)
@@ -339,7 +327,7 @@ def plain(where: str, value: Any, depth: int = DEEPEST) -> Any:
         return _array(where, value)
     if isinstance(value, float) and not math.isfinite(value):
         raise RemoteProtocolError(f"{where} is not finite")
-    if isinstance(value, str) and len(value) > LONGEST_TEXT:
+    if isinstance(value, str) and len(value) > wire.LONGEST_TEXT:
         raise RemoteProtocolError(f"{where} is {len(value)} characters long")
     if value is None or type(value) in (bool, int, float, str):
         return value

@@ -4,7 +4,7 @@ import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, dataclass_transform
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,23 +22,30 @@ _LENGTHS = {"nonce": NONCE_BYTES, "question": DIGEST_BYTES, "setup": DIGEST_BYTE
 """How long digests and keys are; an empty one says that there is none."""
 
 
+@dataclass_transform(frozen_default=True, kw_only_default=True, eq_default=False)
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Message:
-    """Common checks: names are names, counts are counts, text is short, numbers are finite."""
+    """Common checks: names are names, counts are counts, text is short, numbers are finite.
+
+    Every kind of message is a frozen dataclass of keywords, as this class is.
+    """
 
     kind: ClassVar[str]
     """How frames call it: the name of its class in small letters."""
     names: ClassVar[tuple[str, ...]] = ("run", "node", "protocol")
+    optional_names: ClassVar[tuple[str, ...]] = ()
     since_format_2: ClassVar[tuple[str, ...]] = ()
     """Fields that frames of format 1 do not have."""
 
     def __init_subclass__(cls) -> None:
         cls.kind = cls.__name__.lower()
+        dataclass(frozen=True, kw_only=True, eq=False)(cls)
 
     def __post_init__(self) -> None:
         for name, value in vars(self).items():
             if isinstance(value, str):
-                if name in self.names and not NAME.fullmatch(value):
+                is_name = name in self.names or (name in self.optional_names and value)
+                if is_name and not NAME.fullmatch(value):
                     raise RemoteProtocolError(f"{self.kind}: {name} is not a name: {value[:80]!r}")
                 if len(value) > LONGEST_TEXT:
                     raise RemoteProtocolError(f"{self.kind}: {name} is {len(value)} characters long")
@@ -50,7 +57,6 @@ class Message:
                 raise RemoteProtocolError(f"{self.kind}: {name} has {len(value)} bytes instead of {_LENGTHS[name]}")
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
 class Ready(Message):
     """A user node is there: which users it hosts, its process, the run it waits for and the key it signs with.
 
@@ -58,6 +64,7 @@ class Ready(Message):
     """
 
     names = ("node",)
+    optional_names = ("run",)
     since_format_2 = ("run", "key")
     node: str
     first: int
@@ -66,13 +73,7 @@ class Ready(Message):
     run: str = ""
     key: bytes = b""
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.run and not NAME.fullmatch(self.run):
-            raise RemoteProtocolError(f"ready: run is not a name: {self.run[:80]!r}")
 
-
-@dataclass(frozen=True, kw_only=True, eq=False)
 class Roster(Message):
     """The barrier: the board has heard from every node it waits for. Only now the nonce of the run is drawn."""
 
@@ -83,7 +84,6 @@ class Roster(Message):
     nonce: bytes = b""
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
 class Setup(Message):
     """Which protocol is spoken, its version and parameters, the domain it is about, and what it claims."""
 
@@ -99,7 +99,6 @@ class Setup(Message):
     nonce: bytes = b""
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
 class Announce(Message):
     """The analyst's broadcast that opens a round, and how many users are to answer it. Rounds count from 1."""
 
@@ -110,7 +109,6 @@ class Announce(Message):
     speakers: int = 0
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
 class Replies(Message):
     """A chunk of a cohort's replies in columns: row i is the reply of users[i] to the question with this digest."""
 
@@ -138,7 +136,6 @@ class Replies(Message):
                 raise RemoteProtocolError(f"replies: column {name} has shape {column.shape} for {len(users)} users")
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
 class Refusal(Message):
     """A user node will not answer this broadcast, and why."""
 
@@ -148,7 +145,6 @@ class Refusal(Message):
     reason: str
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
 class Close(Message):
     """The board closes a round: how many replies it holds, how many are missing, which nodes owe some.
 
@@ -165,7 +161,6 @@ class Close(Message):
     root: bytes = b""
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
 class Result(Message):
     """The analyst's last word."""
 
@@ -178,7 +173,6 @@ class Result(Message):
     details: Mapping[str, Any] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
 class Abort(Message):
     """The run ends without a result. The nonce is the run's, and empty where none has been drawn yet."""
 
@@ -194,7 +188,6 @@ class Abort(Message):
             raise RemoteProtocolError(f"abort: outcome is {self.outcome!r}")
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
 class Reminder(Message):
     """The board still misses these chunks of these nodes (an empty tuple: all of them). Transport, not protocol."""
 
@@ -203,7 +196,6 @@ class Reminder(Message):
     missing: Mapping[str, tuple[int, ...]]
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
 class Resume(Message):
     """The analyst asks for `count` records from this number on (0: all there are). Transport, never on record."""
 
@@ -211,7 +203,6 @@ class Resume(Message):
     count: int
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
 class Event(Message):
     """Something that happened to a message or a process, with its cause: a drop, an injected fault, a restart."""
 
@@ -222,7 +213,6 @@ class Event(Message):
     detail: str
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
 class Receipt(Message):
     """The board shows a node that its frames of a closed round are on record. Transport, never on record.
 
@@ -251,7 +241,6 @@ class Receipt(Message):
                 raise RemoteProtocolError(f"receipt: a path of {len(each)} bytes is not a list of digests")
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
 class Inquiry(Message):
     """A node asks for the receipt of a round again; in round 0 for its seating. Transport, never on record."""
 
@@ -260,7 +249,6 @@ class Inquiry(Message):
     node: str
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
 class Pledge(Message):
     """The shuffler says, under its own signature, that it serves this run and this setup. Never on record."""
 
@@ -268,7 +256,6 @@ class Pledge(Message):
     setup: bytes
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
 class Seating(Message):
     """Whoever gives out the seats tells a node which signing key holds the seat under its name. Never on record.
 

@@ -1,7 +1,10 @@
-"""Keys of the CURVE links: who we are, who the board is, whom it lets in; and the files that hold them.
+"""Keys and the files that hold them: of CURVE links (who we are, who the board is, whom it lets in), and of signatures.
 
 Formal guarantee: with keys on both sides a link is encrypted, and the board knows each sender by the name its public
 key is listed under (CurveZMQ, ZeroMQ RFC 26). No key is ever part of a representation of a pair or of an error.
+
+Whose signatures count is in a file that does not come from the record they vouch for: a line
+`"node-0" = "64 hexadecimal digits"` for each public Ed25519 key.
 """
 
 import os
@@ -15,9 +18,11 @@ from typing import Any
 
 from parley.emulator.errors import BadInput
 from parley.emulator.wire.messages import NAME
+from parley.emulator.wire.signatures import PUBLIC_BYTES, SECRET_BYTES, Signer
 
 RELAY_PREFIX = "relay"
 _KEY = re.compile(r"[0-9a-zA-Z.\-:+=^!/*?&<>()\[\]{}@%$#]{40}")
+_NO_KEY_FILE = 'is not a key file: each line should be "name" = "key"'
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,12 +68,12 @@ def check_allowed(allowed: Mapping[str, str]) -> None:
 
 
 def write_keys(path: Path, keys: KeyPair) -> None:
-    write_new(path, 0o600, {"public": keys.public, "secret": keys.secret})
+    _write_new(path, 0o600, {"public": keys.public, "secret": keys.secret})
 
 
 def read_keys(path: Path) -> KeyPair:
     """Read a pair, unless others could have read it too."""
-    content = _read(path, secret=True)
+    content = _read_texts(path, secret=True)
     if set(content) != {"public", "secret"}:
         raise BadInput(f"{path} does not hold one public and one secret key; make a new pair with `parley keys`")
     return KeyPair(public=content["public"], secret=content["secret"])
@@ -77,11 +82,11 @@ def read_keys(path: Path) -> KeyPair:
 def write_allowed(path: Path, allowed: Mapping[str, str]) -> None:
     """Write the board's list, a line `"name" = "public key"` for each; nothing in it is secret."""
     check_allowed(allowed)
-    write_new(path, 0o644, {name: key for key, name in allowed.items()})
+    _write_new(path, 0o644, {name: key for key, name in allowed.items()})
 
 
 def read_allowed(path: Path) -> dict[str, str]:
-    content = _read(path, secret=False)
+    content = _read_texts(path)
     allowed = {key: name for name, key in content.items()}
     if len(allowed) != len(content):
         raise BadInput(f"{path} lists one key under two names; give each its own")
@@ -92,11 +97,11 @@ def read_allowed(path: Path) -> dict[str, str]:
 def write_relays(path: Path, relays: Mapping[str, str]) -> None:
     """Write who speaks for whom, a line `"node" = "relay"` for each node behind a relay."""
     check_relays(relays)
-    write_new(path, 0o644, relays)
+    _write_new(path, 0o644, relays)
 
 
 def read_relays(path: Path) -> dict[str, str]:
-    relays = _read(path, secret=False)
+    relays = _read_texts(path)
     check_relays(relays)
     return relays
 
@@ -110,7 +115,40 @@ def check_relays(relays: Mapping[str, str]) -> None:
             raise BadInput(f"{relay[:80]!r} cannot be a relay; the names of relays begin with {RELAY_PREFIX!r}")
 
 
-def write_new(path: Path, mode: int, content: Mapping[str, str]) -> None:
+def write_trust(path: Path, keys: Mapping[str, bytes]) -> None:
+    """Write a new list of public signing keys; nothing in it is secret."""
+    for name, key in keys.items():
+        if not NAME.fullmatch(name) or len(key) != PUBLIC_BYTES:
+            raise BadInput(f"{name[:80]!r} with a key of {len(key)} bytes cannot be listed")
+    _write_new(path, 0o644, {name: key.hex() for name, key in keys.items()})
+
+
+def read_trust(path: Path) -> dict[str, bytes]:
+    content = _read(path, "key list", 'is not a list of signing keys: each line should be "name" = "key"')
+    keys = {name: _bytes(value) for name, value in content.items()}
+    for name, key in keys.items():
+        if not NAME.fullmatch(name) or len(key) != PUBLIC_BYTES:
+            what = f"what {path} lists for {name[:80]!r} is not a public signing key"
+            raise BadInput(f"{what} of {2 * PUBLIC_BYTES} hexadecimal digits; see `parley keys`")
+    return keys
+
+
+def write_signer(path: Path, signer: Signer) -> None:
+    """Write a secret signing key to a new file that only its owner may read."""
+    _write_new(path, 0o600, {"signing": signer.secret.hex()})
+
+
+def read_signer(path: Path) -> Signer:
+    """Read a secret signing key; the error never holds a part of it."""
+    unlike = "does not hold a signing key; `parley keys` makes them as NAME.signing"
+    content = _read(path, "signing key", unlike, secret=True)
+    secret = _bytes(content.get("signing")) if set(content) == {"signing"} else b""
+    if len(secret) != SECRET_BYTES:
+        raise BadInput(f"{path} {unlike}")
+    return Signer(secret)
+
+
+def _write_new(path: Path, mode: int, content: Mapping[str, str]) -> None:
     # Neither names nor Z85 have quotes or backslashes, so each line is TOML as it stands.
     text = "".join(f'"{name}" = "{value}"\n' for name, value in content.items())
     try:
@@ -121,18 +159,29 @@ def write_new(path: Path, mode: int, content: Mapping[str, str]) -> None:
         file.write(text)
 
 
-def _read(path: Path, *, secret: bool) -> dict[str, str]:
+def _read(path: Path, what: str, unlike: str, *, secret: bool = False) -> dict[str, Any]:
     try:
         with path.open("rb") as file:
             mode = stat.S_IMODE(os.fstat(file.fileno()).st_mode)
             if secret and mode & 0o077:
                 raise BadInput(f"others may read {path} (mode {mode:04o}); run `chmod 600` and make new keys")
-            content: dict[str, Any] = tomllib.load(file)
+            return tomllib.load(file)
     except OSError as error:
-        raise BadInput(f"cannot read {path}: {error.strerror}") from error
+        raise BadInput(f"the {what} {path} cannot be read: {error.strerror}") from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError):
         # The parser's own words could quote a key.
-        raise BadInput(f'{path} is not a key file: each line should be "name" = "key"') from None
+        raise BadInput(f"{path} {unlike}") from None
+
+
+def _read_texts(path: Path, *, secret: bool = False) -> dict[str, str]:
+    content = _read(path, "key file", _NO_KEY_FILE, secret=secret)
     if not all(isinstance(each, str) for each in content.values()):
-        raise BadInput(f'{path} is not a key file: each line should be "name" = "key"')
+        raise BadInput(f"{path} {_NO_KEY_FILE}")
     return content
+
+
+def _bytes(value: object) -> bytes:
+    try:
+        return bytes.fromhex(value) if isinstance(value, str) else b""
+    except ValueError:
+        return b""

@@ -9,6 +9,7 @@ Formal guarantee: computational. Nobody without the secret key makes a frame tha
 
 import hashlib
 import hmac
+from collections.abc import Mapping
 from functools import cached_property
 
 from cryptography.exceptions import InvalidSignature
@@ -20,6 +21,8 @@ SIGNATURE_BYTES = 64
 PUBLIC_BYTES = 32
 SECRET_BYTES = 32
 WIRE = b"parley/2"
+Keys = Mapping[str, bytes]
+"""Public keys by the name of who signs with them."""
 
 
 class Signer:

@@ -9,10 +9,9 @@ from parley.emulator.errors import BadInput
 from parley.emulator.roles.board import ANALYST_NAME, BOARD_NAME, LAUNCHER_NAME
 from parley.emulator.roles.shuffler import SHUFFLER_NAME
 from parley.emulator.transport.zmq.sockets import make_keys
+from parley.emulator.wire import security as key_files
 from parley.emulator.wire.messages import NAME
-from parley.emulator.wire.security import RELAY_PREFIX, Security, read_allowed, read_keys, write_allowed, write_keys
 from parley.emulator.wire.signatures import SECRET_BYTES, Signer
-from parley.emulator.wire.trust import write_signer, write_trust
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,26 +53,26 @@ class Keyring:
             found["--board-key"] = self.public(server)
         return found
 
-    def security(self, name: str) -> Security:
+    def security(self, name: str) -> key_files.Security:
         """What a peer of the board needs to speak under this name."""
-        return Security(keys=read_keys(self.pair(name)), server=self.link_key(BOARD_NAME))
+        return key_files.Security(keys=key_files.read_keys(self.pair(name)), server=self.link_key(BOARD_NAME))
 
     def check(self, names: Iterable[str]) -> None:
         """Everybody has a pair that can be used, and the board knows all but its own."""
         listed, board = _keys_by_name(self.allowed), _keys_by_name(self.public(BOARD_NAME))
         for name in names:
-            public = read_keys(self.pair(name)).public
+            public = key_files.read_keys(self.pair(name)).public
             if (board if name == BOARD_NAME else listed).get(name) != public:
                 raise BadInput(f"{self.pair(name)} is not the key that is listed for {name}; make keys anew")
 
 
 def _keys_by_name(file: Path) -> dict[str, str]:
-    return {name: key for key, name in read_allowed(file).items()}
+    return {name: key for key, name in key_files.read_allowed(file).items()}
 
 
 def is_server(name: str) -> bool:
     """Whether others connect to the one of this name."""
-    return name in (BOARD_NAME, SHUFFLER_NAME) or name.startswith(RELAY_PREFIX)
+    return name in (BOARD_NAME, SHUFFLER_NAME) or name.startswith(key_files.RELAY_PREFIX)
 
 
 def parties(nodes: Iterable[str], *, shuffler: bool = False, relays: Iterable[str] = ()) -> list[str]:
@@ -96,13 +95,13 @@ def make_keyring(folder: Path, names: Iterable[str]) -> Keyring:
     ring, allowed, trust = Keyring(folder=folder), dict[str, str](), dict[str, bytes]()
     for name in names:
         keys, signer = make_keys(), Signer(secrets.token_bytes(SECRET_BYTES))
-        write_keys(ring.pair(name), keys)
-        write_signer(ring.signing(name), signer)
+        key_files.write_keys(ring.pair(name), keys)
+        key_files.write_signer(ring.signing(name), signer)
         trust[name] = signer.public
         if is_server(name):
-            write_allowed(ring.public(name), {keys.public: name})
+            key_files.write_allowed(ring.public(name), {keys.public: name})
         if name != BOARD_NAME:
             allowed[keys.public] = name
-    write_allowed(ring.allowed, allowed)
-    write_trust(ring.trust, trust)
+    key_files.write_allowed(ring.allowed, allowed)
+    key_files.write_trust(ring.trust, trust)
     return ring

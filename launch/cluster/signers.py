@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping
 from parley.emulator.roles.board import ANALYST_NAME, BOARD_NAME
 from parley.emulator.roles.consent import Consent
 from parley.emulator.roles.shuffler import SHUFFLER_NAME
+from parley.emulator.wire.security import read_signer, write_signer, write_trust
 from parley.emulator.wire.signatures import SECRET_BYTES, Signer, derived
-from parley.emulator.wire.trust import read_signer, write_signer, write_trust
 from parley.launch.cluster.keyring import Keyring
 from parley.launch.cluster.layout import Layout
 from parley.launch.results.folder import RunFolder

@@ -8,7 +8,8 @@ from typing import Any
 import click
 
 from parley.emulator.errors import BadInput, TranscriptError
-from parley.emulator.record.transcript import Record, TranscriptReader
+from parley.emulator.record.records import Record
+from parley.emulator.record.transcript import TranscriptReader
 from parley.emulator.wire.messages import KINDS, Message, Ready, Replies
 from parley.launch.report.words import headline, row
 from parley.launch.results.printable import printable, printable_json

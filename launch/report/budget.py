@@ -15,8 +15,7 @@ import numpy as np
 
 from parley.emulator.errors import ParleyError
 from parley.emulator.protocol import Heard
-from parley.emulator.record.answers import tallies
-from parley.emulator.record.conversation import Conversation
+from parley.emulator.record.conversation import Conversation, tallies
 from parley.emulator.record.witness import Witness
 from parley.emulator.wire.messages import Result
 from parley.launch.report.words import cut
@@ -31,12 +30,12 @@ def error_budget(conversation: Conversation, witness: Witness | None) -> dict[st
         return {"sources": [], "reason": "there is no answer of a known protocol on record"}
     planning, found = getattr(protocol, "planning", None), dict[str, float]()
     try:
-        public, sums = conversation.broadcasts(), tallies(conversation, protocol)
+        asked, sums = conversation.questions, tallies(conversation, protocol)
         if len(sums) != len(protocol.rounds):
             raise ValueError(f"{len(sums)} of {len(protocol.rounds)} rounds were answered")
         # What the analyst heard of each round.
         heard = tuple(
-            Heard(said := public[each.number], each.sends(said), sums[each.number]) for each in protocol.rounds
+            Heard(said := asked[each.number].broadcast, each.sends(said), sums[each.number]) for each in protocol.rounds
         )
         if (own := getattr(protocol, "error_budget", None)) is not None:
             expected = _finite(own())

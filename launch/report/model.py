@@ -13,7 +13,7 @@ from parley.emulator.record.conversation import KEPT_BYTES, Conversation
 from parley.emulator.record.transcript import TranscriptReader
 from parley.emulator.record.witness import Witness
 from parley.emulator.wire.messages import Result
-from parley.emulator.wire.trust import read_trust
+from parley.emulator.wire.security import read_trust
 from parley.launch.report.budget import error_budget
 from parley.launch.report.story import Story
 from parley.launch.report.words import cut

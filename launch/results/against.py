@@ -5,7 +5,6 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import Any, Literal
 
-from parley.emulator.audit.authorship import Keys
 from parley.emulator.errors import BadInput, RemoteProtocolError, TranscriptError
 from parley.emulator.record.records import Record
 from parley.emulator.record.transcript import TranscriptReader
@@ -13,6 +12,7 @@ from parley.emulator.roles.board import BOARD_NAME
 from parley.emulator.roles.node_memory import Evidence
 from parley.emulator.wire.codec import decode, said_by
 from parley.emulator.wire.messages import Close, Replies, Roster
+from parley.emulator.wire.signatures import Keys
 from parley.nodes.state.user_state import EVIDENCE_MAGIC, load_evidence
 
 Relation = Literal["same", "prefix", "extension", "different"]

@@ -12,7 +12,7 @@ from parley.emulator.protocol import Protocol
 from parley.emulator.record.conversation import Conversation, listen
 from parley.emulator.record.witness import Witness
 from parley.emulator.wire.sealing import load_secret
-from parley.emulator.wire.trust import read_trust
+from parley.emulator.wire.security import read_trust
 from parley.launch.results.folder import RUNS
 from parley.launch.settings import path_option, protocol_file_option
 from parley.protocols.registry import build

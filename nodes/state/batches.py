@@ -15,8 +15,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from parley.emulator.errors import BadInput, LocalProtocolError, RemoteProtocolError
-from parley.emulator.roles.shuffler import SHUFFLER_NAME
-from parley.emulator.roles.shuffler_memory import Batch, Keep, Memory, Pledged
+from parley.emulator.roles.shuffler import SHUFFLER_NAME, Batch, Keep, Memory, Pledged
 from parley.emulator.wire.codec import decode, pack, unpack
 from parley.emulator.wire.messages import Replies
 from parley.nodes.state.disk import REAL, Chain, Disk, Locked, create_whole, open_locked, read_whole

@@ -13,9 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from parley.emulator.errors import BadInput, LocalProtocolError, RemoteProtocolError
+from parley.emulator.protocol import Builder
 from parley.emulator.randomizer import Integers
 from parley.emulator.roles.wallet.entries import Accepted, Entry, Granted, Mask, Said, Terms, View
-from parley.emulator.roles.wallet.wallet import Builder, Wallet
+from parley.emulator.roles.wallet.wallet import Wallet
 from parley.emulator.wire.codec import pack, unpack
 from parley.emulator.wire.messages import Setup
 from parley.nodes.state.disk import REAL, Disk

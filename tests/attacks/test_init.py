@@ -12,8 +12,8 @@ import pytest
 from click.testing import CliRunner
 
 from parley.emulator.transport.zmq.sockets import make_keys
+from parley.emulator.wire.security import write_signer, write_trust
 from parley.emulator.wire.signatures import Signer
-from parley.emulator.wire.trust import write_signer, write_trust
 from parley.nodes import init, user
 from parley.nodes.state.user_state import State
 from tests.attacks.impostor import ROOT

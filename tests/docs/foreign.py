@@ -19,9 +19,8 @@ from parley.emulator.record.witness import Witness
 from parley.emulator.roles.consent import Consent, domain_of
 from parley.emulator.transport.zmq.sockets import make_keys
 from parley.emulator.wire.messages import Message
-from parley.emulator.wire.security import write_allowed, write_keys
+from parley.emulator.wire.security import write_allowed, write_keys, write_signer, write_trust
 from parley.emulator.wire.signatures import Signer
-from parley.emulator.wire.trust import write_signer, write_trust
 from parley.nodes.analyst import write_plan
 from parley.nodes.state.user_state import Identity, State
 

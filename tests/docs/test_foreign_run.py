@@ -10,7 +10,7 @@ from parley.emulator.audit.report import audit
 from parley.emulator.roles.cohort import CohortRole
 from parley.emulator.wire.codec import encode, said_by
 from parley.emulator.wire.messages import Announce, Close, Event, Ready, Refusal, Replies, Seating, Setup
-from parley.emulator.wire.trust import read_trust
+from parley.emulator.wire.security import read_trust
 from parley.nodes.state.user_state import State
 from parley.protocols.registry import build, design
 from parley.protocols.workloads.choice import make_workload

@@ -19,8 +19,8 @@ from typing import Any, Literal, get_args, get_origin, get_type_hints
 import numpy as np
 
 from parley.emulator.errors import LocalProtocolError, ParleyError, RemoteProtocolError
-from parley.emulator.record.records import HASH_BYTES, head, link, start
-from parley.emulator.record.transcript import Record, TranscriptReader
+from parley.emulator.record.records import HASH_BYTES, Record, head, link, start
+from parley.emulator.record.transcript import TranscriptReader
 from parley.emulator.wire.codec import encode, pack, unpack
 from parley.emulator.wire.messages import MESSAGES, Message, Users
 from parley.launch.cli import run

@@ -5,8 +5,7 @@ import stat
 import subprocess
 from pathlib import Path
 
-from parley.emulator.wire.security import read_allowed, read_keys
-from parley.emulator.wire.trust import read_signer, read_trust
+from parley.emulator.wire.security import read_allowed, read_keys, read_signer, read_trust
 from tests.launch.conftest import ROOT, Parley
 from tests.launch.recovery import COMMAND, PROBLEM, RUN, check_undisturbed
 
@@ -71,7 +70,7 @@ def refused(parley: Parley, *arguments: object) -> str:
 def test_keys_that_cannot_be_used(parley: Parley) -> None:
     assert parley("keys", "keys", "--nodes", 2).code == 0
     assert "node-2" in refused(parley, "--keys", "keys")
-    assert "cannot read" in refused(parley, "--keys", "nowhere")
+    assert "cannot be read" in refused(parley, "--keys", "nowhere")
     assert "contradict" in refused(parley, "--keys", "keys", "--secure")
     assert parley("keys", "whole", "--nodes", 3).code == 0
     Path("whole/node-1.secret").chmod(0o644)

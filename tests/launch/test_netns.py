@@ -21,7 +21,7 @@ from parley.emulator.record.witness import Witness
 from parley.emulator.roles.consent import Consent, domain_of
 from parley.emulator.simulate import conversation
 from parley.emulator.wire.messages import Announce, Close, Event, Message, Replies, Result
-from parley.emulator.wire.trust import read_signer, read_trust
+from parley.emulator.wire.security import read_signer, read_trust
 from parley.launch.cluster.keyring import Keyring, make_keyring, parties
 from parley.nodes.analyst import write_plan
 from parley.nodes.state.user_state import Identity, State

@@ -12,8 +12,7 @@ import pytest
 from parley.emulator.coins import recorded_coins
 from parley.emulator.record.conversation import listen
 from parley.emulator.record.witness import Witness
-from parley.emulator.wire.security import read_keys
-from parley.emulator.wire.trust import read_signer
+from parley.emulator.wire.security import read_keys, read_signer
 from parley.nodes.state.user_state import FILE, State
 from parley.protocols.registry import build
 from tests.launch.conftest import Parley, Said

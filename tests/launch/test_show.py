@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from parley.emulator.record.transcript import Record, TranscriptReader
+from parley.emulator.record.records import Record
+from parley.emulator.record.transcript import TranscriptReader
 from tests.launch.conftest import Parley
 
 

@@ -16,7 +16,7 @@ from parley.emulator.simulate import conversation
 from parley.emulator.wire.codec import encode, is_signed, said_by
 from parley.emulator.wire.messages import Announce, Close, Event, Message, Ready, Replies, Setup
 from parley.emulator.wire.sealing import KEY_BYTES, new_secret
-from parley.emulator.wire.trust import read_trust
+from parley.emulator.wire.security import read_trust
 from parley.launch.problem import ProblemFlags, make_problem
 from parley.protocols.registry import design
 from parley.protocols.shuffle.sealed import sealed

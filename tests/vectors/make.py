@@ -25,8 +25,8 @@ from parley.emulator.roles.mixing import keyed_draw
 from parley.emulator.simulate import conversation
 from parley.emulator.wire.codec import encode
 from parley.emulator.wire.messages import Announce, Close, Ready, Replies, Result, Setup
+from parley.emulator.wire.security import write_trust
 from parley.emulator.wire.signatures import derived
-from parley.emulator.wire.trust import write_trust
 from parley.protocols.registry import design, names
 from parley.protocols.workloads.choice import make_workload
 from tests.emulator.audit.recordings import KEY, RUN, Said, inputs_for, replace_first, said_in

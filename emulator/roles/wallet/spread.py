@@ -24,7 +24,8 @@ NEVER = 4 * 10**18
 ROUNDING = 2.0**-51
 # All replies times all inputs: more are not looked at one by one.
 MOST_LISTED = 1 << 22
-BLOCK_NUMBERS = 1 << 20
+# Numbers that are worked out together.
+BLOCK_NUMBERS = 1 << 19
 
 
 def units(epsilon: float) -> int:
@@ -56,13 +57,12 @@ class Losses:
     def rows(self, places: NDArray[np.intp] | Integers) -> "Losses":
         return Losses(self.log[places], self.error[places])
 
-    def put(self, places: NDArray[np.intp] | Integers, losses: "Losses") -> None:
-        self.log[places], self.error[places] = losses.log, losses.error
-
-    def add(self, rows: Floats, error: Floats) -> None:
-        self.log += rows
-        self.log -= self.log.max(axis=1, keepdims=True)
-        self.error += error + 2 * ROUNDING * np.abs(self.log).max(axis=1)
+    def add(self, places: NDArray[np.intp] | Integers, rows: Floats, error: Floats) -> None:
+        """One more reply of each of the users at these places."""
+        log = self.log[places] + rows
+        log -= log.max(axis=1, keepdims=True)
+        self.log[places] = log
+        self.error[places] += error + 2 * ROUNDING * np.abs(log).max(axis=1)
 
     @property
     def spread(self) -> Floats:
@@ -131,19 +131,19 @@ class Channel:
         slack = losses.error + error.max() + 2 * ROUNDING * (losses.spread + epsilon)
         left = np.flatnonzero(~found & np.isfinite(slack))
         # First the reply that pulls the two ends apart most: nearly always it decides.
-        for part in _parts(left, len(rows)):
+        for part in parts(left, len(rows)):
             high, low = losses.log[part].argmax(axis=1), losses.log[part].argmin(axis=1)
             apart = losses.spread[part] + (rows[:, high] - rows[:, low]).max(axis=0)
             found[part] = measured(apart + slack[part]) <= room[part]
         left = left[found[left]]
-        for part in _parts(left, rows.size):
+        for part in parts(left, rows.size):
             after = losses.log[part][:, None, :] + rows[None, :, :]
             worst = np.ptp(after, axis=2).max(axis=1)
             found[part] = measured(worst + slack[part]) <= room[part]
         return found
 
 
-def _parts(places: NDArray[np.intp], each: int) -> list[NDArray[np.intp]]:
-    """Blocks of users whose work fits into BLOCK_NUMBERS."""
+def parts(places: NDArray[np.intp], each: int) -> list[NDArray[np.intp]]:
+    """Blocks of users whose work, so many numbers for each of them, fits into BLOCK_NUMBERS."""
     step = max(1, BLOCK_NUMBERS // max(1, each))
     return [places[start : start + step] for start in range(0, len(places), step)]

@@ -13,7 +13,7 @@ are written: twenty times 0.1 is 2.
 
 import hashlib
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any
@@ -21,20 +21,16 @@ from typing import Any
 import numpy as np
 
 from parley.emulator.errors import BadInput, LocalProtocolError, RemoteProtocolError
-from parley.emulator.protocol import Broadcast, Protocol, Trust, check_arrays
+from parley.emulator.protocol import Broadcast, Builder, Protocol, Trust, check_arrays
 from parley.emulator.randomizer import Array, Columns, Floats, Integers
 from parley.emulator.roles.wallet.entries import Accepted, Entry, Granted, Mask, Said, Terms, View
-from parley.emulator.roles.wallet.spread import EPSILON_UNITS, NEVER, Channel, Losses, units
+from parley.emulator.roles.wallet.spread import EPSILON_UNITS, NEVER, Channel, Losses, parts, units
 from parley.emulator.round import Round
 from parley.emulator.wire.codec import pack
-
-Builder = Callable[[str, Mapping[str, Any]], Protocol]
 
 DELTA_UNITS = 10**18
 # Numbers of L that are kept for the process's life (64 MiB); a larger wallet works them out when it is asked.
 MOST_CACHED = 1 << 23
-# Users whose L is worked out together.
-BLOCK_NUMBERS = 1 << 19
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -224,10 +220,9 @@ class Wallet:
         question.said[entry.places] = True
         self._pending[entry.places] -= question.granted.reserved
         if account is not None and account.cache is not None:
-            for part in _blocks(len(entry.places), account.inputs):
-                own = account.cache.rows(entry.places[part])
-                own.add(*self._channel(state, entry.round).of({n: c[part] for n, c in entry.columns.items()}))
-                account.cache.put(entry.places[part], own)
+            for part in parts(np.arange(len(entry.places)), account.inputs):
+                said = {name: column[part] for name, column in entry.columns.items()}
+                account.cache.add(entry.places[part], *self._channel(state, entry.round).of(said))
 
     def _run(self, run: str) -> _Run:
         if run not in self._runs:
@@ -290,9 +285,8 @@ class Wallet:
             question = state.questions[number]
             spoke = np.flatnonzero(question.said[places])
             if len(spoke):
-                own = found.rows(spoke)
-                own.add(*self._channel(state, number).of({n: c[places[spoke]] for n, c in question.columns.items()}))
-                found.put(spoke, own)
+                said = {name: column[places[spoke]] for name, column in question.columns.items()}
+                found.add(spoke, *self._channel(state, number).of(said))
         return found
 
     def _total(self, apart: _Account | None = None) -> Integers:
@@ -301,9 +295,8 @@ class Wallet:
         for account in self._accounts.values():
             if account is apart:
                 continue
-            for part in _blocks(self.terms.users, account.inputs):
-                places = np.arange(self.terms.users)[part]
-                total[part] = np.minimum(total[part] + self._losses(account, places).spent(), NEVER)
+            for places in parts(np.arange(self.terms.users), account.inputs):
+                total[places] = np.minimum(total[places] + self._losses(account, places).spent(), NEVER)
         return total
 
     def _affordable(self, state: _Run, number: int, public: Broadcast, epsilon: float, may: Mask) -> Mask:
@@ -313,15 +306,9 @@ class Wallet:
         channel.check(epsilon)
         room = self._cap - self._total(apart=account)
         candidates = np.flatnonzero(may & (room >= 0))
-        for part in _blocks(len(candidates), account.inputs):
-            places = candidates[part]
+        for places in parts(candidates, account.inputs):
             found[places] = channel.affordable(self._losses(account, places), epsilon, room[places])
         return found
-
-
-def _blocks(rows: int, inputs: int) -> Iterator[slice]:
-    step = max(1, BLOCK_NUMBERS // inputs)
-    return (slice(start, min(start + step, rows)) for start in range(0, rows, step))
 
 
 def _described(name: str, parameters: Mapping[str, Any], trusts: Trust, view: View) -> bytes:

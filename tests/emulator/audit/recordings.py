@@ -9,11 +9,10 @@ import numpy as np
 from benchmarks.reference.simulate_shuffled import shuffled_conversation
 from parley.emulator.audit.report import Report, audit
 from parley.emulator.coins import key_from_seed
-from parley.emulator.protocol import Inputs, Protocol
+from parley.emulator.protocol import Builder, Inputs, Protocol
 from parley.emulator.record.conversation import Conversation, listen
 from parley.emulator.record.transcript import TranscriptReader, TranscriptWriter
 from parley.emulator.record.witness import Witness
-from parley.emulator.roles.analyst import Builder
 from parley.emulator.simulate import conversation
 from parley.emulator.wire.codec import encode
 from parley.emulator.wire.messages import Abort, Message, Outcome

@@ -18,7 +18,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from parley.emulator.errors import BadInput, LocalProtocolError, TranscriptError
-from parley.emulator.record import transcript
+from parley.emulator.record import records as parts
 from parley.emulator.record.merkle import EMPTY, Tree
 from parley.emulator.record.records import LARGEST_PAYLOAD, MAGIC, VERSION, VERSIONS
 from parley.emulator.record.transcript import AlteredTranscript, TranscriptReader, TranscriptWriter
@@ -99,7 +99,7 @@ def drain(path: Path) -> TranscriptReader:
     return reader
 
 
-def tree_of(records: list[transcript.Record]) -> Tree:
+def tree_of(records: list[parts.Record]) -> Tree:
     """The tree over these records, by the documentation: a leaf holds number, time, sender and digest of the frame."""
     tree = Tree()
     for each in records:
@@ -123,7 +123,7 @@ def test_what_is_written_is_read(tmp_path: Path) -> None:
     assert isinstance(records[1].message, Replies)
     assert records[1].message is records[1].message
     root = tree_of(records).root()
-    assert reader.closing == transcript.Closing(outcome="completed", reason="all replied", records=3, root=root)
+    assert reader.closing == parts.Closing(outcome="completed", reason="all replied", records=3, root=root)
     assert reader.truncated_at is None
 
 
@@ -144,7 +144,7 @@ def test_any_bytes_of_any_sender_come_back(
     reader = TranscriptReader(path)
     assert [(record.sender, record.frame, record.time_ns) for record in reader] == messages
     root = tree_of(list(reader)).root()
-    assert reader.closing == transcript.Closing(outcome="failed", reason=reason, records=len(messages), root=root)
+    assert reader.closing == parts.Closing(outcome="failed", reason=reason, records=len(messages), root=root)
 
 
 def test_every_truncation_is_read_to_its_last_whole_record(tmp_path: Path) -> None:
@@ -394,11 +394,11 @@ def test_each_version_has_its_own_function(tmp_path: Path, monkeypatch: pytest.M
 
     def parse_version_0(payload: bytes, position: Any) -> Any:
         entry = VERSIONS[VERSION](payload, position) if b"board" not in payload else None
-        return entry or transcript.Record(
+        return entry or parts.Record(
             sequence=position.sequence, time_ns=0, sender="board", frame=FRAMES[2], offset=position.offset
         )
 
-    monkeypatch.setattr(transcript, "VERSIONS", {0: parse_version_0, **VERSIONS})
+    monkeypatch.setattr(parts, "VERSIONS", {0: parse_version_0, **VERSIONS})
     path = tmp_path / "t.parley"
     path.write_bytes(chained(HEADER, pack([FRAMES[2], "board"]), END, version=0))
     assert [record.frame for record in TranscriptReader(path)] == [FRAMES[2]]
@@ -474,7 +474,7 @@ def test_the_file_those_were_made_from_is_good(tmp_path: Path) -> None:
     message = pack([0, NOW, "board", encode(Close(run="r1", round=1, replies=3, missing=0), format=1)])
     path.write_bytes(chained(HEADER, message, end(1, records=1), version=1))
     old = drain(path)
-    assert old.closing == transcript.Closing(outcome="failed", reason="", records=1)
+    assert old.closing == parts.Closing(outcome="failed", reason="", records=1)
 
 
 def test_a_recorded_frame_that_is_no_message_is_named(tmp_path: Path) -> None:

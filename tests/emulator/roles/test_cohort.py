@@ -546,7 +546,7 @@ def test_nothing_is_answered_before_the_seat_is_known_to_be_its_own() -> None:
     (asked,) = role.hear(announce())
     assert isinstance(asked, Inquiry)
     assert (asked.round, asked.node) == (0, "n")
-    assert not role.is_known
+    assert not role.seat.is_known
     old = [seating(key, nonce=bytes(16)) for key in (NODE.public, OTHER_KEY)]
     for stranger in (*old, seating(node="m"), seating(OTHER_KEY, run="s")):
         assert list(role.hear(stranger)) == [], "what is about another run or node proves nothing"
@@ -570,14 +570,14 @@ def test_a_node_whose_seat_is_held_by_another_key_stops(order: str) -> None:
     with pytest.raises(LocalProtocolError, match="held by another signing key than that of this state"):
         converse()
     assert not {Answered, Replies, Refusal} & {type(each) for each in said}
-    assert not role.is_known
+    assert not role.seat.is_known
 
 
 def test_a_state_that_has_answered_asks_for_no_seat() -> None:
     table = Signed()
     table.hear(announce())
     again = listening(memory=table.role.memory)
-    assert again.is_known
+    assert again.seat.is_known
     list(again.hear(setup()))
     assert kinds(list(again.hear(announce()))) == [Replies]
     unanswered = Signed()
@@ -599,7 +599,7 @@ def test_a_run_that_ends_before_it_is_told_of_its_seat_is_no_success() -> None:
 
 def test_where_nobody_signs_nobody_is_told_of_seats() -> None:
     role = seated()
-    assert role.is_known
+    assert role.seat.is_known
     assert list(role.hear(seating(OTHER_KEY))) == []
     assert kinds(list(role.hear(announce()))) == [Answered, Replies]
 

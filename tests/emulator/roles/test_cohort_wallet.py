@@ -14,7 +14,8 @@ from parley.emulator.roles.consent import consent_to, domain_of
 from parley.emulator.roles.node_memory import Memory
 from parley.emulator.roles.wallet.entries import Terms, View
 from parley.emulator.roles.wallet.wallet import Wallet
-from parley.emulator.wire.messages import Announce, Event, Message, Replies, Setup, silent_users
+from parley.emulator.simulate import conversation
+from parley.emulator.wire.messages import Announce, Close, Event, Message, Replies, Result, Setup, silent_users
 from parley.protocols.registry import build, design
 from parley.protocols.workloads.gini import GiniDiversity
 
@@ -88,7 +89,14 @@ def test_who_cannot_afford_a_question_is_silent_and_is_counted() -> None:
 def test_the_analyst_says_how_many_were_silent() -> None:
     analyst = AnalystRole(grr(), "r")
     analyst.hear(Event(event="wallet", node="n", round=1, detail="17 users stay silent: their wallets refuse"))
-    assert analyst._with_rejections({}) == {"silent_for_wallets": 17}
+    for _, message in conversation(grr(), np.arange(USERS) % INPUTS, KEY, run="r"):
+        said = analyst.hear(message)
+        if isinstance(message, Close):
+            break
+    (result,) = said
+    assert isinstance(result, Result)
+    assert result.details["silent_for_wallets"] == 17
+    assert "rejected" not in result.details
 
 
 def test_refusing_follows_from_what_was_said_and_never_from_the_input() -> None:

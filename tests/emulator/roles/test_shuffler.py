@@ -13,8 +13,18 @@ from parley.emulator.errors import RemoteProtocolError
 from parley.emulator.roles import mixing
 from parley.emulator.roles.board import Terms
 from parley.emulator.roles.mixing import keyed_draw, keyed_draws
-from parley.emulator.roles.shuffler import HEARD, SHUFFLER_NAME, Down, Said, Shuffler, ShufflerRole, Up
-from parley.emulator.roles.shuffler_memory import Batch, Memory, Pledged
+from parley.emulator.roles.shuffler import (
+    HEARD,
+    SHUFFLER_NAME,
+    Batch,
+    Down,
+    Memory,
+    Pledged,
+    Said,
+    Shuffler,
+    ShufflerRole,
+    Up,
+)
 from parley.emulator.wire.codec import decode, encode, said_by
 from parley.emulator.wire.messages import (
     BROADCASTS,

@@ -398,7 +398,6 @@ def test_blocks_and_memory_change_nothing(monkeypatch: pytest.MonkeyPatch) -> No
     for number, sent in enumerate(replies):
         masks.append(ask(wallet, f"run-{number}", grr(4, 0.3), sent))
     monkeypatch.setattr(parley.emulator.roles.wallet.wallet, "MOST_CACHED", 0)
-    monkeypatch.setattr(parley.emulator.roles.wallet.wallet, "BLOCK_NUMBERS", 28)
     monkeypatch.setattr("parley.emulator.roles.wallet.spread.BLOCK_NUMBERS", 20)
     slow = Wallet(terms(50, 4, 1.0), build)
     for number, sent in enumerate(replies):

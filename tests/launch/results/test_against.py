@@ -12,7 +12,7 @@ from parley.emulator.record.transcript import TranscriptReader
 from parley.emulator.roles.node_memory import Evidence
 from parley.emulator.wire.codec import encode
 from parley.emulator.wire.messages import Close, Replies, Roster
-from parley.emulator.wire.trust import write_trust
+from parley.emulator.wire.security import write_trust
 from parley.nodes.state.user_state import save_evidence
 from parley.protocols.registry import design
 from parley.protocols.workloads.kendall import Kendall

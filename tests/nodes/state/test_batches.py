@@ -10,8 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from parley.emulator.errors import BadInput, LocalProtocolError
-from parley.emulator.roles.shuffler import SHUFFLER_NAME
-from parley.emulator.roles.shuffler_memory import Batch, Pledged
+from parley.emulator.roles.shuffler import SHUFFLER_NAME, Batch, Pledged
 from parley.emulator.wire.codec import encode
 from parley.emulator.wire.messages import Replies
 from parley.nodes.state.batches import Batches

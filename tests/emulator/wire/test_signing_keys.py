@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from parley.emulator.errors import BadInput
+from parley.emulator.wire.security import read_signer, read_trust, write_signer, write_trust
 from parley.emulator.wire.signatures import Signer
-from parley.emulator.wire.trust import read_signer, read_trust, write_signer, write_trust
 
 SIGNER = Signer(bytes(range(32)))
 KEYS = {"analyst": bytes(32), "board": SIGNER.public, "node-0": bytes([7] * 32), "a.b:c_d-e": bytes([9] * 32)}
