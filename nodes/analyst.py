@@ -1,7 +1,6 @@
 """The analyst as a process: its state is a function of the record, so it can be killed and started again."""
 
 import logging
-import time
 from collections.abc import Mapping
 from contextlib import closing
 from pathlib import Path
@@ -48,21 +47,21 @@ class AnalystNode:
     async def serve(self) -> None:
         """Until the role is done and its last word is on record."""
         await self._ask_again()
-        heard = time.monotonic()
+        heard = self.port.clock.now()
         while self.role.pending or self.role.state not in (Analyst.DONE, Analyst.ENDED):
             batch = await self.port.receive(timeout=SILENCE_SECONDS)
             if batch:
-                heard = time.monotonic()
-            elif self.role.state is Analyst.DONE and time.monotonic() - heard > FAREWELL_SILENCE:
+                heard = self.port.clock.now()
+            elif self.role.state is Analyst.DONE and self.port.clock.now() - heard > FAREWELL_SILENCE:
                 log.warning("the board left before the result came back; see its record")
                 return
-            elif time.monotonic() - heard > LONGEST_SILENCE:
+            elif self.port.clock.now() - heard > LONGEST_SILENCE:
                 raise LocalProtocolError(f"analyst: the board has been silent for {LONGEST_SILENCE:g} s")
             for sealed in batch:
                 self._take(sealed)
-            if time.monotonic() - self._spoke > SILENCE_SECONDS:
+            if self.port.clock.now() - self._spoke > SILENCE_SECONDS:
                 self._sent = 0
-            if not batch or (self._early and time.monotonic() - self._asked > SILENCE_SECONDS / 4):
+            if not batch or (self._early and self.port.clock.now() - self._asked > SILENCE_SECONDS / 4):
                 await self._ask_again()
             await self._say()
         # The last thing the board learns: its record was heard to the end.
@@ -98,12 +97,12 @@ class AnalystNode:
         for message in self.role.pending[self._sent :]:
             log.info("says %s", message.kind)
             await self.port.send(encode(message, self.signer, self.role.nonce))
-            self._spoke = time.monotonic()
+            self._spoke = self.port.clock.now()
         self._sent = len(self.role.pending)
 
     async def _ask_again(self) -> None:
         """Ask for the gaps below what came early, or without any for whatever comes next."""
-        self._asked = time.monotonic()
+        self._asked = self.port.clock.now()
         start, gaps = self.expected, list[Resume]()
         for early in sorted(self._early):
             if early > start:

@@ -5,7 +5,6 @@ import itertools
 import logging
 import secrets
 import signal
-import time
 from collections import Counter
 from collections.abc import Callable, Mapping
 from contextlib import closing
@@ -70,10 +69,12 @@ class BoardNode:
         self._stopped = ""
         self._heard_out = False
         self._waits = 0
+        self.recorded: Callable[[wire.Message], None] | None = None
+        """Told of every message on record; for whoever runs the board in its own process."""
 
     def restore(self, now: float) -> None:
         """Bring the role to where the record ends. Deadlines go on from when the record says they began."""
-        today = time.time()
+        today = self.port.clock.time_ns() / 1e9
         for record in self._reader:
             self.role.record(record.message, now - max(0.0, today - record.time))
             self._remember(record.sequence, record.time_ns, record.sender, record.frame, record.message)
@@ -87,18 +88,18 @@ class BoardNode:
     async def serve(self) -> None:
         """Until the run is over; then say so until everybody has gone."""
         # What the last message on record calls for may not have been written before a crash.
-        await self.put(self.role.settle([], time.monotonic()))
+        await self.put(self.role.settle([], self.port.clock.now()))
         while not self.role.over:
             if self._stopped:
                 abort = self.role.abort("aborted", self._stopped)
-                await self.put(self.role.hear(BOARD_NAME, abort, time.monotonic()))
+                await self.put(self.role.hear(BOARD_NAME, abort, self.port.clock.now()))
                 break
             for received in await self.port.receive(timeout=self.role.terms.patience / 2):
                 for each in apart(received):
                     if not self.role.over:
                         await self.take(each)
             await self._note_refusals()
-            await self.put(self.role.tick(time.monotonic()))
+            await self.put(self.role.tick(self.port.clock.now()))
         await self._farewell()
 
     async def take(self, received: Received) -> None:
@@ -118,7 +119,7 @@ class BoardNode:
                 await self._let_subscribe()
             if isinstance(message, wire.Event) and not await self._affords(sender, len(received.frame)):
                 return
-            said = self.role.hear(sender, message, time.monotonic())
+            said = self.role.hear(sender, message, self.port.clock.now())
             if any(isinstance(each, wire.Event) and each is not message for _, each in said):
                 # It came back as another process.
                 said = said if await self._affords(sender, NOTE_BYTES) else []
@@ -137,7 +138,7 @@ class BoardNode:
         for sender, each in said:
             if self.writer is None:
                 raise LocalProtocolError("board: the record is closed; nothing more can be said")
-            message, now = self._with_head(each), time.time_ns()
+            message, now = self._with_head(each), self.port.clock.time_ns()
             frame = (frames or {}).get(id(message)) or encode(message, self.signer, self.role.nonce)
             sequence = self.writer.append(sender, frame, now)
             self._remember(sequence, now, sender, frame, message)
@@ -173,6 +174,8 @@ class BoardNode:
         """What may have to be said again or shown to its sender, and what somebody has used of the record."""
         self._receipts.note(sequence, time_ns, message, frame)
         self._length = sequence + 1
+        if self.recorded is not None:
+            self.recorded(message)
         if isinstance(message, wire.BROADCASTS):
             self._recent[message.kind] = envelope(sequence, sender, frame)
         elif isinstance(message, wire.Event):
@@ -199,13 +202,13 @@ class BoardNode:
         if self._waits > MOST_WAITS:
             # Somebody says ready again and again whom nobody lets in: the others are not to wait for that.
             return
-        until = time.monotonic() + SUBSCRIBE_SECONDS
-        while self.port.subscribers < peers(terms.nodes, self.relays) and time.monotonic() < until:
+        until = self.port.clock.now() + SUBSCRIBE_SECONDS
+        while self.port.subscribers < peers(terms.nodes, self.relays) and self.port.clock.now() < until:
             await asyncio.sleep(0.01)
 
     def _remind_of_setup(self) -> None:
         """A node that says ready may be new in an old seat, or have missed the setup: publish it once more."""
-        now = time.monotonic()
+        now = self.port.clock.now()
         if now - self._repeated > self.role.terms.first_wait / 2:
             self._repeated = now
             for kind in ("setup", "announce", "result", "abort"):
@@ -244,20 +247,20 @@ class BoardNode:
     async def _note(self, event: str, node: str, detail: str) -> None:
         if not self.role.over:
             noted = wire.Event(event=event, node=node, round=self.role.round, detail=detail[:500])
-            await self.put(self.role.hear(BOARD_NAME, noted, time.monotonic()))
+            await self.put(self.role.hear(BOARD_NAME, noted, self.port.clock.now()))
 
     async def _farewell(self) -> None:
         ending = self.role.ending
         if self.writer is not None:
             outcome, reason = (ending.outcome, ending.reason) if isinstance(ending, wire.Abort) else ("completed", "")
             self.writer.close(outcome, reason, self.signer, self.role.nonce)
-        until, due = time.monotonic() + FAREWELL_SECONDS, 0.0
-        while time.monotonic() < until and (self.port.subscribers or not self._heard_out):
+        until, due = self.port.clock.now() + FAREWELL_SECONDS, 0.0
+        while self.port.clock.now() < until and (self.port.subscribers or not self._heard_out):
             for kind in ("result", "abort"):
                 # A crowd that is leaving is not to be held up by hearing so again and again.
-                if kind in self._recent and time.monotonic() >= due:
+                if kind in self._recent and self.port.clock.now() >= due:
                     self.port.publish(BROADCAST, self._recent[kind])
-                    due = time.monotonic() + self.role.terms.first_wait / 4
+                    due = self.port.clock.now() + self.role.terms.first_wait / 4
             for received in await self.port.receive(timeout=0.05):
                 for each in apart(received):
                     await self._answer_late(each)
@@ -312,7 +315,7 @@ async def serve_board(
     room = peers(terms.nodes, relays or {})
     with closing(await bind(wanted, security, again=transcript.exists(), peers=room)) as port:
         node = BoardNode(role, port, open_record(transcript, terms.run), transcript, relays, signer)
-        node.restore(time.monotonic())
+        node.restore(port.clock.now())
         if addresses is not None:
             common.write_addresses(addresses, port.addresses)
         for number in (signal.SIGINT, signal.SIGTERM):

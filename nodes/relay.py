@@ -5,7 +5,6 @@ by the board.
 """
 
 import logging
-import time
 
 import click
 
@@ -45,8 +44,8 @@ class RelayNode:
         if not self.role.over:
             return False
         if self._until is None:
-            self._until = time.monotonic() + FAREWELL_SECONDS
-        return not self.inner.subscribers or time.monotonic() >= self._until
+            self._until = self.outer.clock.now() + FAREWELL_SECONDS
+        return not self.inner.subscribers or self.outer.clock.now() >= self._until
 
     @property
     def _wait(self) -> float:
@@ -57,7 +56,7 @@ class RelayNode:
             frames: list[bytes] = []
             for received in await self.inner.receive(timeout=self._wait):
                 try:
-                    passed = self.role.hear_node(received.frame, received.sender, time.monotonic())
+                    passed = self.role.hear_node(received.frame, received.sender, self.outer.clock.now())
                 except RemoteProtocolError as error:
                     log.warning("dropped a frame: %s", error)
                     continue
@@ -68,21 +67,21 @@ class RelayNode:
                 await self.outer.send(each)
 
     async def _pass_down(self) -> None:
-        heard = told = time.monotonic()
+        heard = told = self.outer.clock.now()
         while not self._left:
             batch = await self.outer.receive(timeout=self._wait)
             if batch:
-                heard = time.monotonic()
-            elif time.monotonic() - heard > self.longest_silence and self.role.nodes:
+                heard = self.outer.clock.now()
+            elif self.outer.clock.now() - heard > self.longest_silence and self.role.nodes:
                 raise LocalProtocolError(f"{self.role.name}: the board has been silent for {self.longest_silence:g} s")
             for sealed in batch:
                 try:
-                    self._publish(self.role.hear_board(sealed, time.monotonic()))
+                    self._publish(self.role.hear_board(sealed, self.outer.clock.now()))
                 except RemoteProtocolError as error:
                     log.warning("dropped a broadcast: %s", error)
-            if self.role.over and time.monotonic() - told >= FAREWELL_WAIT:
+            if self.role.over and self.outer.clock.now() - told >= FAREWELL_WAIT:
                 self._publish(Passed(down=self.role.farewell))
-                told = time.monotonic()
+                told = self.outer.clock.now()
 
     def _publish(self, passed: Passed) -> None:
         for each in passed.down:

@@ -9,7 +9,6 @@ Its log says what happens to the run. It never says who sent something, nor quot
 
 import logging
 import os
-import time
 from pathlib import Path
 from typing import Any
 
@@ -53,7 +52,7 @@ class ShufflerNode:
         while not self.role.over:
             for received in await self.inner.receive(timeout=self.role.terms.patience / 2):
                 await self._take(received)
-            await self.put(self.role.tick(time.monotonic()))
+            await self.put(self.role.tick(self.outer.clock.now()))
 
     async def _take(self, received: Received) -> None:
         """A node's word; whatever is wrong with it is dropped, and never fatal."""
@@ -71,21 +70,21 @@ class ShufflerNode:
                 raise RemoteProtocolError(f"shuffler: a {message.kind}, which no user node sends")
             if received.sender is not None and received.sender != message.node:
                 raise RemoteProtocolError("shuffler: a node spoke in the name of another")
-            said = self.role.hear(message, time.monotonic())
+            said = self.role.hear(message, self.outer.clock.now())
         except RemoteProtocolError as error:
             log.warning("dropped a frame: %s", error)
             return
         await self.put(said)
 
     async def _hear_board(self) -> None:
-        heard = time.monotonic()
+        heard = self.outer.clock.now()
         while not self.role.over:
             batch = await self.outer.receive(timeout=SILENCE_SECONDS)
             # One that has served this run before has a seat at the board, and asks where the run stands.
             waiting = self.role.state is Shuffler.GATHERING and not self.role.memory.setup
             if batch or waiting:
-                heard = time.monotonic()
-            elif time.monotonic() - heard > common.LONGEST_SILENCE:
+                heard = self.outer.clock.now()
+            elif self.outer.clock.now() - heard > common.LONGEST_SILENCE:
                 raise LocalProtocolError(f"shuffler: the board has been silent for {common.LONGEST_SILENCE:g} s")
             else:
                 await self.outer.send(self.role.frame(Up(self.role.ready)))
@@ -98,10 +97,10 @@ class ShufflerNode:
             message = decode(frame)
             if not isinstance(message, wire.BROADCASTS):
                 raise RemoteProtocolError(f"shuffler: a {message.kind} on the feed of broadcasts")
-            if isinstance(message, wire.Reminder) and time.monotonic() - self._posted < PATIENCE_SECONDS:
+            if isinstance(message, wire.Reminder) and self.outer.clock.now() - self._posted < PATIENCE_SECONDS:
                 # It was written before the board can have taken in what was just sent.
                 return
-            said = self.role.hear(message, time.monotonic(), frame)
+            said = self.role.hear(message, self.outer.clock.now(), frame)
         except RemoteProtocolError as error:
             log.warning("dropped a broadcast: %s", error)
             return
@@ -117,7 +116,7 @@ class ShufflerNode:
             if isinstance(each, Up):
                 log.info("posts %s", each.message.kind)
                 await self.outer.send(self.role.frame(each))
-                self._posted = time.monotonic()
+                self._posted = self.outer.clock.now()
             elif isinstance(each, Down):
                 self._publish(each)
 
@@ -130,8 +129,8 @@ class ShufflerNode:
         self.inner.publish(topic, envelope(0, SHUFFLER_NAME, self.role.frame(said)))
 
     async def _farewell(self) -> None:
-        until = time.monotonic() + FAREWELL_SECONDS
-        while self.role.farewell is not None and self.inner.subscribers and time.monotonic() < until:
+        until = self.outer.clock.now() + FAREWELL_SECONDS
+        while self.role.farewell is not None and self.inner.subscribers and self.outer.clock.now() < until:
             self._publish(self.role.farewell)
             await self.inner.receive(timeout=0.05)
 

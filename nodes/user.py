@@ -2,8 +2,6 @@
 
 import logging
 import math
-import os
-import time
 from collections.abc import Callable
 from contextlib import closing, nullcontext
 from functools import lru_cache, partial
@@ -62,13 +60,13 @@ class UserNode:
     async def serve(self) -> None:
         """Say ready until heard, answer until the run is over; give up when the board has fallen silent."""
         await self._say_ready()
-        heard, patience = time.monotonic(), self.patience
+        heard, patience = self.port.clock.now(), self.patience
         due, asked = heard + patience, heard
         while not self.over:
             wait = due if self.role.inquiry() is None else min(due, asked + ASK_SECONDS)
-            batch = await self.port.receive(timeout=max(0.0, wait - time.monotonic()))
+            batch = await self.port.receive(timeout=max(0.0, wait - self.port.clock.now()))
             if batch:
-                news, heard = await self._take(batch), time.monotonic()
+                news, heard = await self._take(batch), self.port.clock.now()
                 if news:
                     due, patience = heard + self.patience, self.patience
                 elif self.role.state is Cohort.WAITING:
@@ -76,18 +74,18 @@ class UserNode:
                     due = min(due, heard + SILENCE_SECONDS)
             self._check_patience(heard)
             inquiry = self.role.inquiry()
-            if inquiry is not None and time.monotonic() - asked >= ASK_SECONDS:
+            if inquiry is not None and self.port.clock.now() - asked >= ASK_SECONDS:
                 await self.port.send(self.role.frame(inquiry))
-                asked = time.monotonic()
-            if time.monotonic() >= due and not self.over:
+                asked = self.port.clock.now()
+            if self.port.clock.now() >= due and not self.over:
                 # Thousands of nodes may wait for one slow round: ask less and less often whether it goes on.
                 await self._say_ready()
                 patience = min(2 * patience, max(LONGEST_PATIENCE, self.patience))
-                due = time.monotonic() + patience
+                due = self.port.clock.now() + patience
 
     def _check_patience(self, heard: float) -> None:
         """Give up on a board that is silent, or that has said the result and shows no receipt."""
-        now, node, pace = time.monotonic(), self.role.node, pace_of(self.patience)
+        now, node, pace = self.port.clock.now(), self.role.node, pace_of(self.patience)
         if self.role.state is Cohort.LEAVING:
             self._leaving = now if self._leaving is None else self._leaving
             if now - self._leaving > pace * LEAVE_SECONDS:
@@ -105,7 +103,7 @@ class UserNode:
         reminders = [message for message, _ in heard if isinstance(message, Reminder)]
         for message, frame in heard:
             if isinstance(message, Reminder) and (
-                message is not reminders[-1] or time.monotonic() - self._spoke < SILENCE_SECONDS / 2
+                message is not reminders[-1] or self.port.clock.now() - self._spoke < SILENCE_SECONDS / 2
             ):
                 continue
             # One after the other: the nonce that an announcement is signed for is known from the setup before it.
@@ -152,7 +150,7 @@ class UserNode:
                     self._keep(said)
                 elif isinstance(said, Message):
                     await self.port.send(self.role.frame(said))
-                    self._spoke = time.monotonic()
+                    self._spoke = self.port.clock.now()
                 else:
                     self.state.write(said)
         except Unpledged as error:
@@ -179,7 +177,7 @@ class UserNode:
             await self.port.send(self.role.frame(refusal))
 
     async def _say_ready(self) -> None:
-        await self.port.send(self.role.frame(self.role.ready(os.getpid())))
+        await self.port.send(self.role.frame(self.role.ready(self.port.clock.process_id())))
 
 
 def in_one_line(error: Exception) -> str:

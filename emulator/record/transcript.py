@@ -9,7 +9,7 @@ import fcntl
 import hashlib
 import os
 from bisect import bisect_right
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any, BinaryIO, Self
@@ -44,6 +44,9 @@ class TranscriptWriter:
         """Over the messages on record."""
         self._descriptor = descriptor
         self._position = position
+        self.pwrite: Callable[[int, bytes | memoryview, int], int] = os.pwrite
+        self.fdatasync: Callable[[int], None] = os.fdatasync
+        """The calls that write; a virtual disk puts its own in their place."""
 
     @classmethod
     def create(cls, path: str | Path, run: str, **header: Any) -> Self:
@@ -105,7 +108,7 @@ class TranscriptWriter:
         self.abandon()
 
     def sync(self) -> None:
-        os.fdatasync(self._opened())
+        self.fdatasync(self._opened())
 
     def abandon(self) -> None:
         """Let go of the file as it is, without a closing record: `resume` goes on from here."""
@@ -128,9 +131,9 @@ class TranscriptWriter:
         descriptor = self._opened()
         # One write; if the disk takes only a part, the rest follows or the part is taken back.
         try:
-            written = os.pwrite(descriptor, record, begin)
+            written = self.pwrite(descriptor, record, begin)
             while written < len(record):
-                written += os.pwrite(descriptor, memoryview(record)[written:], begin + written)
+                written += self.pwrite(descriptor, memoryview(record)[written:], begin + written)
         except OSError as error:
             with suppress(OSError):
                 os.ftruncate(descriptor, begin)

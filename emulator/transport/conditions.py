@@ -3,7 +3,8 @@
 A rule says what happens (`kind`), to whom (`nodes`, a pattern), in which `direction` (up: to the board; down: from
 it), to which messages (`messages`, `rounds`), how often (`probability`) and when (`after`, `until`, in seconds
 since the node started). Rules of links are applied above the socket by `faults.py`; rules of processes
-(pause, kill, late) are carried out by whoever started them.
+(pause, kill, late) are carried out by whoever started them. Power and disks fail only in virtual runs, and only there
+can a rule name the `step` of a process at which it strikes.
 """
 
 import difflib
@@ -23,7 +24,8 @@ from parley.emulator.wire.messages import KINDS
 
 Direction = Literal["up", "down", "both"]
 LINK_KINDS = ("delay", "loss", "duplicate", "reorder", "corrupt", "bandwidth", "hold", "partition", "straggler")
-PROCESS_KINDS = ("pause", "kill", "late")
+PROCESS_KINDS = ("pause", "kill", "late", "power")
+DISK_KINDS = ("disk-full", "disk-error")
 DISTRIBUTIONS = ("constant", "uniform", "lognormal")
 FOREVER = math.inf
 
@@ -37,6 +39,8 @@ class Fault:
     direction: Direction = "both"
     messages: tuple[str, ...] = ()
     rounds: tuple[int, ...] = ()
+    nth: tuple[int, ...] = ()
+    step: int = 0
     probability: float = 1.0
     after: float = 0.0
     until: float = FOREVER
@@ -48,7 +52,7 @@ class Fault:
     restart: bool = True
 
     def __post_init__(self) -> None:
-        _known("kind", self.kind, (*LINK_KINDS, *PROCESS_KINDS))
+        _known("kind", self.kind, (*LINK_KINDS, *PROCESS_KINDS, *DISK_KINDS))
         _known("direction", self.direction, ("up", "down", "both"))
         _known("distribution", self.distribution, DISTRIBUTIONS)
         for kind in self.messages:
@@ -59,6 +63,15 @@ class Fault:
             raise BadInput(f"conditions: {self.kind} has a negative time, or an `until` before its `after`")
         if self.burst < 1 or not self.bytes_per_second > 0:
             raise BadInput(f"conditions: {self.kind} needs a burst of at least 1 and a bandwidth above 0")
+        if any(type(each) is not int or each < 1 for each in self.nth) or self.step < 0:
+            raise BadInput(f"conditions: {self.kind} counts messages in `nth` and steps in `step` from 1 on")
+        if self.nth and self.kind in PROCESS_KINDS or self.step and self.kind not in ("pause", "kill", "power"):
+            raise BadInput(f"conditions: {self.kind} has no `{'nth' if self.nth else 'step'}`; leave it out")
+
+    @property
+    def is_virtual(self) -> bool:
+        """Whether it can only happen in a virtual run."""
+        return self.kind in ("power", *DISK_KINDS) or self.step > 0
 
     def concerns(self, node: str, direction: str, message: str, number: int, now: float) -> bool:
         """Whether the rule looks at this message at all."""
@@ -94,6 +107,10 @@ class Conditions:
     @property
     def processes(self) -> tuple[Fault, ...]:
         return tuple(fault for fault in self.faults if fault.kind in PROCESS_KINDS)
+
+    @property
+    def disks(self) -> tuple[Fault, ...]:
+        return tuple(fault for fault in self.faults if fault.kind in DISK_KINDS)
 
     def generator(self, *names: str) -> np.random.Generator:
         """Chance for one link or process: the same for the same seed and names."""

@@ -7,7 +7,6 @@ the frame is lost, as on a real network. Frames are delayed independently, so th
 import asyncio
 import heapq
 import itertools
-import time
 from dataclasses import dataclass
 
 from parley.emulator.errors import RemoteProtocolError
@@ -35,6 +34,7 @@ class Link:
         self._generator = conditions.generator(node, direction)
         self._node, self._direction = node, direction
         self._bursting = dict.fromkeys(range(len(self._faults)), 0)
+        self._concerned = dict.fromkeys(range(len(self._faults)), 0)
         self._free_at = 0.0
         # Whether this node is one of the stragglers is decided once, not message by message.
         self._straggles = {
@@ -69,6 +69,9 @@ class Link:
         if self._bursting[index]:
             self._bursting[index] -= 1
             return True
+        self._concerned[index] += 1
+        if fault.nth and self._concerned[index] not in fault.nth:
+            return False
         struck = bool(self._generator.random() < fault.probability)
         if struck:
             self._bursting[index] = fault.burst - 1
@@ -97,7 +100,8 @@ class FaultyPort(NodePort):
         self._port = port
         self._node = node
         self._up, self._down = Link(conditions, node, "up"), Link(conditions, node, "down")
-        self._began = time.monotonic()
+        self.clock = port.clock
+        self._began = self.clock.now()
         self._waiting: list[tuple[float, int, bytes]] = []
         self._order = itertools.count()
         self._sending: set[asyncio.Task[None]] = set()
@@ -115,9 +119,9 @@ class FaultyPort(NodePort):
 
     async def receive(self, timeout: float) -> list[bytes]:
         """What has arrived by now, after its delays."""
-        deadline = time.monotonic() + timeout
+        deadline = self.clock.now() + timeout
         while True:
-            now = time.monotonic()
+            now = self.clock.now()
             arrived = []
             while self._waiting and self._waiting[0][0] <= now:
                 arrived.append(heapq.heappop(self._waiting)[2])
@@ -127,7 +131,7 @@ class FaultyPort(NodePort):
             for frame in await self._port.receive(max(0.0, next_due - now)):
                 fate = await self._judge(self._down, frame, _label(frame, sealed=True))
                 for delay, copy in fate.copies:
-                    heapq.heappush(self._waiting, (time.monotonic() + delay, next(self._order), copy))
+                    heapq.heappush(self._waiting, (self.clock.now() + delay, next(self._order), copy))
 
     def close(self) -> None:
         for task in self._sending:
@@ -139,7 +143,7 @@ class FaultyPort(NodePort):
         await self._port.send(frame)
 
     async def _judge(self, link: Link, frame: bytes, label: tuple[str, int]) -> Fate:
-        fate = link.judge(frame, *label, time.monotonic() - self._began)
+        fate = link.judge(frame, *label, self.clock.now() - self._began)
         for cause, detail in fate.causes:
             await self._port.send(encode(Event(event=cause, node=self._node, round=label[1], detail=detail)))
         return fate

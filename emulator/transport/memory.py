@@ -11,7 +11,7 @@ from parley.emulator.transport import ports
 T = TypeVar("T")
 
 
-class _Queue(Generic[T]):
+class Queue(Generic[T]):
     """A bounded queue between coroutines of one loop that is read in batches."""
 
     def __init__(self, limit: int, size: Callable[[T], int]) -> None:
@@ -88,47 +88,54 @@ class MemoryTransport:
         self.patience = patience
         self.delivery_patience = delivery_patience
         self.authenticated = authenticated
-        self.inbox: _Queue[ports.Received] | None = None
-        self.delivery: _Queue[bytes] | None = None
-        self.feeds: list[tuple[tuple[bytes, ...], _Queue[bytes]]] = []
+        self.inbox: Queue[ports.Received] | None = None
+        self.delivery: Queue[bytes] | None = None
+        self.feeds: list[tuple[tuple[bytes, ...], Queue[bytes]]] = []
         self.opened = asyncio.Event()
 
     def board(self) -> ports.BoardPort:
         """The one board; another may be opened when it is closed."""
         if self.inbox is not None:
             raise LocalProtocolError("this transport already has a board; close it before opening another")
-        self.inbox = _Queue(self.queue, lambda item: len(item.frame))
+        self.inbox = self._make_inbox()
         self.opened.set()
-        return _MemoryBoard(self, self.inbox)
+        return MemoryBoard(self, self.inbox)
 
     def node(self, name: str, *, notices: bool = False) -> ports.NodePort:
         """A user node that hears broadcasts and its own topic, with `notices` also what needs no answer."""
         topics = (ports.BROADCAST, ports.topic_for(name), *([ports.NOTICE] if notices else []))
-        return _MemorySender(self, name, self._subscribe(*topics))
+        return MemorySender(self, name, self._subscribe(name, *topics))
 
     def analyst(self) -> ports.NodePort:
         """The analyst; the delivery serves the one that came last."""
-        self.delivery = _Queue(self.queue, len)
-        return _MemorySender(self, ports.ANALYST, self.delivery)
+        self.delivery = self._make_queue(ports.ANALYST)
+        return MemorySender(self, ports.ANALYST, self.delivery)
 
     def observer(self) -> ports.ObserverPort:
         """An observer that hears all topics from now on."""
-        return _MemoryListener(self, self._subscribe(b""))
+        return MemoryListener(self, self._subscribe("observer", b""))
 
-    def leave(self, queue: _Queue[bytes]) -> None:
+    def leave(self, queue: Queue[bytes]) -> None:
         queue.close()
         self.feeds = [each for each in self.feeds if each[1] is not queue]
         if self.delivery is queue:
             self.delivery = None
 
-    def _subscribe(self, *topics: bytes) -> _Queue[bytes]:
-        queue: _Queue[bytes] = _Queue(self.queue, len)
+    def _subscribe(self, name: str, *topics: bytes) -> Queue[bytes]:
+        queue = self._make_queue(name)
         self.feeds.append((topics, queue))
         return queue
 
+    def _make_inbox(self) -> Queue[ports.Received]:
+        return Queue(self.queue, lambda item: len(item.frame))
 
-class _MemoryBoard(ports.BoardPort):
-    def __init__(self, transport: MemoryTransport, inbox: _Queue[ports.Received]) -> None:
+    def _make_queue(self, name: str) -> Queue[bytes]:
+        """What is on its way from the board to whoever has this name."""
+        return Queue(self.queue, len)
+
+
+class MemoryBoard(ports.BoardPort):
+    def __init__(self, transport: MemoryTransport, inbox: Queue[ports.Received]) -> None:
         self._transport = transport
         self._inbox = inbox
         self._stalled = False
@@ -165,8 +172,8 @@ class _MemoryBoard(ports.BoardPort):
             self._transport.opened.clear()
 
 
-class _MemoryListener(ports.ObserverPort):
-    def __init__(self, transport: MemoryTransport, queue: _Queue[bytes]) -> None:
+class MemoryListener(ports.ObserverPort):
+    def __init__(self, transport: MemoryTransport, queue: Queue[bytes]) -> None:
         self._transport = transport
         self._queue = queue
 
@@ -177,8 +184,8 @@ class _MemoryListener(ports.ObserverPort):
         self._transport.leave(self._queue)
 
 
-class _MemorySender(_MemoryListener, ports.NodePort):
-    def __init__(self, transport: MemoryTransport, name: str, queue: _Queue[bytes]) -> None:
+class MemorySender(MemoryListener, ports.NodePort):
+    def __init__(self, transport: MemoryTransport, name: str, queue: Queue[bytes]) -> None:
         super().__init__(transport, queue)
         self._sender = name if transport.authenticated else None
 

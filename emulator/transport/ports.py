@@ -1,4 +1,4 @@
-"""Ports of the board, the user nodes, the analyst and observers.
+"""Ports of the board, the user nodes, the analyst and observers, and the clock that comes with each of them.
 
 A port moves opaque frames and knows no message. The inbox (everybody to the board) and the delivery (board to analyst)
 wait at their high-water mark and lose nothing while both ends live. The feed (board to all) never waits: who comes
@@ -6,6 +6,8 @@ late or stalls misses publications, and repeating them is the roles' business.
 """
 
 import hashlib
+import os
+import time
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import NamedTuple
@@ -37,8 +39,28 @@ class Received(NamedTuple):
     sender: str | None
 
 
+class Clock:
+    """What a process asks its operating system: the time and its own number. A virtual run answers by itself."""
+
+    def now(self) -> float:
+        """Seconds that never go back."""
+        return time.monotonic()
+
+    def time_ns(self) -> int:
+        """Nanoseconds since 1970, for the record."""
+        return time.time_ns()
+
+    def process_id(self) -> int:
+        return os.getpid()
+
+
+SYSTEM_CLOCK = Clock()
+
+
 class BoardPort(ABC):
     """The board's three channels: it reads the inbox, publishes on the feed, sends replies to the delivery."""
+
+    clock: Clock = SYSTEM_CLOCK
 
     @property
     @abstractmethod
@@ -72,6 +94,8 @@ class BoardPort(ABC):
 
 class ObserverPort(ABC):
     """Hears the feed, all topics: the broadcast model, literally."""
+
+    clock: Clock = SYSTEM_CLOCK
 
     @abstractmethod
     async def receive(self, timeout: float) -> list[bytes]:

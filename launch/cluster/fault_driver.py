@@ -33,16 +33,20 @@ class Strike:
     round: int = 0
     seconds: float = 0.0
     restart: bool = True
+    step: int = 0
 
     @property
     def detail(self) -> str:
         """What the record says; the number makes it one of its kind."""
+        back = f", and back after {self.seconds:.3f} s" if self.restart else " for good"
         what = {
             "pause": f"stops for {self.seconds:.3f} s",
-            "kill": f"is killed, and back after {self.seconds:.3f} s" if self.restart else "is killed for good",
+            "kill": f"is killed{back}",
+            "power": f"loses power{back}",
             "late": f"starts {self.seconds:.3f} s late",
         }
-        return f"fault {self.number}: {self.victim} {what[self.kind]}"
+        where = f" at step {self.step}" if self.step else ""
+        return f"fault {self.number}: {self.victim} {what[self.kind]}{where}"
 
 
 def find_conditions(named: str) -> Path:
@@ -82,6 +86,7 @@ def _strike(number: int, fault: Fault, node: str, round_number: int, generator: 
         round=round_number,
         seconds=fault.draw_seconds(generator),
         restart=fault.restart,
+        step=fault.step,
     )
 
 
@@ -161,7 +166,7 @@ class FaultDriver:
             self.start_later(strike.victim, self.began + strike.seconds)
         elif strike.victim not in running:
             return
-        elif strike.kind == "kill":
+        elif strike.kind in ("kill", "power"):
             self.struck[strike.victim] = strike
             if not strike.restart:
                 self.doomed.add(strike.victim)

@@ -57,6 +57,7 @@ class Layout:
     repeatable: bool = False
     signed: bool = True
     wallet: Path | None = None
+    in_memory: bool = False
 
     def __post_init__(self) -> None:
         if self.processes < 1:
@@ -66,8 +67,13 @@ class Layout:
         if not (math.isfinite(self.deadline) and self.deadline > 0):
             raise BadInput(f"--deadline {self.deadline} cannot be kept; give a positive number of seconds")
         self.terms("check")
-        self.parsed_conditions  # noqa: B018
-        if not self.elsewhere:
+        virtual = next((fault for fault in self.parsed_conditions.faults if fault.is_virtual), None)
+        if virtual is not None and not self.in_memory:
+            what = f"{virtual.kind} at step {virtual.step}" if virtual.step else virtual.kind
+            raise BadInput(f"conditions: {what} can only happen in virtual time; give --in-memory")
+        if self.in_memory and (self.elsewhere or self.secure or self.keys is not None or self.port is not None):
+            raise BadInput("--in-memory has no links and no ports; leave out --on, --secure, --keys and --port")
+        if not (self.elsewhere or self.in_memory):
             check_room(self.processes, self.relays)
         if self.port is not None:
             check_ports(self.port, self.host)

@@ -1,6 +1,7 @@
 """Follow a run by its growing record, and end a record whose board cannot do so itself."""
 
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -79,7 +80,9 @@ class Follower:
             raise LocalProtocolError("the run ended without a result: the board stopped before the analyst was done")
 
 
-def close_broken(transcript: Path, run: str, error: BaseException) -> None:
+def close_broken(
+    transcript: Path, run: str, error: BaseException, time_ns: Callable[[], int] = time.time_ns
+) -> None:
     """Give a record its end when the processes that wrote it are gone: what happened, and the closing record."""
     if not transcript.exists():
         return
@@ -92,7 +95,7 @@ def close_broken(transcript: Path, run: str, error: BaseException) -> None:
         if last is None:
             nonce = b"" if summary.roster is None else summary.roster.nonce
             last = Abort(run=run, outcome=outcome, reason=reason, nonce=nonce)
-            writer.append(BOARD_NAME, encode(last), time.time_ns())
+            writer.append(BOARD_NAME, encode(last), time_ns())
         # Where the board said how the run ended, it died before it could close the record.
         writer.close(*("completed",) if isinstance(last, Result) else (last.outcome, last.reason))
 

@@ -3,6 +3,7 @@
 import asyncio
 import time
 from pathlib import Path
+from typing import Any
 
 from parley.emulator.errors import BadInput
 from parley.emulator.record.transcript import TranscriptReader, TranscriptWriter
@@ -13,13 +14,13 @@ from parley.emulator.wire.security import Security
 REBIND_SECONDS = 10.0
 
 
-def open_record(transcript: Path, run: str) -> TranscriptWriter | None:
+def open_record(transcript: Path, run: str, **header: Any) -> TranscriptWriter | None:
     """The record of this run: new, continued after a crash, or None where it is closed already."""
     if transcript.exists() and transcript.stat().st_size == 0:
         # A board that was killed before its first byte has said nothing to anybody.
         transcript.unlink()
     if not transcript.exists():
-        return TranscriptWriter.create(transcript, run)
+        return TranscriptWriter.create(transcript, run, **header)
     reader = TranscriptReader(transcript)
     reader.verify()
     if reader.run != run:
