@@ -13,7 +13,7 @@ import math
 import secrets
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -120,21 +120,25 @@ class Problem:
         processes: int | None = None,
         out: str | Path | None = None,
         quorum: float = 1.0,
+        in_memory: bool = False,
         **options: Any,
     ) -> Answer:
         """The conversation between real processes on this machine, on record in a folder.
 
+        `in_memory`: in this process and in virtual time instead; with a seed every byte of the record repeats.
+
         `options` are further fields of a `Layout`, such as deadline, conditions, relays, secure or wallet.
         """
         from parley.launch.cluster.cluster import Cluster
+        from parley.launch.cluster.in_memory import MemoryCluster
         from parley.launch.results.progress import make_progress
 
         chosen = self.protocol(protocol, epsilon, delta=delta, quorum=quorum, seed=seed)
         count = min(USUAL_PROCESSES, self.users) if processes is None else processes
-        layout = self.layout(chosen, seed=seed, processes=count, quorum=quorum, **options)
-        folder = self.folder(None if out is None else Path(out), chosen)
+        layout = self.layout(chosen, seed=seed, processes=count, quorum=quorum, in_memory=in_memory, **options)
+        folder = self.folder(None if out is None else Path(out), chosen, in_memory=in_memory)
         with make_progress(quiet=True) as progress:
-            cluster = Cluster(layout, folder, progress)
+            cluster = MemoryCluster(layout, folder, progress, seed) if in_memory else Cluster(layout, folder, progress)
             cluster.run()
         answer = self.answer(cluster.follower.summary, chosen, seed, folder.path)
         folder.write_result(answer.record())
@@ -147,10 +151,16 @@ class Problem:
         options |= {"key": coin_key(seed), "repeatable": seed is not None}
         return Layout(protocol=protocol, inputs=self.inputs, domain=self.domain, **options)
 
-    def folder(self, out: Path | None, protocol: Protocol, name: str | None = None) -> RunFolder:
-        """Where a run goes, named for the question and the protocol unless somebody names it."""
+    def folder(
+        self, out: Path | None, protocol: Protocol, name: str | None = None, *, in_memory: bool = False
+    ) -> RunFolder:
+        """Where a run goes, named for the question and the protocol unless somebody names it.
+
+        The name of a run in memory says nothing about the time, so that its record repeats.
+        """
         usual = protocol.name if isinstance(self.question, Levels) else f"{self.question.name}-{protocol.name}"
-        return choose_folder(out, name or usual[:40])
+        folder = choose_folder(out, name or usual[:40])
+        return replace(folder, run=name or usual[:40]) if in_memory else folder
 
     def answer(self, summary: Summary, protocol: Protocol, seed: int | None, folder: Path | None = None) -> Answer:
         """The result of a finished run with what only the emulation knows."""

@@ -65,7 +65,7 @@ class Fault:
             raise BadInput(f"conditions: {self.kind} needs a burst of at least 1 and a bandwidth above 0")
         if any(type(each) is not int or each < 1 for each in self.nth) or self.step < 0:
             raise BadInput(f"conditions: {self.kind} counts messages in `nth` and steps in `step` from 1 on")
-        if self.nth and self.kind in PROCESS_KINDS or self.step and self.kind not in ("pause", "kill", "power"):
+        if (self.nth and self.kind in PROCESS_KINDS) or (self.step and self.kind not in ("pause", "kill", "power")):
             raise BadInput(f"conditions: {self.kind} has no `{'nth' if self.nth else 'step'}`; leave it out")
 
     @property

@@ -61,6 +61,7 @@ class Cluster:
         self._keyring: Keyring | None = None
         self._signers: Signers = {}
         self._leave = math.inf
+        self._time_ns = time.time_ns
 
     def run(self, then: Callable[[], None] | None = None) -> None:
         """Make the folder, start everybody, watch to the end. Raises if the run did not complete.
@@ -73,17 +74,7 @@ class Cluster:
                 self._prepare()
             except OSError as error:
                 raise LocalProtocolError(f"{self.folder.path} cannot be written: {error.strerror}") from error
-            with self._processes as processes, self._supervisor(processes) as supervisor:
-                try:
-                    self._start(processes, supervisor)
-                    self._watch(processes, supervisor, lambda: self.follower.closed)
-                    if then is not None and self.follower.completed:
-                        then()
-                    self._watch(processes, supervisor, lambda: False)
-                    self.follower.check_completed()
-                finally:
-                    if self.hosts is not None:
-                        self.hosts.end()
+            self._play(then)
         except BadInput:
             # A board that could not be started: nothing has happened yet, so leave nothing.
             if not self.follower.ended:
@@ -92,11 +83,25 @@ class Cluster:
         except BaseException as error:
             # Everybody is gone by now, so the record is ours to end.
             with signals(signal.SIG_IGN, *IMPATIENCE):
-                close_broken(self.folder.transcript, self.folder.run, error)
+                close_broken(self.folder.transcript, self.folder.run, error, self._time_ns)
             raise
         finally:
             with signals(signal.SIG_IGN, *IMPATIENCE):
                 self.folder.erase_secrets()
+
+    def _play(self, then: Callable[[], None] | None) -> None:
+        """From the first process to the last."""
+        with self._processes as processes, self._supervisor(processes) as supervisor:
+            try:
+                self._start(processes, supervisor)
+                self._watch(processes, supervisor, lambda: self.follower.closed)
+                if then is not None and self.follower.completed:
+                    then()
+                self._watch(processes, supervisor, lambda: False)
+                self.follower.check_completed()
+            finally:
+                if self.hosts is not None:
+                    self.hosts.end()
 
     def _prepare(self) -> None:
         layout, folder = self.layout, self.folder

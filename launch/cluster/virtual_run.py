@@ -265,9 +265,7 @@ class VirtualRun:
         if writer is not None:
             stack.callback(writer.abandon)
             disk.continue_record(writer)
-        node = self.parts.board(
-            role, port, writer, transcript, self._relay_of, self.signers.by_name.get(BOARD_NAME)
-        )
+        node = self.parts.board(role, port, writer, transcript, self._relay_of, self.signers.by_name.get(BOARD_NAME))
         node.recorded = self._hear_record
         node.restore(port.clock.now())
         await node.serve()

@@ -15,6 +15,7 @@ from parley.launch.api import USUAL_PROCESSES
 from parley.launch.cluster.cluster import Cluster
 from parley.launch.cluster.dask import Farm, Workers
 from parley.launch.cluster.fault_driver import find_conditions
+from parley.launch.cluster.in_memory import MemoryCluster
 from parley.launch.cluster.layout import LOOPBACK
 from parley.launch.problem import ProblemFlags, make_problem, problem_options
 from parley.launch.processes.command_lines import CROWD
@@ -36,6 +37,7 @@ from parley.protocols.shuffle.sealed import sealed
 )
 @click.option("--process-per-user", is_flag=True, help="Give every user a process of its own.")
 @click.option("--relays", default=0, metavar="R", help="Number of relays between user nodes and the board.")
+@click.option("--in-memory", is_flag=True, help="Run in this process and in virtual time; a seed repeats every byte.")
 @click.option("--on", metavar="dask://HOST:PORT", help="Place the user nodes on the workers of this Dask cluster.")
 @path_option("--out", help="Folder for the run instead of runs/<time>-<name>.")
 @click.option("--name", help="Name of the run.  [default: statistic and protocol]")
@@ -62,6 +64,7 @@ def run(
     flags: ProblemFlags,
     processes: int | None,
     process_per_user: bool,
+    in_memory: bool,
     on: str | None,
     out: Path | None,
     name: str | None,
@@ -78,8 +81,13 @@ def run(
     **terms: Any,
 ) -> None:
     """Run a protocol between processes on this machine and print the estimate."""
+    if in_memory and watch:
+        raise BadInput("--in-memory is over before anybody could watch; leave out --watch and open its report")
     # The process that forks nodes warms up while the problem is read.
-    with Processes() as started, nullcontext() if on is None else Workers(on) as workers:
+    with (
+        nullcontext() if in_memory else Processes() as started,
+        nullcontext() if on is None else Workers(on) as workers,
+    ):
         hosts, address, usual = None, LOOPBACK, USUAL_PROCESSES
         if workers is not None:
             workers.check()
@@ -109,9 +117,10 @@ def run(
             opening_key=opening_key,
             signed=signed,
             wallet=None if wallet is None else wallet.absolute(),
+            in_memory=in_memory,
             **terms,
         )
-        folder = problem.folder(out, layout.protocol, name)
+        folder = problem.folder(out, layout.protocol, name, in_memory=in_memory)
         if flags.seed is not None:
             click.echo("parley: with --seed the noise is known in advance, so this run is not private", err=True)
         for column, count in problem.clipped.items():
@@ -130,7 +139,11 @@ def run(
             answers: list[Answer] = []
             # SIGTERM raises, so that whoever holds processes lets go of them.
             with signals(stop, signal.SIGTERM), make_progress(quiet=quiet) as progress:
-                cluster = Cluster(layout, folder, progress, hosts, started)
+                cluster = (
+                    MemoryCluster(layout, folder, progress, flags.seed)
+                    if in_memory
+                    else Cluster(layout, folder, progress, hosts, started)
+                )
                 cluster.run(conclude)
             click.echo(json.dumps(answers[0].record(), indent=2) if as_json else str(answers[0]))
             if answers[0].silent:

@@ -80,9 +80,7 @@ class Follower:
             raise LocalProtocolError("the run ended without a result: the board stopped before the analyst was done")
 
 
-def close_broken(
-    transcript: Path, run: str, error: BaseException, time_ns: Callable[[], int] = time.time_ns
-) -> None:
+def close_broken(transcript: Path, run: str, error: BaseException, time_ns: Callable[[], int] = time.time_ns) -> None:
     """Give a record its end when the processes that wrote it are gone: what happened, and the closing record."""
     if not transcript.exists():
         return
