@@ -11,8 +11,7 @@ from typing import Literal
 from parley.emulator.errors import LocalProtocolError
 from parley.emulator.record.conversation import Conversation
 from parley.emulator.record.diff import Difference, compare_messages
-from parley.emulator.record.replay import Replay, speaking
-from parley.emulator.roles.board import ANALYST_NAME
+from parley.emulator.record.replay import Replay, is_word, speaking
 from parley.emulator.transport.addresses import BoardAddresses
 from parley.emulator.transport.ports import BoardPort
 from parley.emulator.transport.zmq.ports import open_board
@@ -41,7 +40,7 @@ class Player:
             if self.timing == "recorded" and before is not None:
                 await asyncio.sleep(max(0, record.time_ns - before) / 1e9)
             before = record.time_ns
-            if record.sender == ANALYST_NAME:
+            if is_word(record):
                 while not self._said:
                     await self._listen(f"should say what is in record {record.sequence}")
                 frame = self._said.pop(0)

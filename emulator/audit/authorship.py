@@ -16,7 +16,7 @@ from parley.emulator.audit.integrity import Heads, senders_of
 from parley.emulator.audit.verdict import Verdict, failed, passed, unknown
 from parley.emulator.coins import question_of, terms_of
 from parley.emulator.record.conversation import Conversation
-from parley.emulator.record.records import Closing, Record
+from parley.emulator.record.records import MEMORY, Closing, Record, medium
 from parley.emulator.roles.board import BOARD_NAME
 from parley.emulator.roles.shuffler import SHUFFLER_NAME
 from parley.emulator.wire.codec import is_signed, said_by
@@ -175,6 +175,7 @@ def check_authorship(conversation: Conversation, keys: Keys | None) -> Verdict:
     faults = sorted([*reading.faults, *forged], key=lambda fault: (fault.record is None, fault.record or 0))
     anonymous = SHUFFLER_NAME in {seat.node for seat in conversation.seats}
     evidence = {
+        "medium": medium(conversation.reader.header),
         "signatures": reading.signatures,
         "authors": len(reading.authors),
         "heads": reading.heads.count,
@@ -185,7 +186,8 @@ def check_authorship(conversation: Conversation, keys: Keys | None) -> Verdict:
     if faults:
         more = f"; {len(faults) - 1} more" if len(faults) > 1 else ""
         return failed(f"{faults[0]}{more}", **evidence)
-    extra = sorted(set(conversation.reader.header) - {"run"})
+    header = conversation.reader.header
+    extra = sorted(set(header) - {"run"} - ({"medium"} if medium(header) == MEMORY else set()))
     if extra:
         return unknown(f"the header also holds {', '.join(extra)}, which nobody signed", **evidence)
     if not reading.ended_by_board:

@@ -23,6 +23,8 @@ MAGIC = b"PARLEY\r\n"
 VERSION = 2
 HASH_BYTES = 32
 SMALLEST_FRAME = 5
+# A header may say where a run took place: between processes unless it says so, or in memory.
+PROCESSES, MEMORY = "processes", "memory"
 # Around a frame: the head of the array, sequence, time, sender and the head of the frame itself.
 LARGEST_PAYLOAD = LARGEST_FRAME + 128
 
@@ -86,6 +88,11 @@ class Header(NamedTuple):
     """What the first record says about the run. `fields` holds at least its name, `run`."""
 
     fields: Mapping[str, Any]
+
+
+def medium(header: Mapping[str, Any]) -> str:
+    """Where the run of a header took place. Nobody signs that."""
+    return MEMORY if header.get("medium") == MEMORY else PROCESSES
 
 
 class Position(NamedTuple):

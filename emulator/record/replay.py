@@ -18,11 +18,12 @@ from parley.emulator.protocol import Protocol
 from parley.emulator.randomizer import Array, Columns
 from parley.emulator.record.conversation import Conversation, answers
 from parley.emulator.record.diff import Difference, compare_messages, compare_replies, reply_of
+from parley.emulator.record.records import Record
 from parley.emulator.record.witness import Witness
 from parley.emulator.roles.analyst import AnalystRole
 from parley.emulator.roles.board import ANALYST_NAME
 from parley.emulator.roles.mixing import Mixing, coordinates, read_mixing
-from parley.emulator.wire.messages import Setup
+from parley.emulator.wire.messages import Event, Setup
 
 Role = Literal["analyst", "users", "all"]
 Words = NDArray[np.uint64]
@@ -53,6 +54,11 @@ def speaking(conversation: Conversation) -> tuple[Setup, Protocol]:
     return conversation.setup, conversation.protocol
 
 
+def is_word(record: Record) -> bool:
+    """Whether the analyst said it. What its link suffered is on record under its name, but it is not its word."""
+    return record.sender == ANALYST_NAME and not isinstance(record.message, Event)
+
+
 def replay_analyst(conversation: Conversation) -> Replay:
     """The analyst's every word from the transcript alone, the estimate with them, bit for bit."""
     setup, protocol = speaking(conversation)
@@ -60,7 +66,7 @@ def replay_analyst(conversation: Conversation) -> Replay:
     for record, message in conversation.messages():
         difference = None
         try:
-            if record.sender == ANALYST_NAME:
+            if is_word(record):
                 compared += 1
                 difference = compare_messages(message, role.expected(message))
             if difference is None:

@@ -14,6 +14,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 
 from parley.emulator.errors import BadInput, LocalProtocolError, ParleyError
+from parley.emulator.record.records import MEMORY
 from parley.emulator.roles.analyst import Analyst, AnalystRole
 from parley.emulator.roles.board import ANALYST_NAME, BOARD_NAME, LAUNCHER_NAME, BoardRole
 from parley.emulator.roles.mixing import keyed_draws, system_draws
@@ -45,7 +46,7 @@ from parley.nodes.state.wallet import StoredWallet
 from parley.nodes.user import SILENCE_SECONDS, serve_user
 from parley.protocols.shuffle.sealed import unsealed
 
-HEADER = {"medium": "memory"}
+HEADER = {"medium": MEMORY}
 LOOK_SECONDS = 0.05
 LEAVE_SECONDS = 3.0
 REPORT_SECONDS = 1.0

@@ -8,9 +8,9 @@ from typing import Any
 import click
 
 from parley.emulator.errors import BadInput, TranscriptError
-from parley.emulator.record.records import Record
+from parley.emulator.record.records import MEMORY, Record, medium
 from parley.emulator.record.transcript import TranscriptReader
-from parley.emulator.wire.messages import KINDS, Message, Ready, Replies
+from parley.emulator.wire.messages import KINDS, Event, Message, Ready, Replies
 from parley.launch.report.words import headline, row
 from parley.launch.results.printable import printable, printable_json
 from parley.launch.results.run_files import find_run, run_argument
@@ -41,9 +41,9 @@ def show(run: Path, number: int | None, user: int | None, kind: str | None, as_j
         return CHECK_FAILED
     listing = Listing(reader)
     wanted = (record for record in listing if chosen(record.message, number, user, kind))
-    rows = ({**row(record), "time": record.time, "what": what(record.message)} for record in wanted)
+    rows = map(shown, wanted)
     if as_json:
-        said = {"run": reader.run, "records": list(rows)}
+        said = {"run": reader.run, "medium": medium(reader.header), "records": list(rows)}
         closing = reader.closing
         ending = None if closing is None else {"outcome": closing.outcome, "reason": closing.reason}
         click.echo(printable_json({**said, "closing": ending, "damage": listing.damage}, indent=2))
@@ -91,7 +91,8 @@ class Listing:
         if self.damage is not None or closing is None:
             return printable(f"parley: {self.damage}")
         why = f": {closing.reason}" if closing.reason else ""
-        return printable(f"{closing.outcome} after {closing.records} records{why}")
+        where = " in memory" if medium(self.reader.header) == MEMORY else ""
+        return printable(f"{closing.outcome}{where} after {closing.records} records{why}")
 
 
 def unclosed(reader: TranscriptReader, after: str = "") -> str | None:
@@ -120,8 +121,19 @@ def chosen(message: Message, number: int | None, user: int | None, kind: str | N
     return isinstance(message, Ready) and message.first <= user < message.first + message.users
 
 
-def what(message: Message) -> str:
+def shown(record: Record) -> dict[str, Any]:
+    """What is shown of a record."""
+    message = record.message
+    event = message.event if isinstance(message, Event) else None
+    return {**row(record), "time": record.time, "event": event, "what": what(message, record.sender)}
+
+
+def what(message: Message, sender: str = "") -> str:
     """What a message says, in a line."""
+    if isinstance(message, Event):
+        # Who tells of itself stands in its own column.
+        about = "" if message.node == sender else f"{message.node}, "
+        return f"{message.event}: {about}{message.detail}"
     for name in WHOLE:
         if hasattr(message, name):
             return f"{name} {getattr(message, name)}"

@@ -10,6 +10,7 @@ from parley.emulator.audit.verdict import Verdict
 from parley.emulator.errors import TranscriptError
 from parley.emulator.protocol import Protocol
 from parley.emulator.record.conversation import KEPT_BYTES, Conversation
+from parley.emulator.record.records import medium
 from parley.emulator.record.transcript import TranscriptReader
 from parley.emulator.record.witness import Witness
 from parley.emulator.wire.messages import Result
@@ -59,7 +60,7 @@ def make_model(transcript: Path, *, witness: Witness | None = None, sample: int 
         outcome, reason = tell(story, reader)
         if witness is not None and witness.run != reader.run:
             witness = None
-        model = {**_head(reader.run, outcome, reason), **story.record()}
+        model = {**_head(reader.run, outcome, reason), "medium": medium(reader.header), **story.record()}
         conversation.heard_all()
         # Which users are looked at must not change the page from one making to the next.
         verdicts = audit(reader, build, keys=keys, sample=sample, generator=np.random.default_rng(SEED)).verdicts

@@ -18,7 +18,8 @@ function renderHead(model) {
   const emulated = model.emulation
     ? "This page contains the truth, which only an emulation knows; `parley report --public` leaves it out. "
     : "This page was made from the public record alone. ";
-  byId("footer").textContent = `${emulated}Made by Parley ${model.software}. It loads nothing from the network.`;
+  const medium = model.medium === "memory" ? "The run took place in memory and in virtual time. " : "";
+  byId("footer").textContent = `${emulated}${medium}Made by Parley ${model.software}. It loads nothing from the network.`;
 }
 
 function fact(term, ...description) {
