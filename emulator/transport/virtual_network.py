@@ -27,13 +27,13 @@ class Schedule:
     `heard` is told every frame that somebody says, with the speaker's name, before any fault is applied.
     """
 
-    def __init__(self, seed: int, loop: VirtualLoop, heard: Heard | None = None) -> None:
+    def __init__(self, seed: str, loop: VirtualLoop, heard: Heard | None = None) -> None:
         self.seed, self.loop, self.heard = seed, loop, heard
         self._arrivals: dict[str, Arrivals] = {}
 
     def chance(self, *names: str) -> random.Random:
         """Chance for one purpose: the same for the same seed and names."""
-        material = "\0".join((str(self.seed), *names)).encode()
+        material = "\0".join((self.seed, *names)).encode()
         return random.Random(hashlib.sha256(material).digest())
 
     def link(self, source: str, target: str) -> "Arrivals":

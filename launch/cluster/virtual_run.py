@@ -21,6 +21,7 @@ from parley.emulator.roles.mixing import keyed_draws, system_draws
 from parley.emulator.roles.relay import RelayRole
 from parley.emulator.roles.shuffler import SHUFFLER_NAME, ShufflerRole
 from parley.emulator.transport.addresses import pace_for
+from parley.emulator.transport.conditions import Conditions
 from parley.emulator.transport.faults import FaultyPort
 from parley.emulator.transport.ports import BROADCAST, NOTICE, PERSONAL, NodePort, SendTimeout, topic_for
 from parley.emulator.transport.virtual_network import Heard, Schedule, Speaker, VirtualTransport
@@ -90,15 +91,17 @@ class VirtualRun:
         signers: Signers,
         *,
         seed: int,
+        conditions: Conditions | None = None,
         heard: Heard | None = None,
         parts: Parts | None = None,
     ) -> None:
+        """`seed` and the seed of the conditions decide together; `conditions`: instead of those of the layout."""
         self.layout, self.folder, self.signers, self.parts = layout, folder, signers, parts or Parts()
         self.story = Story()
         self.loop = VirtualLoop()
-        self.schedule = Schedule(seed, self.loop, heard)
         self.clock = VirtualClock(self.loop, 0)
-        self._conditions = layout.parsed_conditions
+        self._conditions = layout.parsed_conditions if conditions is None else conditions
+        self.schedule = Schedule(f"{seed} {self._conditions.seed}", self.loop, heard)
         self._relay_of = layout.relay_of()
         middle = (SHUFFLER_NAME,) if layout.shuffled else tuple(layout.relay_names)
         self._servers = (BOARD_NAME, *middle)
@@ -254,7 +257,7 @@ class VirtualRun:
 
     def _under(self, port: NodePort, process: Process) -> Speaker:
         """A port under the conditions, if there are any."""
-        faulty = port if self.layout.conditions is None else FaultyPort(port, self._conditions, process.name)
+        faulty = FaultyPort(port, self._conditions, process.name) if self._conditions.links else port
         return Speaker(faulty, process, self.schedule.heard)
 
     async def _serve_board(self, process: Process, disk: VirtualDisk, stack: ExitStack) -> int:

@@ -1,0 +1,376 @@
+"""Search over schedules: a protocol in small virtual runs, each under faults of its own, and what of them goes wrong.
+
+A schedule is a few explicit faults (the second reply of node-1 is lost; the board is killed at its step 41) and a seed
+that decides the rest. Schedules have numbers: the same number of the same search is always the same schedule. One that
+breaks a rule is shrunk by Hypothesis to the fewest users, faults and steps, and written down as a conditions file with
+the command that repeats it.
+"""
+
+import logging
+import random
+import shlex
+import shutil
+import tempfile
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field, fields, replace
+from pathlib import Path
+from typing import Any
+
+from parley.emulator.errors import BadInput, ParleyError
+from parley.emulator.roles.board import ANALYST_NAME, BOARD_NAME
+from parley.emulator.roles.shuffler import SHUFFLER_NAME
+from parley.emulator.transport.conditions import DISK_KINDS, Conditions, Direction, Fault
+from parley.launch.api import Problem, problem
+from parley.launch.cluster.in_memory import LOGGERS
+from parley.launch.cluster.layout import Layout
+from parley.launch.cluster.signers import Signers, make_signers, write_states
+from parley.launch.cluster.virtual_run import Parts, Story, VirtualRun
+from parley.launch.results.folder import RunFolder
+from parley.launch.results.follow import close_broken
+from parley.launch.testkit.invariants import Judge, Ran, Violation
+
+RUN = "schedule"
+MOST_FAULTS = 5
+MOST_NODES = 3
+# What each link carries towards the board and from it.
+UP = ("ready", "replies", "inquiry")
+DOWN = ("roster", "setup", "announce", "reminder", "close", "receipt", "seating", "result")
+ANALYST_UP = ("setup", "announce", "result", "resume")
+ANALYST_DOWN = ("ready", "roster", "setup", "announce", "replies", "close", "result")
+LONGEST_AWAY = 2.0
+# In memory, where there is such a place: a search makes and removes thousands of folders.
+FAST = Path("/dev/shm")
+
+
+@dataclass(frozen=True, kw_only=True)
+class World:
+    """What is tried: a protocol and synthetic users, named as on the command line."""
+
+    protocol: str = "three-round"
+    statistic: str | None = "kendall"
+    levels: str | None = "2x2"
+    protocol_file: Path | None = None
+    epsilon: float = 1.0
+    delta: float | None = None
+    fewest: int = 2
+    most: int = 6
+    seed: int = 1
+    parts: Parts = field(default_factory=Parts)
+
+    def problem(self, users: int) -> Problem:
+        file = self.protocol_file
+        return problem(None, self.statistic, levels=self.levels, users=users, seed=self.seed, protocol_file=file)
+
+    def flags(self) -> list[str]:
+        """The flags of `parley run` that say the same."""
+        named = {
+            "--protocol-file": self.protocol_file,
+            "--protocol": self.protocol,
+            "--statistic": self.statistic,
+            "--levels": self.levels,
+            "--epsilon": f"{self.epsilon:g}",
+            "--delta": None if self.delta is None else f"{self.delta:g}",
+            "--seed": self.seed,
+        }
+        return [str(word) for pair in named.items() if pair[1] is not None for word in pair]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan:
+    """One schedule: who takes part, what strikes, and a seed for how long every message takes."""
+
+    users: int
+    nodes: int
+    relays: int = 0
+    seed: int = 0
+    faults: tuple[Fault, ...] = ()
+
+    @property
+    def conditions(self) -> Conditions:
+        return Conditions(name="found", seed=self.seed, faults=self.faults)
+
+    @property
+    def may_fail(self) -> bool:
+        """Whether somebody may be lost for good."""
+        return any(not each.restart or each.kind in ("power", *DISK_KINDS) for each in self.faults)
+
+    def as_toml(self) -> str:
+        """The conditions file that says the same."""
+        lines, usual = [f'name = "{self.conditions.name}"', f"seed = {self.seed}"], Fault(kind="delay")
+        for fault in self.faults:
+            lines += ["", "[[fault]]", f'kind = "{fault.kind}"']
+            for each in fields(fault)[1:]:
+                value = getattr(fault, each.name)
+                if value != getattr(usual, each.name):
+                    lines.append(f"{each.name} = {_toml(value)}")
+        return "\n".join(lines) + "\n"
+
+    def command(self, world: World, conditions: Path) -> str:
+        """What to type in order to see it again, as a run folder with its report."""
+        sizes = ["--users", self.users, "--processes", self.nodes, *(["--relays", self.relays] if self.relays else [])]
+        words = ["parley", "run", "--in-memory", *world.flags(), *sizes, "--conditions", conditions]
+        return shlex.join(map(str, words))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Finding:
+    """A schedule that breaks rules."""
+
+    number: int
+    plan: Plan
+    violations: tuple[Violation, ...]
+
+    @property
+    def rules(self) -> frozenset[str]:
+        return frozenset(each.rule for each in self.violations)
+
+
+@dataclass
+class Tally:
+    """What a search has tried so far."""
+
+    schedules: int = 0
+    completed: int = 0
+    failed: int = 0
+    faults: Counter[str] = field(default_factory=Counter)
+    killed: Counter[str] = field(default_factory=Counter)
+    virtual_seconds: float = 0.0
+    findings: list[Finding] = field(default_factory=list)
+
+
+class Stage:
+    """Where schedules of one world are played. Use as a context: its folder is gone when it is left."""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+        self._sets: dict[tuple[int, int, int], tuple[Layout, Signers, Judge]] = {}
+        self._steps: dict[tuple[int, int, int], Counter[str]] = {}
+        self._folder: Path | None = None
+        self._count = 0
+
+    def __enter__(self) -> "Stage":
+        self._quiet = quiet_logs()
+        self._quiet.__enter__()
+        self._folder = Path(tempfile.mkdtemp(prefix="parley-schedules-", dir=FAST if FAST.is_dir() else None))
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._quiet.__exit__(None, None, None)
+        if self._folder is not None:
+            shutil.rmtree(self._folder, ignore_errors=True)
+
+    def play(self, plan: Plan) -> tuple[list[Violation], Story, bool]:
+        """Play one schedule: what it broke, what happened, and whether it completed."""
+        layout, signers, judge = self._set(plan)
+        assert self._folder is not None, "a stage is used as a context"
+        self._count += 1
+        folder = RunFolder(run=RUN, path=self._folder / str(self._count), default=False)
+        said: list[tuple[str, bytes]] = []
+        error: ParleyError | None = None
+        try:
+            folder.create()
+            write_states(layout, folder, signers, None)
+            run = VirtualRun(
+                layout,
+                folder,
+                signers,
+                seed=self.world.seed,
+                conditions=plan.conditions,
+                heard=lambda name, frame: said.append((name, frame)),
+                parts=self.world.parts,
+            )
+            try:
+                run.play()
+            except ParleyError as caught:
+                error = caught
+                close_broken(folder.transcript, RUN, caught, run.clock.time_ns)
+            damaged = frozenset(each.nodes for each in plan.faults if each.kind in ("power", *DISK_KINDS))
+            ran = Ran(folder=folder, said=said, story=run.story, error=error, may_fail=plan.may_fail, damaged=damaged)
+            return judge.judge(ran), run.story, error is None
+        finally:
+            shutil.rmtree(folder.path, ignore_errors=True)
+
+    def steps(self, users: int, nodes: int, relays: int) -> Counter[str]:
+        """How many steps each process takes when nothing happens to it."""
+        size = users, nodes, relays
+        if size not in self._steps:
+            self._steps[size] = self.play(Plan(users=users, nodes=nodes, relays=relays))[1].steps
+        return self._steps[size]
+
+    def shuffled(self, users: int, nodes: int) -> bool:
+        return self._set(Plan(users=users, nodes=nodes))[0].shuffled
+
+    def _set(self, plan: Plan) -> tuple[Layout, Signers, Judge]:
+        """What does not change from schedule to schedule. The quiet run is the first that is judged."""
+        size = plan.users, plan.nodes, plan.relays
+        if size not in self._sets:
+            asked = self.world.problem(plan.users)
+            chosen = asked.protocol(
+                self.world.protocol, self.world.epsilon, delta=self.world.delta, seed=self.world.seed
+            )
+            layout = asked.layout(
+                chosen, seed=self.world.seed, processes=plan.nodes, relays=plan.relays, in_memory=True
+            )
+            self._sets[size] = layout, make_signers(layout), Judge(chosen, layout.inputs, layout.key)
+            if plan.faults:
+                self.play(replace(plan, faults=(), seed=0))
+        return self._sets[size]
+
+
+def search(
+    world: World,
+    count: int,
+    *,
+    seed: int = 0,
+    enough: int = 1,
+    progress: Callable[[Tally], None] | None = None,
+) -> Tally:
+    """Play so many schedules, or until `enough` of them broke a rule."""
+    tally = Tally()
+    with Stage(world) as stage:
+        for number in range(count):
+            plan = draw_plan(stage, random.Random(f"{seed} {number}"))
+            violations, story, completed = stage.play(plan)
+            tally.schedules += 1
+            tally.completed += completed
+            tally.failed += not completed
+            tally.virtual_seconds += story.seconds
+            tally.faults.update(each.kind for each in plan.faults)
+            tally.killed.update(_sort_of(exit.name) for exit in story.exits if exit.status < 0)
+            if violations:
+                tally.findings.append(Finding(number=number, plan=plan, violations=tuple(violations)))
+            if progress is not None:
+                progress(tally)
+            if len(tally.findings) >= enough:
+                break
+    return tally
+
+
+def draw_plan(stage: Stage, chance: random.Random) -> Plan:
+    """A schedule: between one and a few faults, kills of any process first of all."""
+    world = stage.world
+    users = chance.randint(world.fewest, world.most)
+    nodes = chance.randint(1, min(MOST_NODES, users))
+    shuffled = stage.shuffled(users, nodes)
+    relays = 1 if not shuffled and nodes > 1 and chance.random() < 0.1 else 0
+    steps = stage.steps(users, nodes, relays)
+    names = [f"node-{number}" for number in range(nodes)]
+    middle = [SHUFFLER_NAME] if shuffled else [f"relay-{number}" for number in range(relays)]
+    everybody = [BOARD_NAME, ANALYST_NAME, *middle, *names]
+    faults = tuple(_draw_fault(chance, everybody, names, steps) for _ in range(chance.randint(1, MOST_FAULTS)))
+    return Plan(users=users, nodes=nodes, relays=relays, seed=chance.randrange(2**32), faults=faults)
+
+
+def _draw_fault(chance: random.Random, everybody: list[str], names: list[str], steps: Counter[str]) -> Fault:
+    kinds = {
+        "kill": 10, "pause": 2, "power": 1, "late": 1, "loss": 4, "duplicate": 3, "reorder": 2, "delay": 2,
+        "corrupt": 2, "partition": 1, "straggler": 1, "disk-full": 0.3, "disk-error": 0.3,
+    }  # fmt: skip
+    kind = chance.choices(list(kinds), list(kinds.values()))[0]
+    away = round(chance.uniform(0.0, LONGEST_AWAY), 2)
+    if kind in ("kill", "pause", "power"):
+        # The board's state is not forced to disk record by record, so its power stays on.
+        victim = chance.choice(everybody if kind != "power" else names)
+        step = chance.randint(1, max(2, int(1.5 * steps[victim])))
+        restart = kind == "pause" or chance.random() < 0.97
+        return Fault(kind=kind, nodes=victim, step=step, seconds=away, restart=restart)
+    if kind in ("late", *DISK_KINDS):
+        counted = () if kind == "late" else (chance.randint(1, 12),)
+        return Fault(kind=kind, nodes=chance.choice(names), seconds=away if kind == "late" else 0.0, nth=counted)
+    victim = chance.choice([each for each in everybody if each != BOARD_NAME])
+    if kind in ("partition", "straggler"):
+        until = round(away + chance.uniform(0.0, LONGEST_AWAY), 2)
+        return Fault(kind=kind, nodes=victim, after=away, until=until, seconds=away if kind == "straggler" else 0.0)
+    direction: Direction = "up" if chance.random() < 0.5 else "down"
+    up, down = (ANALYST_UP, ANALYST_DOWN) if victim == ANALYST_NAME else (UP, DOWN)
+    message = chance.choice(up if direction == "up" else down)
+    nth = tuple(sorted(chance.sample(range(1, 6), chance.choice((1, 1, 2)))))
+    seconds = away if kind in ("reorder", "delay") else 0.0
+    return Fault(kind=kind, nodes=victim, direction=direction, messages=(message,), nth=nth, seconds=seconds)
+
+
+def shrink(world: World, finding: Finding, *, examples: int = 400) -> Finding:
+    """The smallest schedule that Hypothesis finds below this one and that breaks one of the same rules."""
+    try:
+        from hypothesis import HealthCheck, Phase, errors, settings
+        from hypothesis import find as find_smallest
+    except ImportError:
+        raise BadInput("shrinking needs another package: pip install 'parley-ldp[test-kit]'") from None
+    with Stage(world) as stage:
+
+        def breaks(plan: Plan) -> bool:
+            return bool(finding.rules & {each.rule for each in stage.play(plan)[0]})
+
+        smallest = finding.plan
+        with suppress(errors.NoSuchExample):
+            smallest = find_smallest(
+                _smaller(world, finding.plan),
+                breaks,
+                settings=settings(
+                    max_examples=examples,
+                    database=None,
+                    deadline=None,
+                    phases=(Phase.generate, Phase.shrink),
+                    suppress_health_check=list(HealthCheck),
+                ),
+                random=random.Random(0),
+            )
+        if len(smallest.faults) > len(finding.plan.faults):
+            smallest = finding.plan
+        return replace(finding, plan=smallest, violations=tuple(stage.play(smallest)[0]))
+
+
+def _smaller(world: World, plan: Plan) -> Any:
+    """A strategy for schedules with some of the faults of this one, each as it was or milder. Simplest is nothing."""
+    from hypothesis import strategies as st
+
+    @st.composite
+    def smaller(draw: Any) -> Plan:
+        users = draw(st.integers(world.fewest, plan.users)) if plan.users > world.fewest else plan.users
+        nodes = draw(st.integers(1, min(plan.nodes, users)))
+        relays = draw(st.integers(0, min(plan.relays, nodes)))
+        kept = [fault for fault in plan.faults if draw(st.booleans())]
+        seed = draw(st.sampled_from(sorted({0, 1, 2, 3, plan.seed})))
+        return replace(
+            plan, users=users, nodes=nodes, relays=relays, seed=seed, faults=tuple(milder(draw, each) for each in kept)
+        )
+
+    def milder(draw: Any, fault: Fault) -> Fault:
+        changes: dict[str, Any] = {}
+        if fault.step:
+            changes["step"] = draw(st.one_of(st.integers(1, fault.step), st.just(fault.step)))
+        if fault.nth:
+            changes["nth"] = tuple(draw(st.sampled_from([[each] for each in fault.nth] + [list(fault.nth)])))
+        if fault.seconds:
+            changes["seconds"] = draw(st.sampled_from([0.0, 0.1, 1.0, fault.seconds]))
+        return replace(fault, **changes)
+
+    return smaller()
+
+
+@contextmanager
+def quiet_logs() -> Iterator[None]:
+    """Inside, virtual processes write no logs."""
+    loggers = [logging.getLogger(name) for name in LOGGERS]
+    before = [logger.disabled for logger in loggers]
+    for logger in loggers:
+        logger.disabled = True
+    try:
+        yield
+    finally:
+        for logger, disabled in zip(loggers, before, strict=True):
+            logger.disabled = disabled
+
+
+def _sort_of(name: str) -> str:
+    return name.split("-")[0]
+
+
+def _toml(value: Any) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, tuple):
+        return f"[{', '.join(map(_toml, value))}]"
+    return f'"{value}"' if isinstance(value, str) else repr(value)
