@@ -24,7 +24,9 @@ from parley.emulator.wire.messages import KINDS
 
 Direction = Literal["up", "down", "both"]
 LINK_KINDS = ("delay", "loss", "duplicate", "reorder", "corrupt", "bandwidth", "hold", "partition", "straggler")
-PROCESS_KINDS = ("pause", "kill", "late", "power")
+PROCESS_KINDS = ("pause", "kill", "late")
+# Of virtual processes.
+POWER = "power"
 DISK_KINDS = ("disk-full", "disk-error")
 DISTRIBUTIONS = ("constant", "uniform", "lognormal")
 FOREVER = math.inf
@@ -52,7 +54,7 @@ class Fault:
     restart: bool = True
 
     def __post_init__(self) -> None:
-        _known("kind", self.kind, (*LINK_KINDS, *PROCESS_KINDS, *DISK_KINDS))
+        _known("kind", self.kind, (*LINK_KINDS, *PROCESS_KINDS, POWER, *DISK_KINDS))
         _known("direction", self.direction, ("up", "down", "both"))
         _known("distribution", self.distribution, DISTRIBUTIONS)
         for kind in self.messages:
@@ -65,13 +67,15 @@ class Fault:
             raise BadInput(f"conditions: {self.kind} needs a burst of at least 1 and a bandwidth above 0")
         if any(type(each) is not int or each < 1 for each in self.nth) or self.step < 0:
             raise BadInput(f"conditions: {self.kind} counts messages in `nth` and steps in `step` from 1 on")
-        if (self.nth and self.kind in PROCESS_KINDS) or (self.step and self.kind not in ("pause", "kill", "power")):
+        if (self.nth and self.kind in (*PROCESS_KINDS, POWER)) or (
+            self.step and self.kind not in ("pause", "kill", POWER)
+        ):
             raise BadInput(f"conditions: {self.kind} has no `{'nth' if self.nth else 'step'}`; leave it out")
 
     @property
     def is_virtual(self) -> bool:
         """Whether it can only happen in a virtual run."""
-        return self.kind in ("power", *DISK_KINDS) or self.step > 0
+        return self.kind in (POWER, *DISK_KINDS) or self.step > 0
 
     def concerns(self, node: str, direction: str, message: str, number: int, now: float) -> bool:
         """Whether the rule looks at this message at all."""
@@ -106,7 +110,7 @@ class Conditions:
 
     @property
     def processes(self) -> tuple[Fault, ...]:
-        return tuple(fault for fault in self.faults if fault.kind in PROCESS_KINDS)
+        return tuple(fault for fault in self.faults if fault.kind in (*PROCESS_KINDS, POWER))
 
     @property
     def disks(self) -> tuple[Fault, ...]:

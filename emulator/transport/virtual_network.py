@@ -18,6 +18,7 @@ from parley.emulator.transport.virtual_time import Process, VirtualLoop
 T = TypeVar("T")
 # Around what loopback takes; whoever wants more writes `delay` into the conditions.
 SHORTEST_SECONDS, LONGEST_SECONDS = 0.0001, 0.002
+APART_SECONDS = 1e-6
 Heard = Callable[[str, bytes], None]
 
 
@@ -52,7 +53,8 @@ class Arrivals:
     def next(self) -> float:
         """When the next frame arrives if it is sent now; never before the one that was sent before it."""
         late = self._chance.uniform(SHORTEST_SECONDS, LONGEST_SECONDS)
-        self._last = max(self._last, self._loop.time() + late)
+        # Apart by enough for the loop to tell them apart.
+        self._last = max(self._last + APART_SECONDS, self._loop.time() + late)
         return self._last
 
 

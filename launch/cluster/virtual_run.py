@@ -8,7 +8,6 @@ import asyncio
 import math
 import signal
 from collections import Counter
-from collections.abc import Callable
 from contextlib import ExitStack, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
@@ -67,7 +66,6 @@ class Parts:
     board: type[BoardNode] = BoardNode
     analyst: type[AnalystNode] = AnalystNode
     state: type[State] = State
-    serve_user: Callable[..., "asyncio.Future[int]"] = serve_user  # type: ignore[assignment]
 
 
 @dataclass
@@ -253,7 +251,7 @@ class VirtualRun:
         def connect(node: str) -> NodePort:
             return self._under(self._links[server].connect(process, BROADCAST, topic_for(node)), process)
 
-        return await self.parts.serve_user(state, inputs, connect, patience, wallet)
+        return await serve_user(state, inputs, connect, patience, wallet)
 
     def _under(self, port: NodePort, process: Process) -> Speaker:
         """A port under the conditions, if there are any."""

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from parley.emulator.errors import BadInput, ParleyError
 from parley.emulator.roles.board import ANALYST_NAME, BOARD_NAME
@@ -30,6 +30,9 @@ from parley.launch.cluster.virtual_run import Parts, Story, VirtualRun
 from parley.launch.results.folder import RunFolder
 from parley.launch.results.follow import close_broken
 from parley.launch.testkit.invariants import Judge, Ran, Violation
+
+if TYPE_CHECKING:
+    from hypothesis.strategies import SearchStrategy
 
 RUN = "schedule"
 MOST_FAULTS = 5
@@ -317,37 +320,47 @@ def shrink(world: World, finding: Finding, *, examples: int = 400) -> Finding:
                 ),
                 random=random.Random(0),
             )
-        if len(smallest.faults) > len(finding.plan.faults):
-            smallest = finding.plan
+        smallest = _without_idle_faults(smallest, breaks)
         return replace(finding, plan=smallest, violations=tuple(stage.play(smallest)[0]))
 
 
-def _smaller(world: World, plan: Plan) -> Any:
+def _smaller(world: World, plan: Plan) -> "SearchStrategy[Plan]":
     """A strategy for schedules with some of the faults of this one, each as it was or milder. Simplest is nothing."""
     from hypothesis import strategies as st
 
-    @st.composite
-    def smaller(draw: Any) -> Plan:
-        users = draw(st.integers(world.fewest, plan.users)) if plan.users > world.fewest else plan.users
-        nodes = draw(st.integers(1, min(plan.nodes, users)))
-        relays = draw(st.integers(0, min(plan.relays, nodes)))
-        kept = [fault for fault in plan.faults if draw(st.booleans())]
-        seed = draw(st.sampled_from(sorted({0, 1, 2, 3, plan.seed})))
-        return replace(
-            plan, users=users, nodes=nodes, relays=relays, seed=seed, faults=tuple(milder(draw, each) for each in kept)
-        )
+    def milder(fault: Fault) -> "SearchStrategy[Fault | None]":
+        same, (sort, _, number) = st.just, fault.nodes.partition("-")
+        others = [f"{sort}-{each}" for each in range(int(number) + 1)] if number.isdigit() else [fault.nodes]
+        choices: dict[str, SearchStrategy[Any]] = {
+            "nodes": st.sampled_from(others),
+            "step": st.one_of(st.integers(1, fault.step), same(fault.step)) if fault.step else same(0),
+            "nth": st.sampled_from([*((each,) for each in fault.nth), fault.nth]) if fault.nth else same(()),
+            "seconds": st.sampled_from([0.0, 0.1, 1.0, fault.seconds]) if fault.seconds else same(0.0),
+        }
+        return st.one_of(st.none(), st.fixed_dictionaries(choices).map(lambda changes: replace(fault, **changes)))
 
-    def milder(draw: Any, fault: Fault) -> Fault:
-        changes: dict[str, Any] = {}
-        if fault.step:
-            changes["step"] = draw(st.one_of(st.integers(1, fault.step), st.just(fault.step)))
-        if fault.nth:
-            changes["nth"] = tuple(draw(st.sampled_from([[each] for each in fault.nth] + [list(fault.nth)])))
-        if fault.seconds:
-            changes["seconds"] = draw(st.sampled_from([0.0, 0.1, 1.0, fault.seconds]))
-        return replace(fault, **changes)
+    def made(users: int, nodes: int, relays: int, seed: int, faults: tuple[Fault | None, ...]) -> Plan:
+        nodes = min(nodes, users)
+        kept = tuple(fault for fault in faults if fault is not None)
+        return Plan(users=users, nodes=nodes, relays=min(relays, nodes), seed=seed, faults=kept)
 
-    return smaller()
+    return st.builds(
+        made,
+        users=st.integers(min(world.fewest, plan.users), plan.users),
+        nodes=st.integers(1, plan.nodes),
+        relays=st.integers(0, plan.relays),
+        seed=st.sampled_from(sorted({0, 1, 2, 3, plan.seed})),
+        faults=st.tuples(*map(milder, plan.faults)),
+    )
+
+
+def _without_idle_faults(plan: Plan, breaks: Callable[[Plan], bool]) -> Plan:
+    """Leave out, one by one, what is not needed."""
+    for fault in plan.faults:
+        fewer = replace(plan, faults=tuple(each for each in plan.faults if each is not fault))
+        if breaks(fewer):
+            plan = fewer
+    return plan
 
 
 @contextmanager

@@ -46,7 +46,7 @@ class VirtualDisk(Disk):
         for place in reversed(range(kept, len(self._pending))):
             _, size, undo = self._pending[place]
             # Of the first call that is lost a part may be there.
-            undo(self._chance.randint(0, size) if place == kept else 0)
+            undo(self._chance.choice((0, self._chance.randint(0, size))) if place == kept else 0)
         self._pending = []
 
     def make_folder(self, path: Path, *, parents: bool = False) -> None:
