@@ -53,7 +53,7 @@ class Cluster:
     ) -> None:
         """`hosts`: who runs user nodes elsewhere; `processes`: begun ahead, while the problem was still being read."""
         self.layout, self.folder, self.progress, self.hosts = layout, folder, progress, hosts
-        self._processes = processes or Processes()
+        self._processes = processes
         nodes, declared = layout.terms("check").nodes, layout.protocol.claim.rounds
         expected = Standing(nodes=nodes, users=layout.users, declared=declared)
         self.follower = Follower(folder.transcript, expected, layout.protocol)
@@ -91,7 +91,7 @@ class Cluster:
 
     def _play(self, then: Callable[[], None] | None) -> None:
         """From the first process to the last."""
-        with self._processes as processes, self._supervisor(processes) as supervisor:
+        with self._processes or Processes() as processes, self._supervisor(processes) as supervisor:
             try:
                 self._start(processes, supervisor)
                 self._watch(processes, supervisor, lambda: self.follower.closed)
