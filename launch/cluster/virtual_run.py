@@ -77,10 +77,11 @@ class Story:
     steps: Counter[str] = field(default_factory=Counter)
     seconds: float = 0.0
     """In virtual time."""
+    ending: Result | Abort | None = None
 
 
 class VirtualRun:
-    """One run. `play` raises if it did not complete; the record is then as its board left it."""
+    """One run. `play` raises if it cannot finish; the record is then as its board left it."""
 
     def __init__(
         self,
@@ -122,10 +123,9 @@ class VirtualRun:
         self._reports: set[asyncio.Task[None]] = set()
         self._recorded: set[str] = set()
         self._round = 0
-        self._ended = False
 
     def play(self) -> None:
-        """From the first process to the last."""
+        """From the first process to the last. Whoever wants to know how the run ended looks at `story.ending`."""
         try:
             try:
                 self.loop.run_until_complete(self._launch())
@@ -179,7 +179,7 @@ class VirtualRun:
 
     def _lament(self, exit: Exit) -> None:
         """Without a node that ended for good the run may be lost."""
-        if self._ended:
+        if self.story.ending is not None:
             return
         self._hosted.pop(exit.name, None)
         lost = sum(self._hosted.values()) < self.layout.quorum * self.layout.users
@@ -335,7 +335,7 @@ class VirtualRun:
             self._recorded.add(message.detail)
             self._news.set()
         elif isinstance(message, Result | Abort):
-            self._ended = True
+            self.story.ending = message
 
     def _report(self, event: str, detail: str, round_number: int) -> None:
         """Post an event; a board that is down does not hold up the launcher."""

@@ -11,7 +11,8 @@ import click
 
 from parley.emulator.errors import BadInput
 from parley.emulator.wire.sealing import new_secret
-from parley.launch.api import USUAL_PROCESSES
+from parley.emulator.wire.signatures import derived
+from parley.launch.api import USUAL_PROCESSES, coin_key
 from parley.launch.cluster.cluster import Cluster
 from parley.launch.cluster.dask import Farm, Workers
 from parley.launch.cluster.fault_driver import find_conditions
@@ -94,7 +95,9 @@ def run(
             hosts, address, usual = Farm(workers), workers.own_address(), len(workers.names)
         problem = make_problem(flags)
         protocol = problem.protocol(flags.protocol, flags.epsilon, delta=flags.delta, quorum=quorum, seed=flags.seed)
-        opening_key = new_secret() if seal else b""
+        opening_key = b""
+        if seal:
+            opening_key = new_secret() if flags.seed is None else derived(coin_key(flags.seed), "opening").secret
         if process_per_user and processes is not None:
             raise BadInput("--processes and --process-per-user contradict each other; give one of them")
         many = problem.users if process_per_user else min(usual, problem.users) if processes is None else processes

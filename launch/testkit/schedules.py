@@ -18,10 +18,11 @@ from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from parley.emulator.errors import BadInput, ParleyError
+from parley.emulator.errors import BadInput, LocalProtocolError, ParleyError
 from parley.emulator.roles.board import ANALYST_NAME, BOARD_NAME
 from parley.emulator.roles.shuffler import SHUFFLER_NAME
 from parley.emulator.transport.conditions import DISK_KINDS, Conditions, Direction, Fault
+from parley.emulator.wire.messages import Abort
 from parley.launch.api import Problem, problem
 from parley.launch.cluster.in_memory import LOGGERS
 from parley.launch.cluster.layout import Layout
@@ -37,6 +38,8 @@ if TYPE_CHECKING:
 RUN = "schedule"
 MOST_FAULTS = 5
 MOST_NODES = 3
+# A protocol may need more users than there are: so many sizes are tried.
+MOST_SIZES = 20
 # What each link carries towards the board and from it.
 UP = ("ready", "replies", "inquiry")
 DOWN = ("roster", "setup", "announce", "reminder", "close", "receipt", "seating", "result")
@@ -149,7 +152,7 @@ class Stage:
     def __init__(self, world: World) -> None:
         self.world = world
         self._sets: dict[tuple[int, int, int], tuple[Layout, Signers, Judge]] = {}
-        self._steps: dict[tuple[int, int, int], Counter[str]] = {}
+        self._steps: dict[tuple[int, int, int], Counter[str] | None] = {}
         self._folder: Path | None = None
         self._count = 0
 
@@ -164,12 +167,12 @@ class Stage:
         if self._folder is not None:
             shutil.rmtree(self._folder, ignore_errors=True)
 
-    def play(self, plan: Plan) -> tuple[list[Violation], Story, bool]:
-        """Play one schedule: what it broke, what happened, and whether it completed."""
+    def play(self, plan: Plan, keep: Path | None = None) -> tuple[list[Violation], Story, bool]:
+        """Play one schedule: what it broke, what happened, and whether it completed. `keep`: leave its folder here."""
         layout, signers, judge = self._set(plan)
         assert self._folder is not None, "a stage is used as a context"
         self._count += 1
-        folder = RunFolder(run=RUN, path=self._folder / str(self._count), default=False)
+        folder = RunFolder(run=RUN, path=keep or self._folder / str(self._count), default=False)
         said: list[tuple[str, bytes]] = []
         error: ParleyError | None = None
         try:
@@ -186,6 +189,8 @@ class Stage:
             )
             try:
                 run.play()
+                if isinstance(run.story.ending, Abort):
+                    error = LocalProtocolError(run.story.ending.reason)
             except ParleyError as caught:
                 error = caught
                 close_broken(folder.transcript, RUN, caught, run.clock.time_ns)
@@ -193,13 +198,15 @@ class Stage:
             ran = Ran(folder=folder, said=said, story=run.story, error=error, may_fail=plan.may_fail, damaged=damaged)
             return judge.judge(ran), run.story, error is None
         finally:
-            shutil.rmtree(folder.path, ignore_errors=True)
+            if keep is None:
+                shutil.rmtree(folder.path, ignore_errors=True)
 
-    def steps(self, users: int, nodes: int, relays: int) -> Counter[str]:
-        """How many steps each process takes when nothing happens to it."""
+    def steps(self, users: int, nodes: int, relays: int) -> Counter[str] | None:
+        """How many steps each process takes when nothing happens; None where the quiet run has no result."""
         size = users, nodes, relays
         if size not in self._steps:
-            self._steps[size] = self.play(Plan(users=users, nodes=nodes, relays=relays))[1].steps
+            _, story, completed = self.play(Plan(users=users, nodes=nodes, relays=relays))
+            self._steps[size] = story.steps if completed else None
         return self._steps[size]
 
     def shuffled(self, users: int, nodes: int) -> bool:
@@ -254,11 +261,17 @@ def search(
 def draw_plan(stage: Stage, chance: random.Random) -> Plan:
     """A schedule: between one and a few faults, kills of any process first of all."""
     world = stage.world
-    users = chance.randint(world.fewest, world.most)
-    nodes = chance.randint(1, min(MOST_NODES, users))
-    shuffled = stage.shuffled(users, nodes)
-    relays = 1 if not shuffled and nodes > 1 and chance.random() < 0.1 else 0
-    steps = stage.steps(users, nodes, relays)
+    for _ in range(MOST_SIZES):
+        users = chance.randint(world.fewest, world.most)
+        nodes = chance.randint(1, min(MOST_NODES, users))
+        shuffled = stage.shuffled(users, nodes)
+        relays = 1 if not shuffled and nodes > 1 and chance.random() < 0.1 else 0
+        steps = stage.steps(users, nodes, relays)
+        if steps is not None:
+            break
+    else:
+        between = f"{world.fewest} to {world.most} users"
+        raise BadInput(f"{world.protocol} has no result with {between} even if nothing happens; give more users")
     names = [f"node-{number}" for number in range(nodes)]
     middle = [SHUFFLER_NAME] if shuffled else [f"relay-{number}" for number in range(relays)]
     everybody = [BOARD_NAME, ANALYST_NAME, *middle, *names]
