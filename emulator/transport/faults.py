@@ -8,6 +8,7 @@ import asyncio
 import heapq
 import itertools
 from dataclasses import dataclass
+from functools import lru_cache
 
 from parley.emulator.errors import RemoteProtocolError
 from parley.emulator.transport.conditions import Conditions, Fault
@@ -149,6 +150,7 @@ class FaultyPort(NodePort):
         return fate
 
 
+@lru_cache(maxsize=256)
 def _label(frame: bytes, *, sealed: bool = False) -> tuple[str, int]:
     """Kind and round of a frame, or of the frame in an envelope; one that is not a message has neither."""
     try:

@@ -25,3 +25,11 @@ def test_messages() -> None:
     for figures in found.values():
         assert figures["bare_replies_a_second"] > 0
         assert figures["board_replies_a_second"] > 0
+
+
+def test_schedules() -> None:
+    """A short search prints its table and finds nothing."""
+    arguments = [sys.executable, "-m", "benchmarks.schedules", "--schedules", "20"]
+    done = subprocess.run(arguments, cwd=ROOT, capture_output=True, text=True, timeout=200, check=True)
+    assert "| schedules | 20 |" in done.stdout
+    assert "| violations | 0 |" in done.stdout
