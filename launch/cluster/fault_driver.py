@@ -73,7 +73,9 @@ def plan_strikes(conditions: Conditions, names: Iterable[str]) -> list[Strike]:
                 continue
             for number in fault.rounds or (0,):
                 strikes.append(_strike(len(strikes) + 1, fault, node, number, generator))
-    return strikes
+    # A node starts once, however many rules make it late: when the last of them lets it.
+    starts = {each.victim: each for each in sorted(strikes, key=lambda each: each.seconds) if each.kind == "late"}
+    return [each for each in strikes if each.kind != "late" or each is starts[each.victim]]
 
 
 def _strike(number: int, fault: Fault, node: str, round_number: int, generator: np.random.Generator) -> Strike:

@@ -109,6 +109,12 @@ def test_nothing_happens_before_it_is_on_record() -> None:
     assert not fault_driver.busy
 
 
+def test_who_is_late_twice_starts_once() -> None:
+    """Found by the search over schedules: the second process of one node found its state in use, and the run failed."""
+    rules = tuple(Fault(kind="late", nodes="node-0", seconds=seconds) for seconds in (0.5, 2.0, 1.0))
+    assert [each.seconds for each in plan_strikes(Conditions(seed=1, faults=rules), ["board", "node-0"])] == [2.0]
+
+
 def test_rounds_pauses_and_late_starts() -> None:
     scribe = Scribe()
     fault_driver = scribe.fault_driver(
