@@ -29,7 +29,7 @@ from parley.emulator.wire.codec import encode
 from parley.emulator.wire.messages import Abort, Announce, Event, Message, Result
 from parley.launch.cluster.fault_driver import FaultDriver, Strike, plan_strikes
 from parley.launch.cluster.layout import Layout
-from parley.launch.cluster.signers import Signers
+from parley.launch.cluster.signers import Signers, public_keys
 from parley.launch.processes.command_lines import CROWD_SECONDS, SHUFFLER_SHARE
 from parley.launch.processes.processes import Exit
 from parley.launch.results.folder import RunFolder
@@ -101,7 +101,7 @@ class VirtualRun:
         self.clock = VirtualClock(self.loop, 0)
         self._conditions = layout.parsed_conditions if conditions is None else conditions
         self.schedule = Schedule(f"{seed} {self._conditions.seed}", self.loop, heard)
-        self._relay_of = layout.relay_of()
+        self._relay_of = layout.relay_of
         middle = (SHUFFLER_NAME,) if layout.shuffled else tuple(layout.relay_names)
         self._servers = (BOARD_NAME, *middle)
         self._links = {name: VirtualTransport(name, self.schedule) for name in self._servers}
@@ -267,7 +267,7 @@ class VirtualRun:
         if writer is not None:
             stack.callback(writer.abandon)
             disk.continue_record(writer)
-        node = self.parts.board(role, port, writer, transcript, self._relay_of, self.signers.by_name.get(BOARD_NAME))
+        node = self.parts.board(role, port, writer, transcript, self._relay_of, self.signers.get(BOARD_NAME))
         node.recorded = self._hear_record
         node.restore(port.clock.now())
         await node.serve()
@@ -279,7 +279,7 @@ class VirtualRun:
         port = self._under(self._links[BOARD_NAME].connect_analyst(process), process)
         stack.callback(port.close)
         role = AnalystRole(protocol, self.folder.run, layout.meaning)
-        await self.parts.analyst(role, port, self.signers.by_name.get(ANALYST_NAME)).serve()
+        await self.parts.analyst(role, port, self.signers.get(ANALYST_NAME)).serve()
         return GOOD if role.state is Analyst.DONE else UNFINISHED
 
     async def _serve_shuffler(self, process: Process, disk: VirtualDisk, stack: ExitStack) -> int:
@@ -303,7 +303,7 @@ class VirtualRun:
             pid=process.clock.process_id(),
             draws=keyed_draws(layout.draw_seed) if layout.draw_seed else system_draws,
             memory=batches.memory,
-            signer=self.signers.by_name.get(SHUFFLER_NAME),
+            signer=self.signers.get(SHUFFLER_NAME),
             keys=self._keys,
         )
         await ShufflerNode(role, inner, outer, batches).serve()
@@ -321,7 +321,7 @@ class VirtualRun:
     @property
     def _keys(self) -> dict[str, bytes] | None:
         """With which keys nodes must sign, where anybody signs."""
-        return {name: each.public for name, each in self.signers.by_name.items()} or None
+        return public_keys(self.signers) or None
 
     def _draw_nonce(self) -> bytes:
         return self.layout.nonce or fresh_nonce()

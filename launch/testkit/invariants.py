@@ -20,7 +20,7 @@ from parley.emulator.audit.privacy import ROUNDING, Ledger
 from parley.emulator.coins import coins, question_of, terms_of
 from parley.emulator.errors import ParleyError, RemoteProtocolError
 from parley.emulator.protocol import Inputs, Protocol
-from parley.emulator.record.answers import Answers
+from parley.emulator.record.conversation import Answers
 from parley.emulator.record.transcript import TranscriptReader
 from parley.emulator.roles.board import ANALYST_NAME, BOARD_NAME, LAUNCHER_NAME
 from parley.emulator.transport.virtual_time import Stalled

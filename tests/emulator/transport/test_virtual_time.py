@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from parley.emulator.transport.ports import BROADCAST, NOTICE, AnalystPort, BoardPort, NodePort, ObserverPort, topic_for
+from parley.emulator.transport.ports import BROADCAST, NOTICE, BoardPort, NodePort, ObserverPort, topic_for
 from parley.emulator.transport.virtual_network import LONGEST_SECONDS, Schedule, Speaker, VirtualTransport
 from parley.emulator.transport.virtual_time import EPOCH_SECONDS, Killed, Process, Stalled, VirtualLoop
 from tests.contracts.transport_contract import QUEUE, Bench, TransportContract
@@ -156,7 +156,7 @@ class VirtualBench(Bench):
         process, topics = self.process(name), [BROADCAST, topic_for(name), *([NOTICE] if notices else [])]
         return Speaker(self.transport.connect(process, *topics), process)
 
-    def make_analyst(self) -> AnalystPort:
+    def make_analyst(self) -> NodePort:
         return self.transport.connect_analyst(self.process("analyst"))
 
     def make_observer(self) -> ObserverPort:
