@@ -150,7 +150,7 @@ class FaultyPort(NodePort):
         return fate
 
 
-@lru_cache(maxsize=256)
+@lru_cache(maxsize=16)
 def _label(frame: bytes, *, sealed: bool = False) -> tuple[str, int]:
     """Kind and round of a frame, or of the frame in an envelope; one that is not a message has neither."""
     try:
