@@ -61,8 +61,8 @@ class Ran:
 class Judge:
     """Judges runs of one protocol about the same inputs with the same key. What was checked once is remembered."""
 
-    def __init__(self, protocol: Protocol, inputs: Inputs, key: bytes, estimate: float | None = None) -> None:
-        """`estimate`: that of the quiet run; without it, this is the quiet run."""
+    def __init__(self, protocol: Protocol, inputs: Inputs, key: bytes, estimate: float | None) -> None:
+        """`estimate`: that of the quiet run; None where even that has none."""
         self.protocol, self.inputs, self.key, self.estimate = protocol, inputs, key, estimate
         self._decoded: dict[bytes, Message | None] = {}
         self._faithful: dict[tuple[bytes, bytes], str] = {}
@@ -107,19 +107,18 @@ class Judge:
             yield Violation(rule="the record is closed", what=f"it ends at byte {reader.truncated_at}")
         elif ran.error is None and (reader.closing.outcome != "completed" or result is None):
             yield Violation(rule="the record is closed", what=f"as {reader.closing.outcome}, after a complete run")
-        if result is not None and self.estimate is not None and result.estimate != self.estimate:
+        if result is not None and result.estimate != self.estimate:
             what = f"{result.estimate!r} instead of {self.estimate!r}"
             yield Violation(rule="the estimate is that of the quiet run", what=what)
-        if result is not None and self.estimate is None:
-            self.estimate = result.estimate
 
     def _draws(self, ran: Ran) -> Iterator[Violation]:
         """One draw, of the right coins, to questions that were asked; within the claim."""
         asked = self._questions(frame for name, frame in ran.said if name == ANALYST_NAME)
+        nodes = {path.parent.name for path in ran.folder.path.glob(f"state/*/{FILE}")}
         drawn: dict[tuple[str, int, int], bytes] = {}
         for name, frame in ran.said:
-            replies = None if name in (ANALYST_NAME, BOARD_NAME) else self._decode(frame)
-            if not isinstance(replies, Replies) or replies.node != name or name not in self._seats(ran):
+            replies = self._decode(frame) if name in nodes else None
+            if not isinstance(replies, Replies):
                 continue
             place = name, replies.round, replies.chunk
             if drawn.setdefault(place, frame) != frame:
@@ -134,9 +133,6 @@ class Judge:
         loss, claim = self._loss(frozenset(drawn.values()), asked), self.protocol.claim
         if claim.trusts == "nobody" and claim.delta == 0 and loss > claim.epsilon + ROUNDING:
             yield Violation(rule="the exact loss is within the claim", what=f"{loss:.6g} of {claim.epsilon:g}")
-
-    def _seats(self, ran: Ran) -> set[str]:
-        return {path.parent.name for path in ran.folder.path.glob(f"state/*/{FILE}")}
 
     def _questions(self, frames: Iterable[bytes]) -> dict[bytes, Announce]:
         """Everything the analyst asked, by its digest."""

@@ -8,32 +8,34 @@ the command that repeats it.
 
 import logging
 import random
-import shlex
 import shutil
 import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from parley.emulator.errors import BadInput, LocalProtocolError, ParleyError
 from parley.emulator.roles.board import ANALYST_NAME, BOARD_NAME
 from parley.emulator.roles.shuffler import SHUFFLER_NAME
-from parley.emulator.transport.conditions import DISK_KINDS, Conditions, Direction, Fault
+from parley.emulator.simulate import conversation, result_of
+from parley.emulator.transport.conditions import DISK_KINDS, POWER, Direction, Fault
 from parley.emulator.wire.messages import Abort
-from parley.launch.api import Problem, problem
 from parley.launch.cluster.in_memory import LOGGERS
 from parley.launch.cluster.layout import Layout
 from parley.launch.cluster.signers import Signers, make_signers, write_states
-from parley.launch.cluster.virtual_run import Parts, Story, VirtualRun
+from parley.launch.cluster.virtual_run import Story, VirtualRun
 from parley.launch.results.folder import RunFolder
 from parley.launch.results.follow import close_broken
 from parley.launch.testkit.invariants import Judge, Ran, Violation
+from parley.launch.testkit.plans import Finding, Plan, Tally, World
 
 if TYPE_CHECKING:
     from hypothesis.strategies import SearchStrategy
+
+__all__ = ["Finding", "Plan", "Stage", "Tally", "World", "draw_plan", "search", "shrink"]
 
 RUN = "schedule"
 MOST_FAULTS = 5
@@ -48,102 +50,6 @@ ANALYST_DOWN = ("ready", "roster", "setup", "announce", "replies", "close", "res
 LONGEST_AWAY = 2.0
 # In memory, where there is such a place: a search makes and removes thousands of folders.
 FAST = Path("/dev/shm")
-
-
-@dataclass(frozen=True, kw_only=True)
-class World:
-    """What is tried: a protocol and synthetic users, named as on the command line."""
-
-    protocol: str = "three-round"
-    statistic: str | None = "kendall"
-    levels: str | None = "2x2"
-    protocol_file: Path | None = None
-    epsilon: float = 1.0
-    delta: float | None = None
-    fewest: int = 2
-    most: int = 6
-    seed: int = 1
-    parts: Parts = field(default_factory=Parts)
-
-    def problem(self, users: int) -> Problem:
-        file = self.protocol_file
-        return problem(None, self.statistic, levels=self.levels, users=users, seed=self.seed, protocol_file=file)
-
-    def flags(self) -> list[str]:
-        """The flags of `parley run` that say the same."""
-        named = {
-            "--protocol-file": self.protocol_file,
-            "--protocol": self.protocol,
-            "--statistic": self.statistic,
-            "--levels": self.levels,
-            "--epsilon": f"{self.epsilon:g}",
-            "--delta": None if self.delta is None else f"{self.delta:g}",
-            "--seed": self.seed,
-        }
-        return [str(word) for pair in named.items() if pair[1] is not None for word in pair]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Plan:
-    """One schedule: who takes part, what strikes, and a seed for how long every message takes."""
-
-    users: int
-    nodes: int
-    relays: int = 0
-    seed: int = 0
-    faults: tuple[Fault, ...] = ()
-
-    @property
-    def conditions(self) -> Conditions:
-        return Conditions(name="found", seed=self.seed, faults=self.faults)
-
-    @property
-    def may_fail(self) -> bool:
-        """Whether somebody may be lost for good."""
-        return any(not each.restart or each.kind in ("power", *DISK_KINDS) for each in self.faults)
-
-    def as_toml(self) -> str:
-        """The conditions file that says the same."""
-        lines, usual = [f'name = "{self.conditions.name}"', f"seed = {self.seed}"], Fault(kind="delay")
-        for fault in self.faults:
-            lines += ["", "[[fault]]", f'kind = "{fault.kind}"']
-            for each in fields(fault)[1:]:
-                value = getattr(fault, each.name)
-                if value != getattr(usual, each.name):
-                    lines.append(f"{each.name} = {_toml(value)}")
-        return "\n".join(lines) + "\n"
-
-    def command(self, world: World, conditions: Path) -> str:
-        """What to type in order to see it again, as a run folder with its report."""
-        sizes = ["--users", self.users, "--processes", self.nodes, *(["--relays", self.relays] if self.relays else [])]
-        words = ["parley", "run", "--in-memory", *world.flags(), *sizes, "--conditions", conditions]
-        return shlex.join(map(str, words))
-
-
-@dataclass(frozen=True, kw_only=True)
-class Finding:
-    """A schedule that breaks rules."""
-
-    number: int
-    plan: Plan
-    violations: tuple[Violation, ...]
-
-    @property
-    def rules(self) -> frozenset[str]:
-        return frozenset(each.rule for each in self.violations)
-
-
-@dataclass
-class Tally:
-    """What a search has tried so far."""
-
-    schedules: int = 0
-    completed: int = 0
-    failed: int = 0
-    faults: Counter[str] = field(default_factory=Counter)
-    killed: Counter[str] = field(default_factory=Counter)
-    virtual_seconds: float = 0.0
-    findings: list[Finding] = field(default_factory=list)
 
 
 class Stage:
@@ -194,7 +100,7 @@ class Stage:
             except ParleyError as caught:
                 error = caught
                 close_broken(folder.transcript, RUN, caught, run.clock.time_ns)
-            damaged = frozenset(each.nodes for each in plan.faults if each.kind in ("power", *DISK_KINDS))
+            damaged = frozenset(each.nodes for each in plan.faults if each.kind in (POWER, *DISK_KINDS))
             ran = Ran(folder=folder, said=said, story=run.story, error=error, may_fail=plan.may_fail, damaged=damaged)
             return judge.judge(ran), run.story, error is None
         finally:
@@ -213,19 +119,18 @@ class Stage:
         return self._set(Plan(users=users, nodes=nodes))[0].shuffled
 
     def _set(self, plan: Plan) -> tuple[Layout, Signers, Judge]:
-        """What does not change from schedule to schedule. The quiet run is the first that is judged."""
-        size = plan.users, plan.nodes, plan.relays
+        """What does not change from schedule to schedule, with the estimate of the roles alone, without nodes."""
+        size, world = (plan.users, plan.nodes, plan.relays), self.world
         if size not in self._sets:
-            asked = self.world.problem(plan.users)
-            chosen = asked.protocol(
-                self.world.protocol, self.world.epsilon, delta=self.world.delta, seed=self.world.seed
-            )
-            layout = asked.layout(
-                chosen, seed=self.world.seed, processes=plan.nodes, relays=plan.relays, in_memory=True
-            )
-            self._sets[size] = layout, make_signers(layout), Judge(chosen, layout.inputs, layout.key)
-            if plan.faults:
-                self.play(replace(plan, faults=(), seed=0))
+            asked = world.problem(plan.users)
+            chosen = asked.protocol(world.protocol, world.epsilon, delta=world.delta, seed=world.seed)
+            shape = {"processes": plan.nodes, "relays": plan.relays, "in_memory": True}
+            layout = asked.layout(chosen, seed=world.seed, **shape)
+            estimate: float | None = None
+            with suppress(ParleyError):
+                words = conversation(chosen, layout.inputs, layout.key, nodes=plan.nodes, domain=layout.domain)
+                estimate = result_of(words).estimate
+            self._sets[size] = layout, make_signers(layout), Judge(chosen, layout.inputs, layout.key, estimate)
         return self._sets[size]
 
 
@@ -275,11 +180,13 @@ def draw_plan(stage: Stage, chance: random.Random) -> Plan:
     names = [f"node-{number}" for number in range(nodes)]
     middle = [SHUFFLER_NAME] if shuffled else [f"relay-{number}" for number in range(relays)]
     everybody = [BOARD_NAME, ANALYST_NAME, *middle, *names]
-    faults = tuple(_draw_fault(chance, everybody, names, steps) for _ in range(chance.randint(1, MOST_FAULTS)))
+    # Whose state is forced to disk before anything follows from it; that of the board is not, so its power stays on.
+    durable = [*names, *([SHUFFLER_NAME] if shuffled else [])]
+    faults = tuple(_draw_fault(chance, everybody, durable, steps) for _ in range(chance.randint(1, MOST_FAULTS)))
     return Plan(users=users, nodes=nodes, relays=relays, seed=chance.randrange(2**32), faults=faults)
 
 
-def _draw_fault(chance: random.Random, everybody: list[str], names: list[str], steps: Counter[str]) -> Fault:
+def _draw_fault(chance: random.Random, everybody: list[str], durable: list[str], steps: Counter[str]) -> Fault:
     kinds = {
         "kill": 10, "pause": 2, "power": 1, "late": 1, "loss": 4, "duplicate": 3, "reorder": 2, "delay": 2,
         "corrupt": 2, "partition": 1, "straggler": 1, "disk-full": 0.3, "disk-error": 0.3,
@@ -287,14 +194,13 @@ def _draw_fault(chance: random.Random, everybody: list[str], names: list[str], s
     kind = chance.choices(list(kinds), list(kinds.values()))[0]
     away = round(chance.uniform(0.0, LONGEST_AWAY), 2)
     if kind in ("kill", "pause", "power"):
-        # The board's state is not forced to disk record by record, so its power stays on.
-        victim = chance.choice(everybody if kind != "power" else names)
+        victim = chance.choice(durable if kind == POWER else everybody)
         step = chance.randint(1, max(2, int(1.5 * steps[victim])))
         restart = kind == "pause" or chance.random() < 0.97
         return Fault(kind=kind, nodes=victim, step=step, seconds=away, restart=restart)
     if kind in ("late", *DISK_KINDS):
         counted = () if kind == "late" else (chance.randint(1, 12),)
-        return Fault(kind=kind, nodes=chance.choice(names), seconds=away if kind == "late" else 0.0, nth=counted)
+        return Fault(kind=kind, nodes=chance.choice(durable), seconds=away if kind == "late" else 0.0, nth=counted)
     victim = chance.choice([each for each in everybody if each != BOARD_NAME])
     if kind in ("partition", "straggler"):
         until = round(away + chance.uniform(0.0, LONGEST_AWAY), 2)
@@ -392,11 +298,3 @@ def quiet_logs() -> Iterator[None]:
 
 def _sort_of(name: str) -> str:
     return name.split("-")[0]
-
-
-def _toml(value: Any) -> str:
-    if isinstance(value, bool):
-        return str(value).lower()
-    if isinstance(value, tuple):
-        return f"[{', '.join(map(_toml, value))}]"
-    return f'"{value}"' if isinstance(value, str) else repr(value)
