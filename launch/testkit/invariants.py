@@ -6,7 +6,8 @@
   whom it names.
 - The exact loss of everything that was said is within the claim.
 - Nobody hangs, nobody crashes, no node has evidence against the board.
-- The run gives the estimate of the quiet run or, where somebody was lost for good, ends with a closed record.
+- The run gives the estimate of the quiet run or, where somebody was lost for good, that of fewer replies if there is a
+  quorum, and otherwise it ends with a closed record.
 """
 
 from collections import defaultdict
@@ -61,9 +62,9 @@ class Ran:
 class Judge:
     """Judges runs of one protocol about the same inputs with the same key. What was checked once is remembered."""
 
-    def __init__(self, protocol: Protocol, inputs: Inputs, key: bytes, estimate: float | None) -> None:
-        """`estimate`: that of the quiet run; None where even that has none."""
-        self.protocol, self.inputs, self.key, self.estimate = protocol, inputs, key, estimate
+    def __init__(self, protocol: Protocol, inputs: Inputs, key: bytes, quiet: Result | None) -> None:
+        """`quiet`: the result of the quiet run; None where even that has none."""
+        self.protocol, self.inputs, self.key, self.quiet = protocol, inputs, key, quiet
         self._decoded: dict[bytes, Message | None] = {}
         self._faithful: dict[tuple[bytes, bytes], str] = {}
         self._losses: dict[frozenset[bytes], float] = {}
@@ -107,8 +108,13 @@ class Judge:
             yield Violation(rule="the record is closed", what=f"it ends at byte {reader.truncated_at}")
         elif ran.error is None and (reader.closing.outcome != "completed" or result is None):
             yield Violation(rule="the record is closed", what=f"as {reader.closing.outcome}, after a complete run")
-        if result is not None and result.estimate != self.estimate:
-            what = f"{result.estimate!r} instead of {self.estimate!r}"
+        quiet, everybody = self.quiet, 0 if self.quiet is None else self.quiet.replied
+        # Where a quorum is enough and somebody was missing, the estimate is one of fewer replies.
+        fewer = ran.may_fail and result is not None and result.replied < everybody
+        same = result is not None and quiet is not None and result.estimate == quiet.estimate
+        if result is not None and not (same or fewer):
+            wanted = "none" if quiet is None else f"{quiet.estimate!r} of {quiet.replied} replies"
+            what = f"{result.estimate!r} of {result.replied} replies instead of {wanted}"
             yield Violation(rule="the estimate is that of the quiet run", what=what)
 
     def _draws(self, ran: Ran) -> Iterator[Violation]:

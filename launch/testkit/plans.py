@@ -52,8 +52,14 @@ class Plan:
     users: int
     nodes: int
     relays: int = 0
+    quorum: float = 1.0
     seed: int = 0
     faults: tuple[Fault, ...] = ()
+
+    @property
+    def size(self) -> tuple[int, int, int, float]:
+        """What must be the same for two schedules to be of the same run."""
+        return self.users, self.nodes, self.relays, self.quorum
 
     @property
     def conditions(self) -> Conditions:
@@ -77,8 +83,10 @@ class Plan:
 
     def command(self, world: World, conditions: Path) -> str:
         """What to type in order to see it again, as a run folder with its report."""
-        sizes = ["--users", self.users, "--processes", self.nodes, *(["--relays", self.relays] if self.relays else [])]
-        words = ["parley", "run", "--in-memory", *world.flags(), *sizes, "--conditions", conditions]
+        sizes = ["--users", self.users, "--processes", self.nodes]
+        unusual = {"--relays": self.relays or None, "--quorum": self.quorum if self.quorum < 1 else None}
+        more = [word for pair in unusual.items() if pair[1] is not None for word in pair]
+        words = ["parley", "run", "--in-memory", *world.flags(), *sizes, *more, "--conditions", conditions]
         return shlex.join(map(str, words))
 
 

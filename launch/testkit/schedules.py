@@ -22,7 +22,7 @@ from parley.emulator.roles.board import ANALYST_NAME, BOARD_NAME
 from parley.emulator.roles.shuffler import SHUFFLER_NAME
 from parley.emulator.simulate import conversation, result_of
 from parley.emulator.transport.conditions import DISK_KINDS, POWER, Direction, Fault
-from parley.emulator.wire.messages import Abort
+from parley.emulator.wire.messages import Abort, Result
 from parley.launch.cluster.in_memory import LOGGERS
 from parley.launch.cluster.layout import Layout
 from parley.launch.cluster.signers import Signers, make_signers, write_states
@@ -57,8 +57,8 @@ class Stage:
 
     def __init__(self, world: World) -> None:
         self.world = world
-        self._sets: dict[tuple[int, int, int], tuple[Layout, Signers, Judge]] = {}
-        self._steps: dict[tuple[int, int, int], Counter[str] | None] = {}
+        self._sets: dict[tuple[int, int, int, float], tuple[Layout, Signers, Judge]] = {}
+        self._steps: dict[tuple[int, int, int, float], Counter[str] | None] = {}
         self._folder: Path | None = None
         self._count = 0
 
@@ -107,31 +107,33 @@ class Stage:
             if keep is None:
                 shutil.rmtree(folder.path, ignore_errors=True)
 
-    def steps(self, users: int, nodes: int, relays: int) -> Counter[str] | None:
+    def steps(self, quiet: Plan) -> Counter[str] | None:
         """How many steps each process takes when nothing happens; None where the quiet run has no result."""
-        size = users, nodes, relays
-        if size not in self._steps:
-            _, story, completed = self.play(Plan(users=users, nodes=nodes, relays=relays))
-            self._steps[size] = story.steps if completed else None
-        return self._steps[size]
+        if quiet.size not in self._steps:
+            _, story, completed = self.play(quiet)
+            self._steps[quiet.size] = story.steps if completed else None
+        return self._steps[quiet.size]
 
-    def shuffled(self, users: int, nodes: int) -> bool:
-        return self._set(Plan(users=users, nodes=nodes))[0].shuffled
+    def shuffled(self, plan: Plan) -> bool:
+        """Whether a shuffler takes part."""
+        return self._set(plan)[0].shuffled
 
     def _set(self, plan: Plan) -> tuple[Layout, Signers, Judge]:
         """What does not change from schedule to schedule, with the estimate of the roles alone, without nodes."""
-        size, world = (plan.users, plan.nodes, plan.relays), self.world
-        if size not in self._sets:
+        world = self.world
+        if plan.size not in self._sets:
             asked = world.problem(plan.users)
-            chosen = asked.protocol(world.protocol, world.epsilon, delta=world.delta, seed=world.seed)
-            shape = {"processes": plan.nodes, "relays": plan.relays, "in_memory": True}
+            chosen = asked.protocol(
+                world.protocol, world.epsilon, delta=world.delta, quorum=plan.quorum, seed=world.seed
+            )
+            shape = {"processes": plan.nodes, "relays": plan.relays, "quorum": plan.quorum, "in_memory": True}
             layout = asked.layout(chosen, seed=world.seed, **shape)
-            estimate: float | None = None
+            result: Result | None = None
             with suppress(ParleyError):
                 words = conversation(chosen, layout.inputs, layout.key, nodes=plan.nodes, domain=layout.domain)
-                estimate = result_of(words).estimate
-            self._sets[size] = layout, make_signers(layout), Judge(chosen, layout.inputs, layout.key, estimate)
-        return self._sets[size]
+                result = result_of(words)
+            self._sets[plan.size] = layout, make_signers(layout), Judge(chosen, layout.inputs, layout.key, result)
+        return self._sets[plan.size]
 
 
 def search(
@@ -166,24 +168,30 @@ def search(
 def draw_plan(stage: Stage, chance: random.Random) -> Plan:
     """A schedule: between one and a few faults, kills of any process first of all."""
     world = stage.world
+    why = "the quiet run ends without a result"
     for _ in range(MOST_SIZES):
         users = chance.randint(world.fewest, world.most)
-        nodes = chance.randint(1, min(MOST_NODES, users))
-        shuffled = stage.shuffled(users, nodes)
-        relays = 1 if not shuffled and nodes > 1 and chance.random() < 0.1 else 0
-        steps = stage.steps(users, nodes, relays)
+        quiet = Plan(users=users, nodes=chance.randint(1, min(MOST_NODES, users)))
+        try:
+            shuffled = stage.shuffled(quiet)
+            if not shuffled:
+                relays = 1 if quiet.nodes > 1 and chance.random() < 0.1 else 0
+                quiet = replace(quiet, relays=relays, quorum=0.5 if chance.random() < 0.2 else 1.0)
+            steps = stage.steps(quiet)
+        except BadInput as error:
+            why, steps = str(error), None
         if steps is not None:
             break
     else:
         between = f"{world.fewest} to {world.most} users"
-        raise BadInput(f"{world.protocol} has no result with {between} even if nothing happens; give more users")
-    names = [f"node-{number}" for number in range(nodes)]
-    middle = [SHUFFLER_NAME] if shuffled else [f"relay-{number}" for number in range(relays)]
+        raise BadInput(f"{world.protocol} cannot be tried with {between}: {why}; give more users")
+    names = [f"node-{number}" for number in range(quiet.nodes)]
+    middle = [SHUFFLER_NAME] if shuffled else [f"relay-{number}" for number in range(quiet.relays)]
     everybody = [BOARD_NAME, ANALYST_NAME, *middle, *names]
     # Whose state is forced to disk before anything follows from it; that of the board is not, so its power stays on.
     durable = [*names, *([SHUFFLER_NAME] if shuffled else [])]
     faults = tuple(_draw_fault(chance, everybody, durable, steps) for _ in range(chance.randint(1, MOST_FAULTS)))
-    return Plan(users=users, nodes=nodes, relays=relays, seed=chance.randrange(2**32), faults=faults)
+    return replace(quiet, seed=chance.randrange(2**32), faults=faults)
 
 
 def _draw_fault(chance: random.Random, everybody: list[str], durable: list[str], steps: Counter[str]) -> Fault:
@@ -258,16 +266,17 @@ def _smaller(world: World, plan: Plan) -> "SearchStrategy[Plan]":
         }
         return st.one_of(st.none(), st.fixed_dictionaries(choices).map(lambda changes: replace(fault, **changes)))
 
-    def made(users: int, nodes: int, relays: int, seed: int, faults: tuple[Fault | None, ...]) -> Plan:
+    def made(users: int, nodes: int, relays: int, faults: tuple[Fault | None, ...], **more: Any) -> Plan:
         nodes = min(nodes, users)
         kept = tuple(fault for fault in faults if fault is not None)
-        return Plan(users=users, nodes=nodes, relays=min(relays, nodes), seed=seed, faults=kept)
+        return Plan(users=users, nodes=nodes, relays=min(relays, nodes), faults=kept, **more)
 
     return st.builds(
         made,
         users=st.integers(min(world.fewest, plan.users), plan.users),
         nodes=st.integers(1, plan.nodes),
         relays=st.integers(0, plan.relays),
+        quorum=st.sampled_from(sorted({1.0, plan.quorum}, reverse=True)),
         seed=st.sampled_from(sorted({0, 1, 2, 3, plan.seed})),
         faults=st.tuples(*map(milder, plan.faults)),
     )
