@@ -64,11 +64,11 @@ def main(
     click.echo(text)
     for finding in tally.findings:
         smallest = shrink(world, finding)
-        found.write_text(smallest.plan.as_toml())
+        again = smallest.save(world, found)
         click.echo(f"\nschedule {finding.number} of seed {seed} breaks a rule:", err=True)
         for violation in smallest.violations:
             click.echo(f"  {violation}", err=True)
-        click.echo(f"repeat it with: {smallest.plan.command(world, found)}", err=True)
+        click.echo(f"repeat it with: {again}", err=True)
     if write is not None:
         write_block("schedules", text, write)
     raise SystemExit(1 if tally.findings else 0)

@@ -8,6 +8,7 @@ import asyncio
 import math
 import signal
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
@@ -126,6 +127,16 @@ class VirtualRun:
 
     def play(self) -> None:
         """From the first process to the last. Whoever wants to know how the run ended looks at `story.ending`."""
+        try:
+            asyncio.get_running_loop()
+        except RuntimeError:
+            self._play()
+        else:
+            # A thread has one event loop at a time, and a notebook has its own.
+            with ThreadPoolExecutor(1) as aside:
+                aside.submit(self._play).result()
+
+    def _play(self) -> None:
         try:
             try:
                 self.loop.run_until_complete(self._launch())

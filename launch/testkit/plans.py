@@ -102,6 +102,11 @@ class Finding:
     def rules(self) -> frozenset[str]:
         return frozenset(each.rule for each in self.violations)
 
+    def save(self, world: World, path: Path) -> str:
+        """Write the conditions file; the command that repeats the schedule as a run folder with its report."""
+        path.write_text(self.plan.as_toml())
+        return self.plan.command(world, path)
+
 
 @dataclass
 class Tally:

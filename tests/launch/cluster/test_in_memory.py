@@ -11,6 +11,7 @@ from parley.emulator.record.transcript import TranscriptReader
 from parley.emulator.roles.board import ANALYST_NAME
 from parley.emulator.transport.conditions import LINK_KINDS
 from parley.emulator.wire.messages import Event, Replies, Result
+from parley.launch.api import coded_problem
 from parley.launch.cli import run
 from tests.launch.conftest import COMMAND, PROBLEM, Parley
 
@@ -237,3 +238,13 @@ def test_the_analyst_of_a_record_made_under_faults_is_replayed_live(parley: Parl
     assert any(isinstance(record.message, Event) for record in suffered)
     said = parley("replay", "memory", "--live", "--json")
     assert (said.code, said.record["identical"], said.record["compared"]) == (0, True, 5)
+
+
+async def test_from_python_and_inside_of_an_event_loop_too(tmp_path: Path) -> None:
+    asked = coded_problem([0, 1, 2, 3, 1, 2], "kendall", levels="2x2")
+    answers = [
+        asked.run(epsilon=1.0, protocol="three-round", seed=5, processes=3, in_memory=True, out=tmp_path / name)
+        for name in ("one", "two")
+    ]
+    assert answers[0].estimate == answers[1].estimate
+    assert (tmp_path / "one/transcript.parley").read_bytes() == (tmp_path / "two/transcript.parley").read_bytes()

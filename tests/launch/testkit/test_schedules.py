@@ -9,8 +9,7 @@ import pytest
 from parley.emulator.errors import BadInput
 from parley.emulator.record.transcript import TranscriptReader
 from parley.emulator.transport.conditions import Fault, read_conditions
-from parley.launch.testkit import schedules
-from parley.launch.testkit.schedules import Plan, Stage, World, draw_plan, search, shrink
+from parley.launch.testkit.schedules import Finding, Plan, Stage, World, draw_plan, search, shrink
 from tests.launch.conftest import Parley
 from tests.launch.testkit.planted import PLANTED, coins_of_the_round
 
@@ -78,8 +77,8 @@ def test_the_command_repeats_the_schedule(parley: Parley, tmp_path: Path) -> Non
         for number in range(3):
             plan = draw_plan(stage, random.Random(f"8 {number}"))
             stage.play(plan, keep=tmp_path / f"played-{number}")
-            Path("found.toml").write_text(plan.as_toml())
-            command = shlex.split(plan.command(stage.world, Path("found.toml")))
+            found = Finding(number=number, plan=plan, violations=())
+            command = shlex.split(found.save(stage.world, Path("found.toml")))
             assert parley(*command[1:], "--out", f"again-{number}").code in (0, 3)
             assert told(Path(f"again-{number}")) == told(tmp_path / f"played-{number}")
             assert Path(f"again-{number}/report.html").exists()
@@ -106,7 +105,7 @@ def test_coins_that_are_not_bound_to_the_question_are_found_in_the_quiet_run(mon
 
 def test_who_lacks_hypothesis_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(__import__("sys").modules, "hypothesis", None)
-    finding = schedules.Finding(number=0, plan=Plan(users=2, nodes=1), violations=())
+    finding = Finding(number=0, plan=Plan(users=2, nodes=1), violations=())
     with pytest.raises(BadInput, match="parley-ldp\\[test-kit\\]"):
         shrink(World(), finding)
 
