@@ -16,7 +16,6 @@ from parley.launch.api import USUAL_PROCESSES, coin_key
 from parley.launch.cluster.cluster import Cluster
 from parley.launch.cluster.dask import Farm, Workers
 from parley.launch.cluster.fault_driver import find_conditions
-from parley.launch.cluster.in_memory import MemoryCluster
 from parley.launch.cluster.layout import LOOPBACK
 from parley.launch.problem import ProblemFlags, make_problem, problem_options
 from parley.launch.processes.command_lines import CROWD
@@ -142,11 +141,12 @@ def run(
             answers: list[Answer] = []
             # SIGTERM raises, so that whoever holds processes lets go of them.
             with signals(stop, signal.SIGTERM), make_progress(quiet=quiet) as progress:
-                cluster = (
-                    MemoryCluster(layout, folder, progress, flags.seed)
-                    if in_memory
-                    else Cluster(layout, folder, progress, hosts, started)
-                )
+                if in_memory:
+                    from parley.launch.cluster.in_memory import MemoryCluster
+
+                    cluster: Cluster = MemoryCluster(layout, folder, progress, flags.seed)
+                else:
+                    cluster = Cluster(layout, folder, progress, hosts, started)
                 cluster.run(conclude)
             click.echo(json.dumps(answers[0].record(), indent=2) if as_json else str(answers[0]))
             if answers[0].silent:
