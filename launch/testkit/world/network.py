@@ -50,8 +50,9 @@ class Choice(NamedTuple):
 class Network:
     """Everything that may happen in a world. `loses` says whether a crash may lose what was on its way."""
 
-    def __init__(self, company: Company, *, faults: int, reduced: bool = True) -> None:
-        self.company, self.faults, self.reduced = company, faults, reduced
+    def __init__(self, company: Company, *, faults: int, reduced: bool = True, early: bool = False) -> None:
+        self.company, self.faults, self.reduced, self.early = company, faults, reduced, early
+        self._stale: dict[tuple[int, int, int], bool] = {}
 
     def beginning(self) -> World:
         """Everybody has been started."""
@@ -108,7 +109,7 @@ class Network:
                 yield from self._crashes(world, ANALYST, step.cuts, "the analyst hears the record and crashes")
         idle = not world.flight and news is None
         over = all(each.ended for each in standings[ANALYST:])
-        if left or (idle and not over):
+        if (left and self.early) or (idle and not over) or left:
             yield from self._timers(world, standings, idle)
         if left:
             for who, standing in enumerate(standings):
@@ -120,7 +121,7 @@ class Network:
         company, cost = self.company, 0 if idle else 1
         later = world._replace(left=world.left - cost)
         for who, standing in enumerate(standings):
-            if not standing.ended:
+            if not standing.ended and (idle or self.early):
                 step = company.move(standing, TIMER)
                 after = self._after(later, who, step)
                 if after != later:
@@ -170,15 +171,25 @@ class Network:
 
     def _sent(self, world: World, sent: tuple[int, ...], words: tuple[int, ...]) -> World:
         """With frames on their way; nothing goes to those who have left."""
-        company = self.company
-        gone = {who for who, each in enumerate(world.standings) if company.standings[each].ended}
-        flight = world.flight + sent
-        if gone:
-            flight = tuple(each for each in flight if company.parcels[each].to not in gone)
+        standings, parcels, stale = world.standings, self.company.parcels, self._stale
+        flight, coming = list[int](), set[int]()
+        for each in world.flight + sent:
+            parcel = parcels[each]
+            place = (each, standings[parcel.to], standings[parcel.other])
+            if place not in stale:
+                stale[place] = self._is_stale(each, standings)
+            if not stale[place] and not (self.reduced and parcel.canonical in coming):
+                flight.append(each)
+                coming.add(parcel.canonical)
         said = world.words
         if not set(words) <= set(said):
             said = tuple(sorted({*said, *words}))
         return world._replace(flight=tuple(sorted(flight)), words=said)
+
+    def _is_stale(self, number: int, standings: tuple[int, ...]) -> bool:
+        company = self.company
+        to = standings[company.parcels[number].to]
+        return company.is_stale(to, number, standings) if self.reduced else bool(company.standings[to].ended)
 
 
 def _without(flight: tuple[int, ...], number: int) -> tuple[int, ...]:

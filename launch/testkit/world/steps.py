@@ -32,6 +32,8 @@ from parley.nodes.state.user_state import FILE, Identity, State
 BOARD, ANALYST, FIRST_NODE = 0, 1, 2
 ASIDES = (wire.Reminder, wire.Event)
 """What any role lets pass in any state."""
+TAKEN_ONCE = (wire.Setup, wire.Seating, wire.Receipt, wire.Result)
+"""What does nothing any more in this life of a node, once the node has taken it."""
 MOST_ALIVE = 200
 """How many processes are kept running; any other is made again when it is needed."""
 
@@ -49,10 +51,11 @@ class Word(NamedTuple):
 
 
 class Parcel(NamedTuple):
-    """A frame on its way. `canonical` is the number of all frames that mean the same."""
+    """A frame on its way between two. `canonical` is the number of all frames that mean the same."""
 
     number: int
     to: int
+    other: int
     frame: bytes
     canonical: int
     label: str
@@ -177,6 +180,46 @@ class Company:
             return None
         return Records(tuple(self.parcels[each].frame for each in rest))
 
+    def is_stale(self, number: int, parcel: int, everybody: tuple[int, ...]) -> bool:
+        """Whether a frame comes too late: its receiver has left, has taken it, or nobody waits for what it asks."""
+        standing, frame = self.standings[number], self.parcels[parcel]
+        if standing.ended:
+            return True
+        message, board = frame.message, self.standings[everybody[BOARD]]
+        if frame.to == BOARD:
+            if frame.word is not None:
+                return board.over or any(self.parcels[each].word == frame.word for each in board.records)
+            if not isinstance(message, wire.Inquiry):
+                return board.over and not isinstance(message, wire.Ready)
+            # All that it does is that something is said again.
+            step = self.move(standing, frame.heard)
+            same = step.to is standing and bool(step.sent)
+            return same and all(self.is_stale(everybody[self.parcels[each].to], each, everybody) for each in step.sent)
+        if isinstance(message, TAKEN_ONCE):
+            if frame.heard not in standing.heard:
+                return False
+            step = self.move(standing, frame.heard)
+            return step.to is standing and not step.sent
+        if isinstance(message, wire.Reminder) and self.everybody[frame.to] not in message.missing:
+            return True
+        if isinstance(message, wire.Announce | wire.Reminder):
+            # Whatever it makes the node say, the board wants no more replies of that round.
+            return self._is_answered(board, self.everybody[frame.to], message.round)
+        return False
+
+    def _is_answered(self, board: Standing, node: str, number: int) -> bool:
+        """Whether everything that a node has to say in a round is on record, or the round is closed."""
+        held = set[int]()
+        for each in board.records:
+            message = self.parcels[each].message
+            if isinstance(message, wire.Close) and message.round >= number:
+                return True
+            if isinstance(message, wire.Replies) and (message.node, message.round) == (node, number):
+                held.add(message.chunk)
+                if len(held) == message.chunks:
+                    return True
+        return False
+
     def _start(self, who: int, disk: bytes, life: int) -> Process:
         kind = {BOARD: BoardProcess, ANALYST: AnalystProcess}.get(who, UserProcess)
         return kind(self.parties, self.clock, self.everybody[who], self._new_folder(), disk, life)
@@ -291,6 +334,7 @@ class Company:
         parcel = Parcel(
             number=len(self.parcels),
             to=who,
+            other=BOARD if who != BOARD else self.everybody.index(owner) if owner in self.everybody else ANALYST,
             frame=frame,
             canonical=self._canonical.setdefault(("frame", meaning), len(self._canonical)),
             label=label,
