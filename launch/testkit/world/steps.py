@@ -60,9 +60,9 @@ class Parcel(NamedTuple):
     canonical: int
     label: str
     message: wire.Message
-    sender: str
     life: tuple[int, int] | None
     word: int | None
+    is_lie: bool
 
     @property
     def heard(self) -> Hear:
@@ -131,7 +131,10 @@ class Company:
         self._canonical: dict[Any, int] = {}
         self._born: dict[tuple[int, bytes, int], Step] = {}
         self._moved: dict[tuple[int, Heard], Step] = {}
+        self._news: dict[tuple[int, int], Records | None] = {}
         self._alive: dict[int, Process] = {}
+        self.spoken: dict[int, int] = {}
+        """The frame to the board that says a word."""
         self._folders = 0
 
     @classmethod
@@ -173,39 +176,53 @@ class Company:
             self._moved[before.number, heard] = found
         return found
 
-    def news(self, board: Standing, analyst: Standing) -> Records | None:
+    def news(self, board: int, analyst: int) -> Records | None:
         """What the analyst has not heard of the record; None while there is nothing but asides in it."""
-        rest = board.records[analyst.expected :]
-        if analyst.ended or all(isinstance(self.parcels[each].message, ASIDES) for each in rest):
-            return None
-        return Records(tuple(self.parcels[each].frame for each in rest))
+        if (board, analyst) not in self._news:
+            hearer = self.standings[analyst]
+            rest = [self.parcels[each] for each in self.standings[board].records[hearer.expected :]]
+            nothing = hearer.ended or all(isinstance(each.message, ASIDES) for each in rest)
+            self._news[board, analyst] = None if nothing else Records(tuple(each.frame for each in rest))
+        return self._news[board, analyst]
 
-    def is_stale(self, number: int, parcel: int, everybody: tuple[int, ...]) -> bool:
-        """Whether a frame comes too late: its receiver has left, has taken it, or nobody waits for what it asks."""
-        standing, frame = self.standings[number], self.parcels[parcel]
+    def reopened(self, who: int, disk: bytes) -> bytes:
+        """What a process finds on its disk when it comes back."""
+        if who in (BOARD, ANALYST):
+            return disk
+        return self.parties.cast.reopened(disk, self.parties.identities[self.everybody[who]], self.fresh_state)
+
+    def is_stale(self, number: int, everybody: tuple[int, ...]) -> bool:
+        """Whether a frame comes too late: its receiver has left or has taken it, or nobody waits for what it asks.
+
+        Where that follows from what its receiver did before, the receiver is asked: hearing it must change nothing.
+        """
+        frame = self.parcels[number]
+        standing, message, board = self.standings[everybody[frame.to]], frame.message, self.standings[everybody[BOARD]]
         if standing.ended:
             return True
-        message, board = frame.message, self.standings[everybody[BOARD]]
+        if frame.is_lie:
+            return False
         if frame.to == BOARD:
             if frame.word is not None:
-                return board.over or any(self.parcels[each].word == frame.word for each in board.records)
+                on_record = any(self.parcels[each].word == frame.word for each in board.records)
+                return (on_record or board.over) and self._is_idle(standing, frame)
             if not isinstance(message, wire.Inquiry):
                 return board.over and not isinstance(message, wire.Ready)
             # All that it does is that something is said again.
             step = self.move(standing, frame.heard)
-            same = step.to is standing and bool(step.sent)
-            return same and all(self.is_stale(everybody[self.parcels[each].to], each, everybody) for each in step.sent)
+            return step.to is standing and bool(step.sent) and all(self.is_stale(each, everybody) for each in step.sent)
         if isinstance(message, TAKEN_ONCE):
-            if frame.heard not in standing.heard:
-                return False
-            step = self.move(standing, frame.heard)
-            return step.to is standing and not step.sent
+            return frame.heard in standing.heard and self._is_idle(standing, frame)
         if isinstance(message, wire.Reminder) and self.everybody[frame.to] not in message.missing:
             return True
         if isinstance(message, wire.Announce | wire.Reminder):
             # Whatever it makes the node say, the board wants no more replies of that round.
             return self._is_answered(board, self.everybody[frame.to], message.round)
         return False
+
+    def _is_idle(self, standing: Standing, frame: Parcel) -> bool:
+        step = self.move(standing, frame.heard)
+        return step.to is standing and not step.sent
 
     def _is_answered(self, board: Standing, node: str, number: int) -> bool:
         """Whether everything that a node has to say in a round is on record, or the round is closed."""
@@ -239,7 +256,7 @@ class Company:
         self, process: Process, who: int, born: bytes, heard: tuple[Heard, ...], records: tuple[int, ...]
     ) -> Step:
         parcels = [self.parcel(each.to, each.frame) for each in process.sent]
-        records = (*records, *(each.number for each in parcels if each is not None and each.to == ANALYST))
+        records = (*records, *(each.number for each in parcels if each.to == ANALYST))
         standing = self._stand(process, who, born, heard, records)
         cuts = dict[tuple[Any, ...], Crash]()
         disk = standing.disk
@@ -257,9 +274,9 @@ class Company:
                 self._alive.pop(next(iter(self._alive))).close()
         return Step(standing, sent, words, tuple(cuts.values()))
 
-    def _left(self, parcels: Iterable[Parcel | None]) -> tuple[tuple[int, ...], tuple[int, ...]]:
-        """What went to anybody but the analyst, who hears the record, and the words among it."""
-        sent = [each for each in parcels if each is not None and each.to != ANALYST]
+    def _left(self, parcels: Iterable[Parcel]) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        """What is on its way, and the words among it: the analyst hears the record, and need not ask for it."""
+        sent = [each for each in parcels if each.to != ANALYST and not isinstance(each.message, wire.Resume)]
         return tuple(each.number for each in sent), tuple(each.word for each in sent if each.word is not None)
 
     def _how(self, cut: Cut, process: Process, sent: int) -> str:
@@ -307,19 +324,17 @@ class Company:
         folder = self._new_folder()
         folder.mkdir()
         (folder / FILE).write_bytes(disk)
-        found = [self.parcel(ANALYST_NAME, envelope(each.sequence, each.sender, each.frame)) for each in TranscriptReader(folder / FILE)]
-        return tuple(each.number for each in found if each is not None)
+        sealed = (envelope(each.sequence, each.sender, each.frame) for each in TranscriptReader(folder / FILE))
+        return tuple(self.parcel(ANALYST_NAME, each).number for each in sealed)
 
-    def parcel(self, to: str, frame: bytes) -> Parcel | None:
-        """A frame on its way; None for the analyst's questions about the record, which it hears in order anyway."""
+    def parcel(self, to: str, frame: bytes, *, is_lie: bool = False) -> Parcel:
+        """A frame on its way. What somebody hears is in an envelope, what the board hears is not."""
         who = self.everybody.index(to)
         number = self._parcel.get((who, frame))
         if number is not None:
             return self.parcels[number]
-        sequence, sender, inside = (0, "", frame) if who == BOARD else open_envelope(frame)
+        inside = frame if who == BOARD else open_envelope(frame)[2]
         message = decode(inside)
-        if isinstance(message, wire.Resume):
-            return None
         life, meaning = None, (who, inside)
         if isinstance(message, wire.Ready):
             life = (self.everybody.index(message.node), message.pid)
@@ -339,10 +354,12 @@ class Company:
             canonical=self._canonical.setdefault(("frame", meaning), len(self._canonical)),
             label=label,
             message=message,
-            sender=sender,
             life=life,
             word=self.word(inside, message) if who in (BOARD, ANALYST) else None,
+            is_lie=is_lie,
         )
+        if who == BOARD and parcel.word is not None:
+            self.spoken.setdefault(parcel.word, parcel.number)
         self._parcel[who, frame] = parcel.number
         self.parcels.append(parcel)
         return parcel
