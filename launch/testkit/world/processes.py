@@ -9,6 +9,7 @@ what it heard since. So a state is kept as these two, and made again by hearing 
 once: states are known by their digest, and steps by the state and what was heard.
 """
 
+import hashlib
 import math
 import os
 import shutil
@@ -49,8 +50,8 @@ RUN = "small"
 TODAY = 1_600_000_000.0
 # Longer than the board ever waits before it reminds, and longer than any deadline.
 REMINDER_SECONDS, DEADLINE_SECONDS = 4.1, 601.0
-# While it says farewell the board repeats the last word this often.
-FAREWELL_SECONDS = 0.07
+# While it says farewell the board waits this long: it then says the last word again, and to who asks the setup too.
+FAREWELL_SECONDS = 0.13
 # A reminder is evidence that so much time has passed; a node that has just spoken would not believe it.
 REMINDED_SECONDS = 0.26
 MOMENT = 0.001
@@ -261,7 +262,7 @@ class Process:
 
     def __init__(self, parties: Parties, clock: Clock, name: str, folder: Path, disk: bytes, life: int) -> None:
         self.parties, self.clock, self.name, self.folder, self.life = parties, clock, name, folder, life
-        self.now, self.timeout, self.ended = 0.0, 0.0, ""
+        self.now, self.timeout, self.ended, self.heard = 0.0, 0.0, "", b""
         self.sent: list[Sent] = []
         self.file = folder / FILE
         folder.mkdir()
@@ -285,6 +286,7 @@ class Process:
             self.now += self.patience(heard)
             self._go_on([])
         elif isinstance(heard, Records):
+            self.heard = hashlib.sha256(self.heard + b"".join(heard.sealed)).digest()
             self._go_on(list(heard.sealed))
         else:
             self.now += REMINDED_SECONDS if heard.late else 0.0
@@ -304,7 +306,7 @@ class Process:
     def digests(self) -> tuple[bytes, bytes]:
         """The exact and the canonical one, without the disk."""
         seen = (self.ended, self.details, None if self.ended else self.node)
-        return digest(*seen, canonical=False), digest(*seen, canonical=True)
+        return digest(*seen, self.heard, canonical=False), digest(*seen, canonical=True)
 
     @property
     def size(self) -> int:
