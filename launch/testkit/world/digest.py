@@ -13,7 +13,7 @@ longer than any message travels. The *canonical* one also forgets what changes n
 
 import hashlib
 from collections import Counter, deque
-from collections.abc import Mapping, Set
+from collections.abc import Callable, Set
 from enum import Enum
 from typing import Any
 
@@ -26,12 +26,14 @@ from parley.emulator.roles.board import Terms
 from parley.emulator.roles.consent import Consent
 from parley.emulator.roles.replies import Speakers
 from parley.emulator.transport.ports import BoardPort, ObserverPort
+from parley.emulator.wire.codec import encode
 from parley.emulator.wire.messages import Message
 from parley.emulator.wire.signatures import Signer
 from parley.nodes.state.user_state import State
 
 FIXED = (Protocol, Tree, TranscriptReader, TranscriptWriter, Terms, Consent, Speakers, BoardPort, ObserverPort, Signer, State)
 """What never changes in a small world, or is a function of the bytes on disk, which are compared as they are."""
+PLAIN = frozenset((type(None), bool, int, float, str))
 TIMES = frozenset(
     "_opened _reminded _asked _moved _began _wait _spoke _leaving _repeated _waits patience _named".split()
 )
@@ -43,46 +45,54 @@ NUMBERS = frozenset(
 
 def digest(*values: Any, canonical: bool) -> bytes:
     """32 bytes that are equal for equal values; attributes are compared by name, without those that are left out."""
-    found = hashlib.sha256()
-    _feed(found, values, TIMES | NUMBERS if canonical else TIMES, set())
-    return found.digest()
+    parts = list[bytes]()
+    _feed(parts.append, values, TIMES | NUMBERS if canonical else TIMES, set())
+    return hashlib.sha256(b"".join(parts)).digest()
 
 
-def _feed(found: "hashlib._Hash", value: Any, left_out: Set[str], within: set[int]) -> None:
-    if value is None or isinstance(value, bool | int | float | str | bytes | Enum):
-        found.update(repr(value).encode() + b";")
-    elif isinstance(value, np.ndarray):
-        found.update(f"{value.dtype}{value.shape}".encode() + value.tobytes())
-    elif isinstance(value, np.generic):
-        found.update(repr(value.item()).encode() + b";")
-    elif isinstance(value, FIXED) or callable(value) or id(value) in within:
-        found.update(b"-;")
-    elif isinstance(value, Counter | Mapping):
-        parts = {_part(name, left_out, within): each for name, each in value.items()}
-        found.update(b"{")
-        for part in sorted(parts):
-            found.update(part)
-            _feed(found, parts[part], left_out, within)
-        found.update(b"}")
-    elif isinstance(value, Set):
-        found.update(b"<" + b"".join(sorted(_part(each, left_out, within) for each in value)) + b">")
-    elif isinstance(value, tuple | list | deque):
-        found.update(b"[")
+def _feed(put: Callable[[bytes], None], value: Any, left_out: Set[str], within: set[int]) -> None:
+    kind = type(value)
+    if kind in PLAIN:
+        put(b"%r;" % (value,))
+    elif kind is bytes:
+        put(b"%d:%b" % (len(value), value))
+    elif kind in (tuple, list, deque):
+        put(b"[")
         for each in value:
-            _feed(found, each, left_out, within)
-        found.update(b"]")
-    elif hasattr(value, "__dict__"):
-        within.add(id(value))
-        found.update(type(value).__qualname__.encode())
+            _feed(put, each, left_out, within)
+        put(b"]")
+    elif kind in (dict, Counter):
+        put(b"{")
+        for part, each in sorted(((_part(name, left_out, within), each) for name, each in value.items()), key=_first):
+            put(part)
+            _feed(put, each, left_out, within)
+        put(b"}")
+    elif kind in (set, frozenset):
+        put(b"<" + b"".join(sorted(_part(each, left_out, within) for each in value)) + b">")
+    elif isinstance(value, np.ndarray | np.generic):
+        put(b"%r%r" % (value.dtype.str, value.shape) + value.tobytes())
+    elif isinstance(value, Message):
         # A message is what it is; only what a process keeps under these names is left out.
-        hidden = frozenset[str]() if isinstance(value, Message) else left_out
-        for name in sorted(set(vars(value)) - hidden):
-            found.update(name.encode() + b"=")
-            _feed(found, vars(value)[name], left_out, within)
+        put(encode(value))
+    elif isinstance(value, Enum):
+        put(value.name.encode() + b";")
+    elif isinstance(value, FIXED) or callable(value) or id(value) in within or not hasattr(value, "__dict__"):
+        put(b"-;")
+    else:
+        within.add(id(value))
+        put(kind.__qualname__.encode())
+        for name, each in sorted(vars(value).items()):
+            if name not in left_out:
+                put(name.encode() + b"=")
+                _feed(put, each, left_out, within)
         within.discard(id(value))
 
 
 def _part(value: Any, left_out: Set[str], within: set[int]) -> bytes:
-    part = hashlib.sha256()
-    _feed(part, value, left_out, within)
-    return part.digest()
+    parts = list[bytes]()
+    _feed(parts.append, value, left_out, within)
+    return b"".join(parts)
+
+
+def _first(pair: tuple[bytes, Any]) -> bytes:
+    return pair[0]

@@ -12,7 +12,6 @@ once: states are known by their digest, and steps by the state and what was hear
 import hashlib
 import math
 import os
-import shutil
 import types
 from collections.abc import Callable, Coroutine, Generator, Iterator, Sequence
 from contextlib import contextmanager
@@ -338,7 +337,11 @@ class Process:
             each.close()
         if self._work is not None:
             self._work.close()
-        shutil.rmtree(self.folder)
+        # A process and its port hold each other; nobody is to look for such circles among a million states.
+        self.node = self._work = None
+        for left in self.folder.iterdir():
+            left.unlink()
+        self.folder.rmdir()
 
     def _go_on(self, batch: list[Any] | None) -> None:
         self.clock.now, self.clock.pid = self.now, self.life

@@ -63,10 +63,7 @@ class Parcel(NamedTuple):
     life: tuple[int, int] | None
     word: int | None
     is_lie: bool
-
-    @property
-    def heard(self) -> Hear:
-        return Hear(self.frame, late=isinstance(self.message, wire.Reminder))
+    heard: Hear
 
 
 @dataclass(frozen=True, eq=False)
@@ -357,6 +354,7 @@ class Company:
             life=life,
             word=self.word(inside, message) if who in (BOARD, ANALYST) else None,
             is_lie=is_lie,
+            heard=Hear(frame, late=isinstance(message, wire.Reminder)),
         )
         if who == BOARD and parcel.word is not None:
             self.spoken.setdefault(parcel.word, parcel.number)
