@@ -3,8 +3,8 @@
     report = explore(protocol, inputs=(0, 1, 1))
 
 The nodes are those that really run, the network is `world/network.py`, what must hold in every state is
-`world/invariants.py`. States are visited breadth first, and with fewer faults first, so that a violation is shown with as
-few faults as possible and, with these, in as few steps as possible.
+`world/invariants.py`. States are visited breadth first, and with fewer faults first, so that a violation is shown with
+as few faults as possible and, with these, in as few steps as possible.
 """
 
 import gc
@@ -81,8 +81,8 @@ def explore(
     """Try every schedule; BadInput for a protocol that needs a shuffler.
 
     There is a node for every user unless `nodes` says how many. `signed`: messages are signed, and nodes want receipts.
-    `chunk`: how many users a frame of replies speaks for. `lies`: somebody who has the keys may lie, for a fault. `early`:
-    timers may fire at any time, for a fault. Without `reduced` no states are left out but those that were seen before.
+    `chunk`: how many users a frame of replies speaks for. `lies`: somebody who has the keys may lie, for a fault.
+    `early`: timers may fire at any time, for a fault. Without `reduced` only states that were seen before are left out.
     """
     held = np.asarray(inputs, dtype=np.int64)
     parties = Parties(

@@ -31,16 +31,27 @@ from parley.emulator.wire.messages import Message
 from parley.emulator.wire.signatures import Signer
 from parley.nodes.state.user_state import State
 
-FIXED = (Protocol, Tree, TranscriptReader, TranscriptWriter, Terms, Consent, Speakers, BoardPort, ObserverPort, Signer, State)
+FIXED = (
+    *(Protocol, Consent, Signer, Speakers, Terms, BoardPort, ObserverPort),
+    *(State, TranscriptReader, TranscriptWriter, Tree),
+)
 """What never changes in a small world, or is a function of the bytes on disk, which are compared as they are."""
 PLAIN = frozenset((type(None), bool, int, float, str))
 TIMES = frozenset(
-    "_opened _reminded _asked _moved _began _wait _spoke _leaving _repeated _waits patience _named".split()
+    (
+        *("_opened", "_reminded", "_asked", "_moved", "_began", "_wait", "_waits", "_repeated", "_named"),
+        *("_spoke", "_leaving", "patience"),
+    )
 )
+"""Moments, and what the board counts while it waits; of these, what matters is among a process's `details`."""
 NUMBERS = frozenset(
-    # The board's copies of its record, a node's copies of what it has seen of it, the numbers of processes.
-    "_recent _receipts _length _allowance _refused _seatings _authentic head _closed size root pid expected".split()
+    (
+        *("_recent", "_receipts", "_length", "_allowance", "_refused", "_seatings", "pid"),
+        *("_authentic", "head", "_closed", "size", "root"),
+        "expected",
+    )
 )
+"""The board's copies of its record and the processes' numbers; what a node has seen of the record; the analyst's place."""
 
 
 def digest(*values: Any, canonical: bool) -> bytes:

@@ -114,7 +114,12 @@ class Invariants:
         return f"privacy: {verdict.reason}" if verdict.verdict == "fail" else ""
 
     def _heard(self, board: int, analyst: int) -> str:
-        heard = [sealed for each in self.company.standings[analyst].heard if isinstance(each, Records) for sealed in each.sealed]
+        heard = [
+            sealed
+            for each in self.company.standings[analyst].heard
+            if isinstance(each, Records)
+            for sealed in each.sealed
+        ]
         records = [self.company.parcels[each].frame for each in self.company.standings[board].records[: len(heard)]]
         return "" if heard == records else "the analyst heard what is not on record"
 
@@ -122,7 +127,9 @@ class Invariants:
         parcel = self.company.parcels[number]
         if parcel.to < 2 or parcel.is_lie or not isinstance(parcel.message, REPEATED):
             return ""
-        on_record = any(self.company.parcels[each].frame == parcel.frame for each in self.company.standings[board].records)
+        on_record = any(
+            self.company.parcels[each].frame == parcel.frame for each in self.company.standings[board].records
+        )
         return "" if on_record else f"{parcel.label} is on its way and not on record"
 
     def _stopped(self, number: int) -> str:
@@ -173,5 +180,9 @@ def _twice(one: Word, other: Word) -> str:
 def _cause(reason: str) -> str:
     for part in ("joined", "answered", "said nothing", "no usable reply"):
         if part in reason:
-            return {"joined": "not all joined", "answered": "not all answered", "said nothing": "the analyst was silent"}.get(part, part)
+            return {
+                "joined": "not all joined",
+                "answered": "not all answered",
+                "said nothing": "the analyst was silent",
+            }.get(part, part)
     return reason

@@ -1,13 +1,13 @@
 """What a board and an analyst who plot together may say to a node, under their true signatures."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 
 from parley.emulator.coins import key_from_seed, nonce_from_key
 from parley.emulator.roles.board import ANALYST_NAME, BOARD_NAME
 from parley.emulator.simulate import conversation
 from parley.emulator.wire import messages as wire
 from parley.emulator.wire.codec import encode, envelope
+from parley.emulator.wire.signatures import Signer
 from parley.launch.testkit.world.processes import RUN, Parties
 from parley.launch.testkit.world.steps import FIRST_NODE, Company
 
@@ -28,7 +28,10 @@ def plotted(company: Company) -> dict[str, Mapping[int, Sequence[int]]]:
     ]
     nonce = nonce_from_key(other)
     lies: dict[str, Mapping[int, Sequence[int]]] = {}
-    another = [encode(said[0], _signer(parties, ANALYST_NAME), nonce), encode(said[1], _signer(parties, ANALYST_NAME), nonce)]
+    another = [
+        encode(said[0], _signer(parties, ANALYST_NAME), nonce),
+        encode(said[1], _signer(parties, ANALYST_NAME), nonce),
+    ]
     lies["another run of this name"] = {
         who: [_told(company, name, each) for each in (*_seating(parties, name, nonce), *another)]
         for who, name in enumerate(names, FIRST_NODE)
@@ -49,7 +52,7 @@ def _seating(parties: Parties, name: str, nonce: bytes) -> list[bytes]:
     return [encode(seating, _signer(parties, BOARD_NAME), nonce)]
 
 
-def _signer(parties: Parties, name: str):
+def _signer(parties: Parties, name: str) -> Signer | None:
     return parties.signers.get(name)
 
 

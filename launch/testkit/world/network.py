@@ -5,26 +5,27 @@ What is on its way is a set: anything in it may arrive next, so reordering costs
 - a frame is lost; a frame arrives again, however late;
 - a process crashes, between two steps or in the middle of one: before its disk is written, in the middle of an entry,
   with the entry written and the frame not sent, after some of its frames. It comes back at once, on the disk that it
-  left. What was on its way to it stays there, or is lost with it. (That it comes back at once loses no schedule: while
-  it is down it does nothing, and what arrives then is lost. The same happens if it is slow first, and crashes last.)
+  left. What was on its way to a node is lost with its subscription; what was on its way to the board stays there, or
+  is lost with it. (That it comes back at once loses no schedule: while it is down it does nothing, and what arrives
+  then is lost. The same happens if it is slow first, and crashes last.)
 - the deadline passes; somebody lies, where the world has lies.
 
-Time. Reminders, repetitions and farewells wait for a timer. Timers fire freely only when nothing is on its way: they are
-made to wait much longer than a message travels, and what they cause is a repetition of something that was said before.
-With `early` they may fire at any time, for a fault. The deadline passes freely only when somebody has stopped for good
+Time. Reminders, repetitions and farewells wait for a timer. Timers fire freely only when nothing is on its way: they
+wait much longer than a message travels, and what they cause is a repetition of something that was said before. With
+`early` they may fire at any time, for a fault. The deadline passes freely only when somebody has stopped for good
 and nothing is on its way: until then a board reminds many times before it gives up.
 
 The analyst hears the record in order: deliveries are numbered, it holds back what comes early and asks for what it
 misses. So whatever happens on that link, it hears the same, later; `tests/launch/testkit/world/test_delivery.py` tries
-all orders, losses and duplicates on the link alone. Here it hears, at any later moment, all that is on record. Hearing it
-in parts makes no difference, because at most one record at a time makes it speak, the last one: the board waits for it.
+all orders, losses and duplicates on the link alone. Here it hears, at any later moment, all that is on record. Hearing
+it in parts makes no difference: at most one record at a time makes it speak, the last one, and the board waits for it.
 
 What is left out (`reduced`), and why no outcome is lost:
 
 - Worlds that differ only in what `digest.py` calls canonical go on in the same way.
 - A world in which less may still go wrong does nothing that the same world cannot do with more faults left.
-- A frame that its receiver has taken, or whose sender waits for it no more, is dropped (`Company.is_stale`). It may still
-  arrive late, for a fault, as a frame that arrives again. A second copy of what is on its way is such a frame.
+- A frame that its receiver has taken, or whose sender waits for it no more, is dropped (`Company.is_stale`). It may
+  still arrive late, for a fault, as a frame that arrives again. A second copy of what is on its way is such a frame.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence

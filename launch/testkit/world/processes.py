@@ -1,12 +1,12 @@
-"""The processes of a small world: the nodes that really run, each with a port that keeps what it sends and its own clock.
+"""The processes of a small world: the nodes that really run, each with a port that keeps what it sends and a clock.
 
 `BoardNode`, `AnalystNode` and `UserNode` serve as they do over sockets: they open their record or state on disk, bring
 themselves to where it ends, and wait at their port. Here waiting hands over to whoever explores the world, who decides
 what arrives next: a frame, or nothing for as long as the process was ready to wait.
 
 A coroutine cannot be copied, but it is deterministic: what it does next follows from the disk it started with and from
-what it heard since. So a state is kept as these two, and made again by hearing the same things again. Every step is made
-once: states are known by their digest, and steps by the state and what was heard.
+what it heard since. So a state is kept as these two, and made again by hearing the same things again. Every step is
+made once: states are known by their digest, and steps by the state and what was heard.
 """
 
 import hashlib
@@ -28,15 +28,12 @@ import parley.nodes.user
 from parley.emulator.coins import key_from_seed, nonce_from_key
 from parley.emulator.errors import BadInput, ParleyError
 from parley.emulator.protocol import Inputs, Protocol
-from parley.emulator.record.transcript import TranscriptReader
 from parley.emulator.roles.analyst import AnalystRole
 from parley.emulator.roles.board import ANALYST_NAME, BOARD_NAME, BoardRole, Terms
 from parley.emulator.roles.cohort import CohortRole
 from parley.emulator.roles.consent import Consent, domain_of
 from parley.emulator.roles.replies import CHUNK
-from parley.emulator.transport.ports import BROADCAST, AnalystPort, BoardPort, NodePort, Received, topic_for
-from parley.emulator.wire.codec import envelope
-from parley.emulator.wire.messages import Reminder, Result
+from parley.emulator.transport.ports import BROADCAST, BoardPort, NodePort, Received, topic_for
 from parley.emulator.wire.signatures import Signer, derived
 from parley.launch.testkit.world.digest import digest
 from parley.nodes.analyst import AnalystNode
@@ -124,7 +121,9 @@ class Parties:
 
     def __post_init__(self) -> None:
         if self.protocol.claim.trusts != "nobody":
-            raise BadInput(f"{self.protocol.name} needs a shuffler, and a small world has none; test its schedules instead")
+            raise BadInput(
+                f"{self.protocol.name} needs a shuffler, and a small world has none; test its schedules instead"
+            )
         if not 1 <= self.nodes <= len(self.inputs):
             raise BadInput(f"{self.nodes} nodes cannot host {len(self.inputs)} users: give each node at least one user")
 
@@ -157,8 +156,14 @@ class Parties:
     @cached_property
     def consent(self) -> Consent:
         claim = self.protocol.claim
-        keys = {"analyst": self.public.get(ANALYST_NAME, b""), "board": self.public.get(BOARD_NAME, b"")}
-        return Consent(run=RUN, domain=domain_of(self.protocol.inputs), cap=claim.epsilon, delta=claim.delta, **keys)
+        return Consent(
+            run=RUN,
+            domain=domain_of(self.protocol.inputs),
+            cap=claim.epsilon,
+            delta=claim.delta,
+            analyst=self.public.get(ANALYST_NAME, b""),
+            board=self.public.get(BOARD_NAME, b""),
+        )
 
     @cached_property
     def identities(self) -> dict[str, Identity]:
@@ -177,7 +182,7 @@ class Parties:
 
 
 class Clock:
-    """What `time` and `os` are to the nodes of a small world: seconds that somebody sets, and a number for each life."""
+    """What `time` and `os` are to the nodes of a small world: seconds that somebody sets, a number for each life."""
 
     def __init__(self) -> None:
         self.now, self.pid = 0.0, 1
@@ -198,7 +203,7 @@ class Clock:
     def shown(self) -> Iterator[None]:
         """Nodes take the time from a module; while a world is explored they take it from here."""
         modules: tuple[Any, ...] = (parley.nodes.board, parley.nodes.analyst, parley.nodes.user)
-        before = [module.time for module in modules], parley.nodes.user.os
+        before = [module.time for module in modules], modules[2].os
         try:
             for module in modules:
                 module.time = self
@@ -216,7 +221,7 @@ def _waiting(timeout: float) -> Generator[float, list[Any], list[Any]]:
     return (yield timeout)
 
 
-class _Port(AnalystPort):
+class _Port(NodePort):
     """A user node's or the analyst's port: everything goes to the board."""
 
     def __init__(self, process: "Process") -> None:
@@ -330,7 +335,7 @@ class Process:
                 found += [Cut(count, (before + size) // 2, torn=True), Cut(count, size, torn=False)]
             before = size
         # The last is no cut: everything was done.
-        return list(dict.fromkeys(found))[: -1]
+        return list(dict.fromkeys(found))[:-1]
 
     def close(self) -> None:
         for each in self._opened:

@@ -1,7 +1,6 @@
 """Every step of every process, made once: states and frames are known by small numbers, and steps by two of them."""
 
 import hashlib
-import tempfile
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
@@ -14,7 +13,6 @@ from parley.emulator.roles.seats import Seat
 from parley.emulator.wire import messages as wire
 from parley.emulator.wire.codec import decode, encode, envelope, open_envelope
 from parley.launch.testkit.world.processes import (
-    RUN,
     AnalystProcess,
     BoardProcess,
     Clock,
@@ -24,7 +22,6 @@ from parley.launch.testkit.world.processes import (
     Parties,
     Process,
     Records,
-    Sent,
     UserProcess,
 )
 from parley.nodes.state.user_state import FILE, Identity, State
@@ -277,7 +274,9 @@ class Company:
         return tuple(each.number for each in sent), tuple(each.word for each in sent if each.word is not None)
 
     def _how(self, cut: Cut, process: Process, sent: int) -> str:
-        written = "" if cut.size == process.began else " in the middle of an entry" if cut.torn else " with its disk written"
+        written = (
+            "" if cut.size == process.began else " in the middle of an entry" if cut.torn else " with its disk written"
+        )
         return f"{written or ' before anything was written'}, {sent} frames sent"
 
     def _stand(
@@ -296,7 +295,10 @@ class Company:
             known["over"] = process.node.role.over
             known["records"] = records
             heavy = [each for each in records if not isinstance(self.parcels[each].message, ASIDES)]
-            canonical += bytes(process.node.writer is None) + repr(sorted(self.parcels[each].canonical for each in heavy)).encode()
+            canonical += (
+                bytes(process.node.writer is None)
+                + repr(sorted(self.parcels[each].canonical for each in heavy)).encode()
+            )
         elif isinstance(process, AnalystProcess):
             known["expected"] = process.node.expected
         standing = Standing(
@@ -342,7 +344,9 @@ class Company:
             meaning = (who, encode(message.__class__(**{**vars(message), "size": 0, "root": b""})))
         round = getattr(message, "round", 0)
         owner = getattr(message, "node", "")
-        label = f"{message.kind}{f' {round}' if round else ''}{f' of {owner}' if owner and who in (BOARD, ANALYST) else ''}"
+        label = (
+            f"{message.kind}{f' {round}' if round else ''}{f' of {owner}' if owner and who in (BOARD, ANALYST) else ''}"
+        )
         parcel = Parcel(
             number=len(self.parcels),
             to=who,

@@ -4,7 +4,6 @@ import itertools
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 
-from parley.emulator.coins import fresh_key
 from parley.emulator.protocol import Protocol
 from parley.emulator.roles.analyst import AnalystRole
 from parley.emulator.roles.cohort import CohortRole
