@@ -13,8 +13,9 @@ longer than any message travels. The *canonical* one also forgets what changes n
 
 import hashlib
 from collections import Counter, deque
-from collections.abc import Callable, Set
+from collections.abc import Callable, Mapping
 from enum import Enum
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -37,31 +38,51 @@ FIXED = (
 )
 """What never changes in a small world, or is a function of the bytes on disk, which are compared as they are."""
 PLAIN = frozenset((type(None), bool, int, float, str))
-TIMES = frozenset(
-    (
-        *("_opened", "_reminded", "_asked", "_moved", "_began", "_wait", "_waits", "_repeated", "_named"),
-        *("_spoke", "_leaving", "patience"),
-    )
-)
-"""Moments, and what the board counts while it waits; of these, what matters is among a process's `details`."""
-NUMBERS = frozenset(
-    (
-        *("_recent", "_receipts", "_length", "_allowance", "_refused", "_seatings", "pid"),
-        *("_authentic", "head", "_closed", "size", "root"),
-        "expected",
-    )
-)
-"""The board's copies of its record and the processes' numbers; what a node has seen of the record; the analyst's place."""
+Names = Mapping[str, tuple[str, ...]]
+"""Attributes, by the name of their class."""
+TIMES: Names = {
+    "BoardRole": ("_opened", "_reminded", "_asked", "_moved", "_began", "_wait", "_named"),
+    "BoardNode": ("_repeated", "_waits"),
+    "AnalystNode": ("_asked", "_spoke"),
+    "UserNode": ("_spoke", "_leaving"),
+}
+"""Moments, and what the board counts while it waits; what matters of them is among a process's `details`."""
+NUMBERS: Names = {
+    "BoardNode": ("_recent", "_receipts", "_length", "_allowance", "_refused", "_seatings"),
+    "Seat": ("pid",),
+    "UserNode": ("_authentic",),
+    "Receipts": ("head", "_closed"),
+    "Answered": ("size", "root"),
+    "AnalystNode": ("expected",),
+}
+"""The board's copies of its record, what a node has seen of it, the analyst's place in it, numbers of processes."""
+UNORDERED: Names = {"AnalystRole": ("_seats",)}
+"""In which order nodes came does not matter: their users are added up."""
 
 
 def digest(*values: Any, canonical: bool) -> bytes:
     """32 bytes that are equal for equal values; attributes are compared by name, without those that are left out."""
     parts = list[bytes]()
-    _feed(parts.append, values, TIMES | NUMBERS if canonical else TIMES, set())
+    _feed(parts.append, values, canonical, set())
     return hashlib.sha256(b"".join(parts)).digest()
 
 
-def _feed(put: Callable[[bytes], None], value: Any, left_out: Set[str], within: set[int]) -> None:
+@cache
+def _left_out(kind: type[Any], canonical: bool) -> frozenset[str]:
+    return _named(kind, TIMES) | (_named(kind, NUMBERS) if canonical else frozenset())
+
+
+@cache
+def _unordered(kind: type[Any], canonical: bool) -> frozenset[str]:
+    return _named(kind, UNORDERED) if canonical else frozenset()
+
+
+def _named(kind: type[Any], names: Names) -> frozenset[str]:
+    """The attributes of a class and of those it is derived from."""
+    return frozenset(name for each in kind.__mro__ for name in names.get(each.__name__, ()))
+
+
+def _feed(put: Callable[[bytes], None], value: Any, canonical: bool, within: set[int]) -> None:
     kind = type(value)
     if kind in PLAIN:
         put(b"%r;" % (value,))
@@ -70,38 +91,40 @@ def _feed(put: Callable[[bytes], None], value: Any, left_out: Set[str], within: 
     elif kind in (tuple, list, deque):
         put(b"[")
         for each in value:
-            _feed(put, each, left_out, within)
+            _feed(put, each, canonical, within)
         put(b"]")
     elif kind in (dict, Counter):
         put(b"{")
-        for part, each in sorted(((_part(name, left_out, within), each) for name, each in value.items()), key=_first):
+        for part, each in sorted(((_part(name, canonical, within), each) for name, each in value.items()), key=_first):
             put(part)
-            _feed(put, each, left_out, within)
+            _feed(put, each, canonical, within)
         put(b"}")
     elif kind in (set, frozenset):
-        put(b"<" + b"".join(sorted(_part(each, left_out, within) for each in value)) + b">")
+        put(b"<" + b"".join(sorted(_part(each, canonical, within) for each in value)) + b">")
     elif isinstance(value, np.ndarray | np.generic):
         put(b"%r%r" % (value.dtype.str, value.shape) + value.tobytes())
     elif isinstance(value, Message):
-        # A message is what it is; only what a process keeps under these names is left out.
         put(encode(value))
     elif isinstance(value, Enum):
         put(value.name.encode() + b";")
+    elif kind is type:
+        put(value.__name__.encode() + b";")
     elif isinstance(value, FIXED) or callable(value) or id(value) in within or not hasattr(value, "__dict__"):
         put(b"-;")
     else:
         within.add(id(value))
         put(kind.__qualname__.encode())
+        left_out, unordered = _left_out(kind, canonical), _unordered(kind, canonical)
         for name, each in sorted(vars(value).items()):
             if name not in left_out:
                 put(name.encode() + b"=")
-                _feed(put, each, left_out, within)
+                _feed(put, sorted(each) if name in unordered else each, canonical, within)
         within.discard(id(value))
 
 
-def _part(value: Any, left_out: Set[str], within: set[int]) -> bytes:
+def _part(value: Any, canonical: bool, within: set[int]) -> bytes:
     parts = list[bytes]()
-    _feed(parts.append, value, left_out, within)
+    _feed(parts.append, value, canonical, within)
     return b"".join(parts)
 
 
