@@ -15,7 +15,6 @@ import hashlib
 from collections import Counter, deque
 from collections.abc import Callable, Mapping
 from enum import Enum
-from functools import cache
 from typing import Any
 
 import numpy as np
@@ -67,19 +66,19 @@ def digest(*values: Any, canonical: bool) -> bytes:
     return hashlib.sha256(b"".join(parts)).digest()
 
 
-@cache
-def _left_out(kind: type[Any], canonical: bool) -> frozenset[str]:
-    return _named(kind, TIMES) | (_named(kind, NUMBERS) if canonical else frozenset())
+_FOUND: dict[tuple[type[Any], bool], tuple[frozenset[str], frozenset[str]]] = {}
 
 
-@cache
-def _unordered(kind: type[Any], canonical: bool) -> frozenset[str]:
-    return _named(kind, UNORDERED) if canonical else frozenset()
-
-
-def _named(kind: type[Any], names: Names) -> frozenset[str]:
-    """The attributes of a class and of those it is derived from."""
-    return frozenset(name for each in kind.__mro__ for name in names.get(each.__name__, ()))
+def _names(kind: type[Any], canonical: bool) -> tuple[frozenset[str], frozenset[str]]:
+    """Which attributes of a class, and of those it is derived from, are left out, and which are in no order."""
+    if (kind, canonical) not in _FOUND:
+        tables = ((TIMES, NUMBERS) if canonical else (TIMES,)), ((UNORDERED,) if canonical else ())
+        out, unordered = (
+            frozenset(name for table in each for part in kind.__mro__ for name in table.get(part.__name__, ()))
+            for each in tables
+        )
+        _FOUND[kind, canonical] = out, unordered
+    return _FOUND[kind, canonical]
 
 
 def _feed(put: Callable[[bytes], None], value: Any, canonical: bool, within: set[int]) -> None:
@@ -114,7 +113,7 @@ def _feed(put: Callable[[bytes], None], value: Any, canonical: bool, within: set
     else:
         within.add(id(value))
         put(kind.__qualname__.encode())
-        left_out, unordered = _left_out(kind, canonical), _unordered(kind, canonical)
+        left_out, unordered = _names(kind, canonical)
         for name, each in sorted(vars(value).items()):
             if name not in left_out:
                 put(name.encode() + b"=")
