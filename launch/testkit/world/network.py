@@ -13,7 +13,8 @@ What is on its way is a set: anything in it may arrive next, so reordering costs
 Time. Reminders, repetitions and farewells wait for a timer. Timers fire freely only when nothing is on its way: they
 wait much longer than a message travels, and what they cause is a repetition of something that was said before. With
 `early` they may fire at any time, for a fault. The deadline passes freely only when somebody has stopped for good
-and nothing is on its way: until then a board reminds many times before it gives up.
+and nothing is on its way: until then a board reminds many times before it gives up. Where somebody lies, a node may sit
+in a run that never was: there the board and, at the end, the node give up freely.
 
 The analyst hears the record in order: deliveries are numbered, it holds back what comes early and asks for what it
 misses. So whatever happens on that link, it hears the same, later; `tests/launch/testkit/world/test_delivery.py` tries
@@ -132,8 +133,10 @@ class Network:
         idle = not world.flight and news is None
         if idle or (left and self.early):
             yield from self._timers(world, standings, 0 if idle else 1)
+        if self.lies and idle and standings[BOARD].over:
+            yield from self._silence(world, standings)
         if not standings[BOARD].over:
-            cost = 0 if idle and any(each.is_gone for each in standings[ANALYST:]) else 1
+            cost = 0 if idle and (self.lies or any(each.is_gone for each in standings[ANALYST:])) else 1
             if cost <= left:
                 step = company.move(standings[BOARD], DEADLINE)
                 late = self._after(world._replace(left=left - cost), BOARD, step)
@@ -164,6 +167,13 @@ class Network:
             if later.left:
                 for crash in self._crashes(later, who, step.cuts, (text + ", and it crashes", name)):
                     yield crash._replace(cost=crash.cost + cost)
+
+    def _silence(self, world: World, standings: list[Standing]) -> Iterator[Choice]:
+        """A node that sits in a run that never was waits until it gives up."""
+        for who in range(FIRST_NODE, len(standings)):
+            if not standings[who].ended:
+                step = self.company.move(standings[who], DEADLINE)
+                yield Choice(("{} gives up", self.company.everybody[who]), 0, self._after(world, who, step))
 
     def _again_and_lies(self, world: World, standings: list[Standing]) -> Iterator[Choice]:
         """Any broadcast on record may arrive again at any node, and whatever was said to the board at the board."""

@@ -67,7 +67,7 @@ class Records(NamedTuple):
 
 
 class Wait(NamedTuple):
-    """Nothing arrives: for as long as the process waits anyway or, at the board, until its deadline."""
+    """Nothing arrives: for as long as the process waits anyway or, with `deadline`, until it gives up."""
 
     deadline: bool = False
 
@@ -300,7 +300,7 @@ class Process:
         return frame
 
     def patience(self, heard: Wait) -> float:
-        return self.timeout + MOMENT
+        return DEADLINE_SECONDS if heard.deadline else self.timeout + MOMENT
 
     @property
     def details(self) -> tuple[Any, ...]:
