@@ -92,16 +92,15 @@ def explore(
     with _quietly(), tempfile.TemporaryDirectory(dir=SHARED_MEMORY if SHARED_MEMORY.is_dir() else None) as folder:
         company = Company(parties, Path(folder))
         try:
-            with company.clock.shown():
-                told = plotted(company) if lies else None
-                invariants = Invariants(company, Path(folder), lies=lies)
-                # With few faults first: a world with one fault is a small part of a world with two.
-                for allowed in range(faults + 1):
-                    network = Network(company, faults=allowed, reduced=reduced, early=early, lies=told)
-                    report = _Search(network, invariants).run(began, most_states, progress)
-                    if not report.ok:
-                        break
-                return report
+            told = plotted(company) if lies else None
+            invariants = Invariants(company, Path(folder), lies=lies)
+            # With few faults first: a world with one fault is a small part of a world with two.
+            for allowed in range(faults + 1):
+                network = Network(company, faults=allowed, reduced=reduced, early=early, lies=told)
+                report = _Search(network, invariants).run(began, most_states, progress)
+                if not report.ok:
+                    break
+            return report
         finally:
             company.close()
 

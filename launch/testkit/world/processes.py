@@ -13,8 +13,7 @@ import hashlib
 import math
 import os
 import types
-from collections.abc import Callable, Coroutine, Generator, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Coroutine, Generator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -22,9 +21,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-import parley.nodes.analyst
-import parley.nodes.board
-import parley.nodes.user
 from parley.emulator.coins import key_from_seed, nonce_from_key
 from parley.emulator.errors import BadInput, ParleyError
 from parley.emulator.protocol import Inputs, Protocol
@@ -33,7 +29,8 @@ from parley.emulator.roles.board import ANALYST_NAME, BOARD_NAME, BoardRole, Ter
 from parley.emulator.roles.cohort import CohortRole
 from parley.emulator.roles.consent import Consent, domain_of
 from parley.emulator.roles.replies import CHUNK
-from parley.emulator.transport.ports import BROADCAST, BoardPort, NodePort, Received, topic_for
+from parley.emulator.transport.ports import BROADCAST, BoardPort, Clock, NodePort, Received, topic_for
+from parley.emulator.transport.virtual_time import EPOCH_SECONDS, START_SECONDS
 from parley.emulator.wire.signatures import Signer, derived
 from parley.launch.testkit.world.digest import digest
 from parley.nodes.analyst import AnalystNode
@@ -43,7 +40,6 @@ from parley.nodes.state.user_state import FILE, Identity, State
 from parley.nodes.user import UserNode
 
 RUN = "small"
-TODAY = 1_600_000_000.0
 # Longer than the board ever waits before it reminds, and longer than any deadline.
 REMINDER_SECONDS, DEADLINE_SECONDS = 4.1, 601.0
 # While it says farewell the board waits this long: it then says the last word again, and to who asks the setup too.
@@ -181,38 +177,20 @@ class Parties:
         }
 
 
-class Clock:
-    """What `time` and `os` are to the nodes of a small world: seconds that somebody sets, a number for each life."""
+class OwnClock(Clock):
+    """The clock of one process: its seconds move when somebody says so, and its number is that of its life."""
 
-    def __init__(self) -> None:
-        self.now, self.pid = 0.0, 1
+    def __init__(self, life: int) -> None:
+        self.seconds, self._life = START_SECONDS, life
 
-    def monotonic(self) -> float:
-        return self.now
-
-    def time(self) -> float:
-        return TODAY
+    def now(self) -> float:
+        return self.seconds
 
     def time_ns(self) -> int:
-        return int(TODAY) * 10**9
+        return EPOCH_SECONDS * 10**9
 
-    def getpid(self) -> int:
-        return self.pid
-
-    @contextmanager
-    def shown(self) -> Iterator[None]:
-        """Nodes take the time from a module; while a world is explored they take it from here."""
-        modules: tuple[Any, ...] = (parley.nodes.board, parley.nodes.analyst, parley.nodes.user)
-        before = [module.time for module in modules], modules[2].os
-        try:
-            for module in modules:
-                module.time = self
-            modules[2].os = self
-            yield
-        finally:
-            for module, each in zip(modules, before[0], strict=True):
-                module.time = each
-            modules[2].os = before[1]
+    def process_id(self) -> int:
+        return self._life
 
 
 @types.coroutine
@@ -225,7 +203,7 @@ class _Port(NodePort):
     """A user node's or the analyst's port: everything goes to the board."""
 
     def __init__(self, process: "Process") -> None:
-        self._process = process
+        self._process, self.clock = process, process.clock
 
     async def receive(self, timeout: float) -> list[bytes]:
         return await _waiting(timeout)
@@ -239,7 +217,7 @@ class _Port(NodePort):
 
 class _BoardPort(BoardPort):
     def __init__(self, process: "Process", names: Sequence[str]) -> None:
-        self._process, self._names = process, names
+        self._process, self._names, self.clock = process, names, process.clock
         self._own = {topic_for(name): name for name in names}
 
     @property
@@ -264,9 +242,10 @@ class _BoardPort(BoardPort):
 class Process:
     """One life of a process: a node, its port, its disk and its clock. `ended` says how it left, if it did."""
 
-    def __init__(self, parties: Parties, clock: Clock, name: str, folder: Path, disk: bytes, life: int) -> None:
-        self.parties, self.clock, self.name, self.folder, self.life = parties, clock, name, folder, life
-        self.now, self.timeout, self.ended, self.heard = 0.0, 0.0, "", b""
+    def __init__(self, parties: Parties, name: str, folder: Path, disk: bytes, life: int) -> None:
+        self.parties, self.name, self.folder, self.life = parties, name, folder, life
+        self.clock = OwnClock(life)
+        self.timeout, self.ended, self.heard = 0.0, "", b""
         self.sent: list[Sent] = []
         self.file = folder / FILE
         folder.mkdir()
@@ -287,13 +266,13 @@ class Process:
         """Let one thing arrive, and run until the process waits again."""
         self.sent, self.began = [], self.size
         if isinstance(heard, Wait):
-            self.now += self.patience(heard)
+            self.clock.seconds += self.patience(heard)
             self._go_on([])
         elif isinstance(heard, Records):
             self.heard = hashlib.sha256(self.heard + b"".join(heard.sealed)).digest()
             self._go_on(list(heard.sealed))
         else:
-            self.now += REMINDED_SECONDS if heard.late else 0.0
+            self.clock.seconds += REMINDED_SECONDS if heard.late else 0.0
             self._go_on([self.arriving(heard.frame)])
 
     def arriving(self, frame: bytes) -> Any:
@@ -349,7 +328,6 @@ class Process:
         self.folder.rmdir()
 
     def _go_on(self, batch: list[Any] | None) -> None:
-        self.clock.now, self.clock.pid = self.now, self.life
         try:
             if self._work is None:
                 self._work = self.open()
@@ -377,7 +355,7 @@ class BoardProcess(Process):
             self._opened.append(_Abandoned(writer))
         signer = parties.signers.get(BOARD_NAME)
         self.node = parties.cast.board_node(role, _BoardPort(self, parties.names), writer, self.file, None, signer)
-        self.node.restore(self.now)
+        self.node.restore(self.clock.now())
         return self.node.serve()
 
     def arriving(self, frame: bytes) -> Any:
@@ -391,7 +369,7 @@ class BoardProcess(Process):
     @property
     def details(self) -> tuple[Any, ...]:
         # Whether it may repeat the setup already, and whom of several it names first.
-        may_repeat = self.now - self.node._repeated > self.parties.terms.first_wait / 2
+        may_repeat = self.clock.now() - self.node._repeated > self.parties.terms.first_wait / 2
         return may_repeat, self.node.role._named % math.lcm(*range(1, self.parties.nodes + 1))
 
 

@@ -15,7 +15,6 @@ from parley.emulator.wire.codec import decode, encode, envelope, open_envelope
 from parley.launch.testkit.world.processes import (
     AnalystProcess,
     BoardProcess,
-    Clock,
     Cut,
     Hear,
     Heard,
@@ -113,7 +112,6 @@ class Company:
 
     def __init__(self, parties: Parties, folder: Path) -> None:
         self.parties, self._folder = parties, folder
-        self.clock = Clock()
         self.everybody = (BOARD_NAME, ANALYST_NAME, *parties.names)
         self.standings: list[Standing] = []
         self.parcels: list[Parcel] = []
@@ -233,7 +231,7 @@ class Company:
 
     def _start(self, who: int, disk: bytes, life: int) -> Process:
         kind = {BOARD: BoardProcess, ANALYST: AnalystProcess}.get(who, UserProcess)
-        return kind(self.parties, self.clock, self.everybody[who], self._new_folder(), disk, life)
+        return kind(self.parties, self.everybody[who], self._new_folder(), disk, life)
 
     def _rebuild(self, standing: Standing) -> Process:
         self.rebuilt += 1

@@ -16,7 +16,7 @@ from parley.emulator.simulate import conversation
 from parley.emulator.wire import messages as wire
 from parley.emulator.wire.codec import decode, encode, envelope
 from parley.launch.testkit.small_world import explore
-from parley.launch.testkit.world.processes import RUN, AnalystProcess, Clock, Parties, Records, Wait
+from parley.launch.testkit.world.processes import RUN, AnalystProcess, Parties, Records, Wait
 from parley.protocols.registry import design
 from parley.protocols.workloads.gini import GiniDiversity
 from tests.launch.testkit.world.worlds import small
@@ -37,8 +37,8 @@ PARTIES = Parties(protocol=small(1), inputs=np.array([0, 1]), nodes=2, signed=Fa
 class Heard(AnalystProcess):
     """An analyst that stands where it has heard the first records of a run."""
 
-    def __init__(self, folder: Path, clock: Clock, record: Sequence[bytes]) -> None:
-        super().__init__(PARTIES, clock, "analyst", folder, b"", 1)
+    def __init__(self, folder: Path, record: Sequence[bytes]) -> None:
+        super().__init__(PARTIES, "analyst", folder, b"", 1)
         self.record = record
 
     def take(self, sealed: Sequence[bytes]) -> None:
@@ -74,27 +74,26 @@ def words(analyst: AnalystProcess) -> list[bytes]:
 def test_whatever_happens_on_the_link_the_analyst_hears_the_record(
     start: int, record: list[bytes], tmp_path: Path
 ) -> None:
-    clock, tried = Clock(), 0
+    tried = 0
     batch = record[start : start + BATCH]
-    with clock.shown():
-        quiet = Heard(tmp_path / "quiet", clock, record)
-        quiet.take(record[: start + len(batch)])
-        for schedule in schedules(batch):
-            analyst = Heard(tmp_path / "other", clock, record)
-            analyst.take(record[:start])
-            analyst.take(schedule)
-            # What is still missing it asks for; what it hears again does no harm.
-            while not analyst.ended and analyst.node.expected < start + len(batch):
-                before = analyst.node.expected
-                analyst.take([each for each in analyst.answers() if each in batch])
-                assert analyst.ended or analyst.node.expected > before
-            assert analyst.ended == quiet.ended
-            assert analyst.node.expected == quiet.node.expected
-            assert words(analyst) == words(quiet)
-            assert analyst.node.role.state is quiet.node.role.state
-            analyst.close()
-            tried += 1
-        quiet.close()
+    quiet = Heard(tmp_path / "quiet", record)
+    quiet.take(record[: start + len(batch)])
+    for schedule in schedules(batch):
+        analyst = Heard(tmp_path / "other", record)
+        analyst.take(record[:start])
+        analyst.take(schedule)
+        # What is still missing it asks for; what it hears again does no harm.
+        while not analyst.ended and analyst.node.expected < start + len(batch):
+            before = analyst.node.expected
+            analyst.take([each for each in analyst.answers() if each in batch])
+            assert analyst.ended or analyst.node.expected > before
+        assert analyst.ended == quiet.ended
+        assert analyst.node.expected == quiet.node.expected
+        assert words(analyst) == words(quiet)
+        assert analyst.node.role.state is quiet.node.role.state
+        analyst.close()
+        tried += 1
+    quiet.close()
     assert tried > 50
 
 
