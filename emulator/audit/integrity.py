@@ -88,7 +88,7 @@ class Rewriter:
         # The record does not say how many users the board was told of; what it does say must be consistent.
         self.role = BoardRole(Terms(run=run, users=MOST_USERS, nodes=MOST_USERS, quorum=1e-300))
         self.run, self.format = run, format
-        self._due: wire.Close | None = None
+        self._due: wire.Close | wire.Abort | None = None
         self._chunks: Counter[str] = Counter()
         self._pids: dict[str, set[int]] = {}
 
@@ -110,18 +110,22 @@ class Rewriter:
         if sender == BOARD_NAME:
             self._own(message)
             return
-        if self._due is not None and isinstance(message, wire.Announce | wire.Result):
+        if isinstance(self._due, wire.Close) and isinstance(message, wire.Announce | wire.Result):
             raise RemoteProtocolError(f"a {message.kind} before round {self._due.round} was closed")
         said = self.role.hear(sender, message, 0.0)
         if not said:
             raise RemoteProtocolError(f"a {message.kind} of {sender} that repeats another or answers no open round")
         for _, following in said[1:]:
-            if isinstance(following, wire.Close):
+            if isinstance(following, wire.Close | wire.Abort):
                 self._due = following
 
     def _own(self, message: wire.Message) -> None:
         """What the board says of others is what the record says of them."""
         seats = self.role.seats
+        if isinstance(message, wire.Abort) and isinstance(self._due, wire.Abort):
+            # Everybody refused: the board gives up at once, and has done so here already.
+            self._due = None
+            return
         if isinstance(message, wire.Close):
             self._close(message)
             return

@@ -74,6 +74,10 @@ class AnalystRole:
 
     def hear(self, message: wire.Message) -> list[wire.Message]:
         """Take in one recorded message; return what is to be said because of it."""
+        if isinstance(message, wire.Abort) and self.pending and not self.agrees(message, self.pending[0]):
+            # The board gave up before it heard this: what is not on record was never said.
+            self.pending, self.state = [], Analyst.ENDED
+            return []
         if self.pending and type(message) is type(self.pending[0]):
             # What comes back must be what was said, to the byte; a choice may be another that users accept.
             if not self.agrees(message, self.expected(message)):

@@ -13,6 +13,7 @@ from parley.emulator.coins import question_of, terms_of
 from parley.emulator.protocol import Inputs
 from parley.emulator.record.transcript import TranscriptWriter
 from parley.emulator.roles.analyst import AnalystRole
+from parley.emulator.roles.board import BoardRole, Terms
 from parley.emulator.wire.codec import encode
 from parley.emulator.wire.messages import (
     Abort,
@@ -20,6 +21,7 @@ from parley.emulator.wire.messages import (
     Close,
     Event,
     Ready,
+    Refusal,
     Reminder,
     Replies,
     Result,
@@ -28,7 +30,17 @@ from parley.emulator.wire.messages import (
 )
 from parley.protocols.registry import design
 from parley.protocols.workloads.kendall import Kendall
-from tests.emulator.audit.recordings import Said, audited, inputs_for, record, replace_first, rewrite, said_in, write
+from tests.emulator.audit.recordings import (
+    RUN,
+    Said,
+    audited,
+    inputs_for,
+    record,
+    replace_first,
+    rewrite,
+    said_in,
+    write,
+)
 
 USERS = 120
 
@@ -435,3 +447,16 @@ def test_rounding_is_no_lie_where_replies_were_rejected(honest: Path, tmp_path: 
     result = audited(rewrite(honest, tmp_path / "t", conclude)).verdicts["result"]
     assert result.verdict == "unknown", result.reason
     assert "up to rounding" in result.reason
+
+
+def test_a_run_that_everybody_refused_ends_honestly(tmp_path: Path) -> None:
+    """The board gives up at the last refusal; the audit, which hears the record as a board does, does not object."""
+    spoken = design("three-round", Kendall(levels=(3, 3)), epsilon=1.0, users=4)
+    board, analyst = BoardRole(Terms(run=RUN, users=4, nodes=1), lambda: bytes(16)), AnalystRole(spoken, RUN)
+    said: list[Said] = board.hear("node-0", Ready(node="node-0", first=0, users=4, pid=1, run=RUN), 0.0)
+    for _, message in list(said):
+        for word in analyst.hear(message):
+            said += board.hear("analyst", word, 0.0)
+    said += board.hear("node-0", Refusal(run=RUN, round=0, node="node-0", reason="another setup"), 0.0)
+    assert isinstance(said[-1][1], Abort)
+    assert audited(write(tmp_path / "t", said, "failed")).verdicts["integrity"].verdict == "pass"

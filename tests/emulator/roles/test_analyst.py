@@ -9,6 +9,7 @@ from benchmarks.reference.simulate_shuffled import shuffled_conversation
 from parley.emulator.errors import RemoteProtocolError
 from parley.emulator.roles.analyst import ANALYST, Analyst, AnalystRole
 from parley.emulator.roles.consent import Column, domain_of
+from parley.emulator.simulate import conversation
 from parley.emulator.wire.codec import decode, encode
 from parley.emulator.wire.messages import Abort, Announce, Close, Message, Ready, Replies, Result, Roster, Setup
 from parley.protocols.registry import design
@@ -72,6 +73,34 @@ def test_a_round_without_replies_ends_the_run() -> None:
     assert isinstance(said, Abort)
     assert said.nonce == NONCE
     assert analyst.state is Analyst.ENDED
+
+
+@pytest.mark.parametrize("rounds", [0, 1])
+def test_a_board_that_gives_up_ends_an_analyst_that_has_just_spoken(rounds: int) -> None:
+    """A word that came too late is on no record, so the analyst does not wait to hear it back."""
+    analyst, replies = first_round()
+    for each in replies:
+        analyst.hear(each)
+    analyst.hear(Close(run=RUN, round=1, replies=10, missing=0))
+    if rounds == 0:
+        analyst = AnalystRole(protocol(), RUN)
+        analyst.hear(ROSTER)
+    assert analyst.pending
+    assert analyst.hear(Abort(run=RUN, outcome="failed", reason="the analyst said nothing", nonce=NONCE)) == []
+    assert analyst.state is Analyst.ENDED
+    assert not analyst.pending
+
+
+def test_a_result_that_came_too_late_is_not_waited_for() -> None:
+    spoken = design("one-round", GiniDiversity(levels=3), epsilon=1.0, users=10)
+    said = [message for _, message in conversation(spoken, np.arange(10) % 3, KEY, run=RUN)]
+    analyst = AnalystRole(spoken, RUN)
+    for message in said[:-1]:
+        analyst.hear(message)
+    assert analyst.state is Analyst.DONE
+    analyst.hear(Abort(run=RUN, outcome="failed", reason="the analyst said nothing", nonce=NONCE))
+    assert analyst.state is Analyst.ENDED
+    assert not analyst.pending
 
 
 def test_the_setup_says_what_is_asked_down_to_the_nonce_of_the_roster() -> None:
