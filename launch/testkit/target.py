@@ -21,6 +21,7 @@ from parley.emulator.errors import BadInput, ParleyError
 from parley.emulator.protocol import Inputs, Protocol
 from parley.launch.testkit.verdicts import Effort
 from parley.protocols import registry
+from parley.protocols.planned import Planned
 from parley.protocols.planning.table import design
 from parley.protocols.plugins import add_file, protocols_in
 from parley.protocols.workloads.choice import make_question
@@ -28,11 +29,14 @@ from parley.protocols.workloads.synthetic import draw, names
 from parley.protocols.workloads.workload import Levels, Workload
 
 # Tried in this order; the first kind that a protocol takes is the one it is tested on.
-KINDS: tuple[tuple[Mapping[str, Any], ...], ...] = (
+Kinds = tuple[tuple[Mapping[str, Any], ...], ...]
+OF_PAIRS: Kinds = (
     ({"statistic": "kendall", "levels": "2x2"}, {"statistic": "kendall", "levels": "3x3"}),
     ({"statistic": "gini-mean-difference", "levels": "4"}, {"statistic": "gini-mean-difference", "levels": "8"}),
     ({"statistic": "gini-diversity", "levels": "3"}, {"statistic": "gini-diversity", "levels": "5"}),
     ({"statistic": "auc", "levels": "2"}, {"statistic": "auc", "levels": "4"}),
+)
+OF_INPUTS: Kinds = (
     ({"levels": "4"}, {"levels": "9"}),
     ({"levels": "2"}, {"levels": "3"}),
     ({"levels": "2x2"}, {"levels": "3x3"}),
@@ -95,7 +99,7 @@ class Target:
                 raise BadInput(f"test_problems of {self.name} is empty; leave it out or name a problem")
             return tuple(declared)
         refusals = []
-        for kind in KINDS:
+        for kind in OF_PAIRS + OF_INPUTS if issubclass(self.kind, Planned) else OF_INPUTS + OF_PAIRS:
             try:
                 self.case(kind[0])
             except BadInput as error:

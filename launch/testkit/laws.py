@@ -1,0 +1,207 @@
+"""The law of what users send: every reply listed, the exact loss between every two inputs, and draws against the law.
+
+Sends of a round have coins of their own, so replies to them are independent given the input, and the greatest loss of a
+round between two inputs is the sum of the greatest losses of its sends.
+"""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+import scipy
+from numpy.typing import NDArray
+
+from parley.emulator.protocol import Send
+from parley.emulator.randomizer import Coins, Columns, Floats, Integers, row_bytes
+from parley.launch.testkit.play import flips
+
+ALPHA = 1e-6
+# Replies that are looked at one by one.
+MOST_LISTED = 1 << 17
+# Sums of probabilities may be off by their rounding, and so may a loss.
+ROUNDING = 1e-9
+LEAST_EXPECTED = 5.0
+BINS = 32
+
+
+@dataclass(frozen=True)
+class Listing:
+    """Replies to one send, in groups of equal size; within a group, the choices that are there are all listed."""
+
+    replies: Columns
+    group: int
+    complete: bool
+    how: str
+
+    @property
+    def count(self) -> int:
+        return len(next(iter(self.replies.values())))
+
+
+def listing(send: Send, generator: np.random.Generator, seeds: int) -> Listing:
+    """Every reply; or every choice for some seeds, which hide nothing; or some replies that were drawn."""
+    randomizer = send.randomizer
+    every = randomizer.every_reply()
+    if every is not None:
+        count = len(next(iter(every.values())))
+        return Listing(every, count, True, f"all {count} replies")
+    values = send.at(np.arange(send.inputs))
+    alphabet = randomizer.alphabet
+    if alphabet is None:
+        many = max(1, seeds * 16 // send.inputs)
+        drawn = draw(send, np.tile(np.arange(send.inputs), many), generator)
+        return Listing(drawn, 1, False, f"{many * send.inputs} drawn replies")
+    size = alphabet.size
+    alone = set(randomizer.reply) == {alphabet.column}
+    some = 1 if alone else max(1, min(seeds, MOST_LISTED // size))
+    drawn = randomizer.sample(np.repeat(values[:1], some, axis=0), flips(randomizer.coins, some, generator))
+    listed = {name: np.repeat(column, size, axis=0) for name, column in drawn.items()}
+    numbers = np.arange(alphabet.first, alphabet.last + 1)
+    listed[alphabet.column] = np.tile(numbers, some).astype(drawn[alphabet.column].dtype)
+    how = f"all {size} replies" if alone else f"all {size} choices for {some} seeds"
+    return Listing(listed, size, alone, how)
+
+
+def draw(send: Send, inputs: Integers, generator: np.random.Generator, coins: Coins | None = None) -> Columns:
+    """One reply for each of these inputs."""
+    given = flips(send.randomizer.coins, len(inputs), generator) if coins is None else coins
+    return send.randomizer.sample(send.at(inputs), given)
+
+
+def likelihoods(send: Send, replies: Columns) -> Floats:
+    """log p(reply | x) for every input x."""
+    with np.errstate(all="ignore"):
+        return np.asarray(send.randomizer.log_likelihood(replies, send.at(np.arange(send.inputs))))
+
+
+def largest_losses(log: Floats) -> Floats:
+    """For every two inputs x and y the largest log p(r | x) / p(r | y) over the replies r that x can send."""
+    inputs = log.shape[1]
+    losses = np.zeros((inputs, inputs))
+    for x in range(inputs):
+        possible = log[log[:, x] > -math.inf]
+        if len(possible):
+            losses[x] = (possible[:, x, None] - possible).max(axis=0)
+    return losses
+
+
+def sums(log: Floats, group: int) -> Floats:
+    """The sum of the probabilities of each group of replies, for every input."""
+    return np.asarray(np.exp(log).reshape(-1, group, log.shape[1]).sum(axis=1))
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Draws against a law: a statistic, the largest value that chance allows, and what was compared."""
+
+    statistic: float
+    threshold: float
+    draws: int
+    how: str
+
+    @property
+    def agrees(self) -> bool:
+        return self.statistic <= self.threshold
+
+
+def chi_square(observed: NDArray[np.int64], expected: Floats, alpha: float = ALPHA) -> tuple[float, float]:
+    """Pearson's statistic and its threshold, the rarest outcomes merged until each group expects 5 or more."""
+    seen, due = [0], [0.0]
+    for number in np.argsort(expected):
+        if due[-1] >= LEAST_EXPECTED:
+            seen.append(0)
+            due.append(0.0)
+        seen[-1] += int(observed[number])
+        due[-1] += float(expected[number])
+    if len(due) == 1:
+        return (0.0 if seen[0] == round(due[0]) else math.inf), 0.0
+    if due[-1] < LEAST_EXPECTED:
+        seen[-2:], due[-2:] = [seen[-2] + seen[-1]], [due[-2] + due[-1]]
+    statistic = sum((count - mean) ** 2 / mean if mean else math.inf for count, mean in zip(seen, due, strict=True))
+    return float(statistic), float(scipy.stats.chi2.isf(alpha, max(1, len(due) - 1)))
+
+
+def compare(
+    send: Send, x: int, listed: Listing, log_law: Floats, draws: int, generator: np.random.Generator, alpha: float
+) -> list[Comparison]:
+    """Replies of users with the input x against their likelihood, in as many ways as the randomizer allows.
+
+    `listed` are the replies there are, and `log_law` their likelihoods.
+    """
+    randomizer = send.randomizer
+    every = randomizer.coins <= 2
+    coins = all_coins(randomizer.coins) if every else flips(randomizer.coins, draws, generator)
+    draws = len(coins)
+    replies = draw(send, np.full(draws, x, dtype=np.int64), generator, coins)
+    found = []
+    if listed.complete:
+        law = np.exp(log_law[:, x])
+        if abs(law.sum() - 1) <= ROUNDING:
+            found.append(_of_all(listed, law, replies, draws, exact=every, alpha=alpha))
+    elif listed.group > 1:
+        found.append(_of_choices(send, x, replies, generator, alpha))
+    # Under x, the mean of p(reply | y) / p(reply | x) is 1 for every y, whatever factor the likelihoods leave out.
+    log = likelihoods(send, replies)
+    ratios = np.exp(log - log[:, x, None])
+    if not np.isfinite(ratios).all():
+        return [*found, Comparison(math.inf, 0.0, draws, "a reply that its own input cannot send")]
+    error = np.maximum(ratios.std(axis=0) / math.sqrt(draws), 1e-12)
+    worst = float((np.abs(ratios.mean(axis=0) - 1) / error).max()) if not every else 0.0
+    limit = float(scipy.stats.norm.isf(alpha / 2 / send.inputs))
+    # Ratios are bounded by e^epsilon, so that their mean is normal only where draws are many more than that.
+    if float(ratios.max()) * 50 < draws:
+        found.append(Comparison(worst, limit, draws, "ratios of likelihoods"))
+    return found
+
+
+def all_coins(size: int) -> Coins:
+    """Every row of so many bytes, each once."""
+    numbers = np.arange(256**size)
+    return np.stack([(numbers >> (8 * place)) & 255 for place in range(size)], axis=1).astype(np.uint8)
+
+
+def _of_all(
+    listed: Listing, law: Floats, replies: Columns, draws: int, *, exact: bool, alpha: float
+) -> Comparison:
+    """How often each reply was drawn, against its probability; with every coin, to the last one."""
+    places = {row.tobytes(): number for number, row in enumerate(row_bytes(listed.replies, listed.count))}
+    drawn = row_bytes(_ordered(replies, listed.replies), draws)
+    distinct, counts = np.unique(drawn, axis=0, return_counts=True)
+    observed = np.zeros(listed.count, dtype=np.int64)
+    for row, count in zip(distinct, counts, strict=True):
+        place = places.get(row.tobytes())
+        if place is None:
+            return Comparison(math.inf, 0.0, draws, "a reply that is not in the list")
+        observed[place] += count
+    if exact:
+        return Comparison(float(np.abs(observed / draws - law).max()), 0.5 / draws, draws, "every coin there is")
+    statistic, threshold = chi_square(observed, draws * law, alpha)
+    return Comparison(statistic, threshold, draws, f"chi-square over {listed.how}")
+
+
+def _ordered(replies: Columns, like: Columns) -> Columns:
+    """The same columns with the types that are listed."""
+    return {name: np.asarray(replies[name]).astype(column.dtype, copy=False) for name, column in like.items()}
+
+
+def _of_choices(send: Send, x: int, replies: Columns, generator: np.random.Generator, alpha: float) -> Comparison:
+    """Given the seed, where the choice lies in its own law is uniform: counted in bins, with ties drawn."""
+    alphabet = send.randomizer.alphabet
+    assert alphabet is not None
+    some = max(1, min(len(next(iter(replies.values()))), MOST_LISTED // alphabet.size))
+    head = {name: column[:some] for name, column in replies.items()}
+    listed = {name: np.repeat(column, alphabet.size, axis=0) for name, column in head.items()}
+    numbers = np.arange(alphabet.first, alphabet.last + 1)
+    listed[alphabet.column] = np.tile(numbers, some).astype(head[alphabet.column].dtype)
+    law = np.exp(likelihoods(send, listed)[:, x]).reshape(some, alphabet.size)
+    # Sorted by probability, so that a choice that is made too often for being likely shows.
+    order = np.argsort(-law, axis=1, kind="stable")
+    sent = head[alphabet.column].astype(np.int64) - alphabet.first
+    rank = np.argmax(order == sent[:, None], axis=1)
+    ranked = np.take_along_axis(law, order, axis=1)
+    before = np.cumsum(ranked, axis=1)
+    own = np.take_along_axis(ranked, rank[:, None], axis=1)[:, 0]
+    place = np.take_along_axis(before, rank[:, None], axis=1)[:, 0] - own * generator.random(some)
+    observed = np.bincount(np.clip((place * BINS).astype(np.int64), 0, BINS - 1), minlength=BINS)
+    statistic, threshold = chi_square(observed.astype(np.int64), np.full(BINS, some / BINS), alpha)
+    return Comparison(statistic, threshold, some, f"chi-square over choices of {alphabet.size} given their seeds")
