@@ -24,10 +24,11 @@ from parley.emulator.simulate import conversation, make_cohorts, voice
 from parley.emulator.wire.codec import encode
 from parley.emulator.wire.messages import Announce, Replies, Result
 from parley.launch.testkit.broadcasts import malformed
+from parley.launch.testkit.checks import bad, check, good
 from parley.launch.testkit.contract import setup_for
 from parley.launch.testkit.play import CRASHES, flips, play
 from parley.launch.testkit.scene import Scene, brief
-from parley.launch.testkit.verdicts import Verdict, failed, passed
+from parley.launch.testkit.verdicts import Verdict
 
 RUN = "test"
 USERS = {"quick": 90, "usual": 240, "thorough": 1000}
@@ -46,9 +47,10 @@ def same(first: Columns, second: Columns) -> bool:
     )
 
 
+@check("coins serve one purpose")
 def check_coins(scene: Scene) -> Verdict:
     """A reply is a function of its value and its coins; coins of one send, of one round, serve nothing else."""
-    check, protocol = "coins serve one purpose", scene.case.protocol
+    protocol = scene.case.protocol
     generator, inputs = np.random.default_rng(4), scene.case.inputs(USERS[scene.effort])
     played, _ = play(again(protocol), inputs, generator)
     for each in played:
@@ -57,13 +59,13 @@ def check_coins(scene: Scene) -> Verdict:
         mine = inputs[each.users]
         first = fresh.respond(each.public, mine, each.coins)
         if not same(first, each.replies):
-            return failed(check, f"round {number}: the replies depend on what was drawn in rounds before")
+            return bad(f"round {number}: the replies depend on what was drawn in rounds before")
         fresh.respond(each.public, mine[::-1].copy(), flips(fresh.coins, len(mine), generator))
         if not same(first, fresh.respond(each.public, mine, each.coins)):
-            return failed(check, f"round {number}: the same coins give other replies the second time")
+            return bad(f"round {number}: the same coins give other replies the second time")
         if problem := _shared(fresh, each.public, mine, each.coins, first, generator):
-            return failed(check, f"round {number}: {problem}")
-    return passed(check, f"{len(played)} rounds of {len(inputs)} users: replies follow from value and coins alone")
+            return bad(f"round {number}: {problem}")
+    return good(f"{len(played)} rounds of {len(inputs)} users: replies follow from value and coins alone")
 
 
 def _shared(
@@ -86,9 +88,10 @@ def _shared(
     return ""
 
 
+@check("sharding changes nothing")
 def check_sharding(scene: Scene) -> Verdict:
     """However users are spread over nodes and frames, every reply has the same bytes, and so has the result."""
-    check, protocol = "sharding changes nothing", scene.case.protocol
+    protocol = scene.case.protocol
     inputs, key = scene.case.inputs(USERS[scene.effort]), key_from_seed(4)
     seen: dict[str, tuple[dict[tuple[int, int], bytes], bytes]] = {}
     for nodes, chunk in ((1, 4096), (3, 16), (2, 7), (len(inputs) // 2, 1)):
@@ -105,22 +108,23 @@ def check_sharding(scene: Scene) -> Verdict:
     for other, (theirs, ended) in others:
         for (number, user), row in replies.items():
             if theirs.get((number, user)) != row:
-                return failed(check, f"user {user} sends other bytes in round {number} with {other} than with {name}")
+                return bad(f"user {user} sends other bytes in round {number} with {other} than with {name}")
         if ended != result:
-            return failed(check, f"the estimate with {other} is not that with {name}")
+            return bad(f"the estimate with {other} is not that with {name}")
     # And in whatever order they stand in one call.
     generator = np.random.default_rng(5)
     for each in play(protocol, inputs, generator)[0]:
         order = generator.permutation(len(each.users))
         moved = each.step.respond(each.public, inputs[each.users][order], each.coins[order])
         if not same(moved, {name: column[order] for name, column in each.replies.items()}):
-            return failed(check, f"round {each.step.number}: a reply depends on who else is in the same call")
-    return passed(check, f"{len(replies)} replies, the same bytes in {len(seen)} ways to spread {len(inputs)} users")
+            return bad(f"round {each.step.number}: a reply depends on who else is in the same call")
+    return good(f"{len(replies)} replies, the same bytes in {len(seen)} ways to spread {len(inputs)} users")
 
 
+@check("order changes nothing")
 def check_tallies(scene: Scene) -> Verdict:
     """Tallies are whole numbers that add up to the same, in whatever order and pieces replies come."""
-    check, protocol = "order changes nothing", scene.case.protocol
+    protocol = scene.case.protocol
     generator, inputs = np.random.default_rng(6), scene.case.inputs(USERS[scene.effort])
     counted = 0
     for each in play(protocol, inputs, generator)[0]:
@@ -131,8 +135,10 @@ def check_tallies(scene: Scene) -> Verdict:
         for name, total in whole.sums.items():
             counted += 1
             if np.asarray(total).dtype.kind not in "iu":
-                return failed(check, f"the tally {name!r} of round {step.number} is {np.asarray(total).dtype}; tallies "
-                                     "are integers, because sums of floats depend on their order")  # fmt: skip
+                return bad(
+                    f"the tally {name!r} of round {step.number} is {np.asarray(total).dtype}; tallies "
+                    "are integers, because sums of floats depend on their order",
+                )
         for order in orders:
             parts = np.split(order, cuts)
             added = None
@@ -142,8 +148,10 @@ def check_tallies(scene: Scene) -> Verdict:
             assert added is not None
             for name, total in whole.sums.items():
                 if not np.array_equal(added.sums[name], total):
-                    return failed(check, f"the tally {name!r} of round {step.number} depends on the order or the "
-                                         f"pieces in which {count} replies come")  # fmt: skip
+                    return bad(
+                        f"the tally {name!r} of round {step.number} depends on the order or the "
+                        f"pieces in which {count} replies come",
+                    )
         for name, send in step.sends(each.public).items():
             if "" in send.tallies:
                 continue
@@ -152,8 +160,8 @@ def check_tallies(scene: Scene) -> Verdict:
             size = float(np.abs(decoded).sum(axis=0).max(initial=0.0)) + 1e-300
             summed = send.randomizer.unit * whole.sums[name] + send.randomizer.offset * count
             if not float(np.max(np.abs(summed - decoded.sum(axis=0)))) <= 1e-9 * size:
-                return failed(check, f"the total of {name!r} in round {step.number} is not the sum of what it decodes")
-    return passed(check, f"{counted} tallies are whole numbers, the same in every order and in pieces")
+                return bad(f"the total of {name!r} in round {step.number} is not the sum of what it decodes")
+    return good(f"{counted} tallies are whole numbers, the same in every order and in pieces")
 
 
 def cohort_of(protocol: Protocol, inputs: Inputs, chunk: int = 16) -> CohortRole:
@@ -179,23 +187,24 @@ def seated(protocol: Protocol, inputs: Inputs, rounds: int = 0, scene: Scene | N
     return cohort
 
 
+@check("hostile broadcasts")
 def check_hostile(scene: Scene) -> Verdict:
     """Broadcasts that no honest analyst sends are refused, or answered like any other."""
-    check, protocol = "hostile broadcasts", scene.case.protocol
+    protocol = scene.case.protocol
     inputs = np.arange(protocol.inputs, dtype=np.int64)
     refused = answered = 0
     for step in protocol.rounds:
         looked, number = scene.rounds[step.number], step.number
         if looked.crashes:
             public, what = looked.crashes[0]
-            return failed(check, f"round {number} fails with {what} instead of refusing", broadcast=brief(public))
+            return bad(f"round {number} fails with {what} instead of refusing", broadcast=brief(public))
         cohort = seated(protocol, inputs, number - 1, scene)
         honest = looked.honest[0]
-        bad: list[tuple[str, int, Any]] = [(what, number, public) for what, public in malformed(step, honest)]
-        bad += [("a round that does not exist", each, honest) for each in (0, len(protocol.rounds) + 1)]
+        refusable: list[tuple[str, int, Any]] = [(what, number, public) for what, public in malformed(step, honest)]
+        refusable += [("a round that does not exist", each, honest) for each in (0, len(protocol.rounds) + 1)]
         if number < len(protocol.rounds):
-            bad.append(("a round left out", number + 1, scene.rounds[number + 1].honest[0]))
-        for what, told, public in bad:
+            refusable.append(("a round left out", number + 1, scene.rounds[number + 1].honest[0]))
+        for what, told, public in refusable:
             try:
                 said = answers(cohort, told, public)
             except RemoteProtocolError:
@@ -206,9 +215,9 @@ def check_hostile(scene: Scene) -> Verdict:
                 if isinstance(error, ValueError | TypeError) and not said_by_protocol(error):
                     refused += 1
                     continue
-                return failed(check, f"round {number}, {what}: {type(error).__name__} instead of a refusal")
+                return bad(f"round {number}, {what}: {type(error).__name__} instead of a refusal")
             if said:
-                return failed(check, f"round {number}: a node answers {what}", broadcast=brief(public))
+                return bad(f"round {number}: a node answers {what}", broadcast=brief(public))
         for public in looked.answered[: HOSTILE[scene.effort]]:
             answered += 1
             try:
@@ -216,27 +225,32 @@ def check_hostile(scene: Scene) -> Verdict:
                 for each in replies:
                     check_arrays("replies", each.columns, step.reply, len(each.users))
                     if not step.check(public, each.columns).all():
-                        return failed(check, f"round {number}: a reply to a hostile broadcast is not a valid one",
-                                      broadcast=brief(public))  # fmt: skip
+                        return bad(
+                            f"round {number}: a reply to a hostile broadcast is not a valid one",
+                            broadcast=brief(public),
+                        )
             except CRASHES as error:
-                return failed(check, f"round {number}: a node takes a hostile broadcast and then gives no reply: "
-                                     f"{error!s:.160}", broadcast=brief(public))  # fmt: skip
+                return bad(
+                    f"round {number}: a node takes a hostile broadcast and then gives no reply: {error!s:.160}",
+                    broadcast=brief(public),
+                )
         answers(cohort, number, honest)
         for other in looked.answered[:1]:
             try:
                 if answers(cohort, number, other) and any(
                     not np.array_equal(other[name], honest[name]) for name in honest
                 ):
-                    return failed(check, f"round {number}: a node answers a second, different question")
+                    return bad(f"round {number}: a node answers a second, different question")
             except RemoteProtocolError:
                 refused += 1
     kept = sum(len(each.answered) for each in scene.rounds.values())
     dropped = sum(each.refused for each in scene.rounds.values())
-    return passed(
-        check,
+    return good(
         f"{refused + dropped} are refused; {kept} extreme ones are answered within the claim",
-        refused=refused + dropped, answered=kept, played=answered,
-    )  # fmt: skip
+        refused=refused + dropped,
+        answered=kept,
+        played=answered,
+    )
 
 
 def said_by_protocol(error: BaseException) -> bool:
@@ -303,28 +317,37 @@ def outside_of(said: Any) -> object:
     return "replies", said.round, said.chunk, said.chunks, len(encode(said)), tuple(said.users.tolist()), shapes
 
 
+@check("same for every input")
 def check_visible(scene: Scene) -> Verdict:
     """Number and size of frames, refusals, log lines and failures are the same for every input."""
-    check, inputs = "same for every input", scene.case.protocol.inputs
+    inputs = scene.case.protocol.inputs
     users = ALIKE[scene.effort]
     first = visible(scene, np.zeros(users, dtype=np.int64))
     for x in range(1, inputs):
         other = visible(scene, np.full(users, x, dtype=np.int64))
         for attack in first:
             if other.get(attack) != first[attack]:
-                return failed(check, f"in {attack}, a node whose users hold input {x} behaves otherwise than with "
-                                     "input 0", first=_brief(first[attack]), other=_brief(other.get(attack)))  # fmt: skip
+                return bad(
+                    f"in {attack}, a node whose users hold input {x} does not behave as with input 0",
+                    with_input_0=_brief(first[attack]),
+                    with_this_input=_brief(other.get(attack)),
+                )
     frames = sum(isinstance(each, tuple) for listed in first.values() for each in listed)
     crash = next((each for listed in first.values() for each in listed if _is_error(each)), None)
     if crash is not None:
-        return failed(check, f"a node with any input fails: {crash}")
-    return passed(check, f"{inputs} inputs look alike: {frames} frames in {len(first) - 1} runs, nothing in the log"
-                  if not first["log"] else f"{inputs} inputs look alike, also in {len(first['log'])} log lines")  # fmt: skip
+        return bad(f"a node with any input fails: {crash}")
+    lines = len(first["log"])
+    says = f"{inputs} inputs look alike: {frames} frames in {len(first) - 1} runs, {lines} log lines"
+    return good(says, frames=frames, runs=len(first) - 1, log_lines=lines)
 
 
 def _is_error(each: object) -> bool:
-    return isinstance(each, tuple) and len(each) == 2 and str(each[0]).endswith("Error") and each[0] != (
-        RemoteProtocolError.__name__)  # fmt: skip
+    return (
+        isinstance(each, tuple)
+        and len(each) == 2
+        and str(each[0]).endswith("Error")
+        and each[0] != (RemoteProtocolError.__name__)
+    )
 
 
 def _brief(seen: list[object] | None) -> str:

@@ -47,7 +47,10 @@ def _extreme(step: Round, honest: list[Broadcast], generator: np.random.Generato
     base, shape = honest[0], step.broadcast
     numbers = [name for name, (dtype, lengths) in shape.items() if not lengths and dtype.kind == "f"]
     for combination in product(NUMBERS, repeat=len(numbers)) if 0 < len(numbers) <= 2 else ():
-        yield {**base, **{name: np.float64(value) for name, value in zip(numbers, combination, strict=True)}}
+        yield {
+            **base,
+            **{name: np.asarray(value, np.float64) for name, value in zip(numbers, combination, strict=True)},
+        }
     for name, (dtype, lengths) in shape.items():
         if dtype.kind == "f":
             for factor in FACTORS:
@@ -55,7 +58,7 @@ def _extreme(step: Round, honest: list[Broadcast], generator: np.random.Generato
             for constant in CONSTANTS:
                 yield {**base, name: np.full(lengths, constant, dtype)}
         elif dtype.kind in "iu":
-            limits = np.iinfo(dtype)
+            limits = np.iinfo(dtype.str)
             for value in (0, 1, -1, step.inputs - 1, step.inputs, limits.max, limits.min):
                 if limits.min <= value <= limits.max:
                     yield {**base, name: np.full(lengths, value, dtype)}

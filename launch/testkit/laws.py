@@ -18,10 +18,12 @@ from parley.launch.testkit.play import flips
 ALPHA = 1e-6
 # Replies that are looked at one by one.
 MOST_LISTED = 1 << 17
+MOST_CHOICES = 1 << 15
 # Sums of probabilities may be off by their rounding, and so may a loss.
 ROUNDING = 1e-9
 LEAST_EXPECTED = 5.0
 BINS = 32
+MOST_BYTES = 64
 
 
 @dataclass(frozen=True)
@@ -106,19 +108,14 @@ class Comparison:
 
 def chi_square(observed: NDArray[np.int64], expected: Floats, alpha: float = ALPHA) -> tuple[float, float]:
     """Pearson's statistic and its threshold, the rarest outcomes merged until each group expects 5 or more."""
-    seen, due = [0], [0.0]
-    for number in np.argsort(expected):
-        if due[-1] >= LEAST_EXPECTED:
-            seen.append(0)
-            due.append(0.0)
-        seen[-1] += int(observed[number])
-        due[-1] += float(expected[number])
-    if len(due) == 1:
-        return (0.0 if seen[0] == round(due[0]) else math.inf), 0.0
-    if due[-1] < LEAST_EXPECTED:
-        seen[-2:], due[-2:] = [seen[-2] + seen[-1]], [due[-2] + due[-1]]
-    statistic = sum((count - mean) ** 2 / mean if mean else math.inf for count, mean in zip(seen, due, strict=True))
-    return float(statistic), float(scipy.stats.chi2.isf(alpha, max(1, len(due) - 1)))
+    order = np.argsort(expected, kind="stable")
+    due = expected[order]
+    # Groups start at multiples of twice the least: outcomes are sorted, so what a group lacks in room it has in size.
+    group = np.unique(((np.cumsum(due) - due) / (2 * LEAST_EXPECTED)).astype(np.int64), return_inverse=True)[1]
+    means, counts = np.bincount(group, weights=due), np.bincount(group, weights=observed[order])
+    if len(means) == 1:
+        return (0.0 if round(float(means[0])) == int(counts[0]) else math.inf), 0.0
+    return float(((counts - means) ** 2 / means).sum()), float(scipy.stats.chi2.isf(alpha, len(means) - 1))
 
 
 def compare(
@@ -140,18 +137,42 @@ def compare(
             found.append(_of_all(listed, law, replies, draws, exact=every, alpha=alpha))
     elif listed.group > 1:
         found.append(_of_choices(send, x, replies, generator, alpha))
-    # Under x, the mean of p(reply | y) / p(reply | x) is 1 for every y, whatever factor the likelihoods leave out.
-    log = likelihoods(send, replies)
-    ratios = np.exp(log - log[:, x, None])
-    if not np.isfinite(ratios).all():
-        return [*found, Comparison(math.inf, 0.0, draws, "a reply that its own input cannot send")]
-    error = np.maximum(ratios.std(axis=0) / math.sqrt(draws), 1e-12)
-    worst = float((np.abs(ratios.mean(axis=0) - 1) / error).max()) if not every else 0.0
-    limit = float(scipy.stats.norm.isf(alpha / 2 / send.inputs))
-    # Ratios are bounded by e^epsilon, so that their mean is normal only where draws are many more than that.
-    if float(ratios.max()) * 50 < draws:
-        found.append(Comparison(worst, limit, draws, "ratios of likelihoods"))
     return found
+
+
+def compare_posteriors(send: Send, draws: int, generator: np.random.Generator, alpha: float) -> Comparison:
+    """Inputs drawn at random, replies drawn from them: what a reply tells about its input is what its likelihoods say.
+
+    Likelihoods may leave out a factor that is the same for every input; here it cancels. Draws are counted for every
+    byte of the reply and every value of that byte, so that a column whose law depends on the input shows even if the
+    likelihoods say nothing about it. Bernstein's inequality bounds what chance does, for any number of draws.
+    """
+    inputs = generator.integers(send.inputs, size=draws)
+    replies = draw(send, inputs, generator)
+    log = likelihoods(send, replies)
+    with np.errstate(all="ignore"):
+        posterior = np.exp(log - log.max(axis=1, keepdims=True))
+        posterior /= posterior.sum(axis=1, keepdims=True)
+    if not np.isfinite(posterior).all():
+        return Comparison(math.inf, 0.0, draws, "a likelihood that is not a number")
+    rows = row_bytes({name: np.asarray(column) for name, column in replies.items()}, draws)
+    places = np.arange(rows.shape[1])
+    if len(places) > MOST_BYTES:
+        places = generator.choice(places, size=MOST_BYTES, replace=False)
+    limit = math.log(2 * max(1, len(places)) * 256 * send.inputs / alpha)
+    worst, share = (0.0, 1.0), 0.0
+    for place in places:
+        values = rows[:, place]
+        for x in range(send.inputs):
+            seen = np.bincount(values[inputs == x], minlength=256)
+            due = np.bincount(values, weights=posterior[:, x], minlength=256)
+            spread = np.bincount(values, weights=posterior[:, x] * (1 - posterior[:, x]), minlength=256)
+            allowed = np.sqrt(2 * spread * limit) + limit / 3
+            ratios = np.abs(seen - due) / allowed
+            cell = int(ratios.argmax())
+            if ratios[cell] > share:
+                share, worst = float(ratios[cell]), (abs(float(seen[cell] - due[cell])), float(allowed[cell]))
+    return Comparison(*worst, draws, "what replies tell about inputs")
 
 
 def all_coins(size: int) -> Coins:
@@ -160,23 +181,30 @@ def all_coins(size: int) -> Coins:
     return np.stack([(numbers >> (8 * place)) & 255 for place in range(size)], axis=1).astype(np.uint8)
 
 
-def _of_all(
-    listed: Listing, law: Floats, replies: Columns, draws: int, *, exact: bool, alpha: float
-) -> Comparison:
+def _of_all(listed: Listing, law: Floats, replies: Columns, draws: int, *, exact: bool, alpha: float) -> Comparison:
     """How often each reply was drawn, against its probability; with every coin, to the last one."""
-    places = {row.tobytes(): number for number, row in enumerate(row_bytes(listed.replies, listed.count))}
-    drawn = row_bytes(_ordered(replies, listed.replies), draws)
-    distinct, counts = np.unique(drawn, axis=0, return_counts=True)
-    observed = np.zeros(listed.count, dtype=np.int64)
-    for row, count in zip(distinct, counts, strict=True):
-        place = places.get(row.tobytes())
-        if place is None:
-            return Comparison(math.inf, 0.0, draws, "a reply that is not in the list")
-        observed[place] += count
+    space, drawn = keys(listed.replies, listed.count), keys(_ordered(replies, listed.replies), draws)
+    order = np.argsort(space)
+    place = np.minimum(np.searchsorted(space, drawn, sorter=order), listed.count - 1)
+    found = order[place]
+    if not np.array_equal(space[found], drawn):
+        return Comparison(math.inf, 0.0, draws, "a reply that is not in the list")
+    observed = np.bincount(found, minlength=listed.count).astype(np.int64)
     if exact:
         return Comparison(float(np.abs(observed / draws - law).max()), 0.5 / draws, draws, "every coin there is")
     statistic, threshold = chi_square(observed, draws * law, alpha)
     return Comparison(statistic, threshold, draws, f"chi-square over {listed.how}")
+
+
+def keys(replies: Columns, count: int) -> NDArray[np.bytes_]:
+    """Every reply as one number or one string of bytes, which can be sorted."""
+    (first, *more) = replies.values()
+    if not more and first.ndim == 1 and first.dtype.kind in "iu":
+        return np.asarray(first)
+    rows = row_bytes(replies, count)
+    # Strings of bytes drop zeros at their end, so one that is not zero is put there.
+    padded = np.ascontiguousarray(np.concatenate([rows, np.ones((count, 1), np.uint8)], axis=1))
+    return padded.view(f"S{padded.shape[1]}")[:, 0]
 
 
 def _ordered(replies: Columns, like: Columns) -> Columns:
@@ -188,7 +216,7 @@ def _of_choices(send: Send, x: int, replies: Columns, generator: np.random.Gener
     """Given the seed, where the choice lies in its own law is uniform: counted in bins, with ties drawn."""
     alphabet = send.randomizer.alphabet
     assert alphabet is not None
-    some = max(1, min(len(next(iter(replies.values()))), MOST_LISTED // alphabet.size))
+    some = max(1, min(len(next(iter(replies.values()))), MOST_CHOICES // alphabet.size))
     head = {name: column[:some] for name, column in replies.items()}
     listed = {name: np.repeat(column, alphabet.size, axis=0) for name, column in head.items()}
     numbers = np.arange(alphabet.first, alphabet.last + 1)

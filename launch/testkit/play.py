@@ -12,7 +12,16 @@ from parley.emulator.randomizer import Coins, Columns
 from parley.emulator.round import Round
 
 # What code that somebody wrote may raise where it should not; anything else is a fault of this program.
-CRASHES = (ParleyError, ArithmeticError, LookupError, TypeError, ValueError, AttributeError, AssertionError, RuntimeError)
+CRASHES = (
+    ParleyError,
+    ArithmeticError,
+    LookupError,
+    TypeError,
+    ValueError,
+    AttributeError,
+    AssertionError,
+    RuntimeError,
+)
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,7 @@
 """Real processes under every ready-made condition, with kills: the same estimate as a quiet run, or a clean failure.
 
-Each run is `parley run` as a person would start it, with four user nodes. To the faults of the conditions come kills: of
-a user node and of the analyst when a round is opened, and of the board in between.
+Each run is `parley run` as a person would start it, with four user nodes. Kills come on top
+of the faults of the conditions: of user nodes, of the analyst and of the board, each when a round is opened.
 """
 
 import os
@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 from pathlib import Path
+from threading import Event
 
 from parley.emulator.audit.report import audit
 from parley.emulator.errors import ParleyError
@@ -24,12 +25,12 @@ from parley.emulator.record.transcript import TranscriptReader
 from parley.emulator.record.witness import Witness
 from parley.emulator.roles.shuffler import SHUFFLER_NAME
 from parley.emulator.transport.conditions import LINK_KINDS
-from parley.emulator.wire.messages import Event, Result
+from parley.emulator.wire import messages as wire
 from parley.emulator.wire.trust import read_trust
 from parley.launch.cluster.fault_driver import READY_MADE
 from parley.launch.settings import GOOD, UNFINISHED
 from parley.launch.testkit.target import Target
-from parley.launch.testkit.verdicts import Effort, Said, Step, Verdict, failed, passed
+from parley.launch.testkit.verdicts import Effort, Said, Step, Verdict, passed
 from parley.protocols.registry import build
 
 CONDITIONS: dict[Effort, tuple[str, ...]] = {
@@ -44,7 +45,7 @@ USERS, PROCESSES, EPSILON = 120, 4, 1.0
 LIMIT_SECONDS = 180.0
 # Runs wait more than they compute.
 AT_ONCE = 3
-SHOW_SECONDS = 0.5
+SHOW_SECONDS, LOOK_SECONDS, LEAVE_SECONDS = 0.5, 0.05, 20.0
 
 
 @dataclass
@@ -65,13 +66,14 @@ class Ran:
 def judge(target: Target, effort: Effort) -> Iterator[Said]:
     """A verdict for each of the conditions."""
     place = Path(tempfile.mkdtemp(prefix="parley-test-"))
-    names = [(QUIET, seed) for seed in SEEDS[effort]] + [(each, seed) for each in CONDITIONS[effort] for seed in
-                                                       SEEDS[effort]]  # fmt: skip
+    names = [(QUIET, seed) for seed in SEEDS[effort]] + [
+        (each, seed) for each in CONDITIONS[effort] for seed in SEEDS[effort]
+    ]
     finished: dict[tuple[str, int], Ran] = {}
-    keep = False
+    keep, stop = False, Event()
     pool = ThreadPoolExecutor(AT_ONCE)
     try:
-        running = {pool.submit(perform, target, name, seed, place / f"{name}-{seed}") for name, seed in names}
+        running = {pool.submit(perform, target, name, seed, place / f"{name}-{seed}", stop) for name, seed in names}
         while running:
             done, running = wait(running, timeout=SHOW_SECONDS, return_when=FIRST_COMPLETED)
             for each in done:
@@ -83,6 +85,7 @@ def judge(target: Target, effort: Effort) -> Iterator[Said]:
             keep = keep or verdict.outcome == "fail"
             yield verdict
     finally:
+        stop.set()
         pool.shutdown(cancel_futures=True)
         if not keep:
             shutil.rmtree(place, ignore_errors=True)
@@ -101,8 +104,8 @@ def conditions_text(name: str, target: Target) -> str:
     return (READY_MADE / f"{name}.toml").read_text() + rules
 
 
-def perform(target: Target, name: str, seed: int, place: Path) -> Ran:
-    """One run as a process of its own, and what its record says."""
+def perform(target: Target, name: str, seed: int, place: Path, stop: Event) -> Ran:
+    """One run as a process of its own, and what its record says; `stop` breaks it off."""
     ran = Ran(name, seed, place / "run")
     place.mkdir(parents=True)
     command = arguments(target, seed)
@@ -117,12 +120,18 @@ def perform(target: Target, name: str, seed: int, place: Path) -> Ran:
             [sys.executable, "-m", "parley.launch.cli", "run", *command], stdout=said, stderr=said, env=environment
         )
         try:
-            ran.code = process.wait(LIMIT_SECONDS)
-        except subprocess.TimeoutExpired:
-            ran.wrong = f"it hung for {LIMIT_SECONDS:g} s"
+            while process.poll() is None and not stop.wait(LOOK_SECONDS):
+                if time.monotonic() - began > LIMIT_SECONDS:
+                    ran.wrong = f"it hung for {LIMIT_SECONDS:g} s"
+                    break
+            if stop.is_set():
+                ran.wrong = "it was broken off"
+                # It ends its own nodes.
+                process.terminate()
+                process.wait(LEAVE_SECONDS)
         finally:
             process.kill()
-            process.wait()
+            ran.code = process.wait()
     ran.seconds = time.monotonic() - began
     if not ran.wrong:
         try:
@@ -146,7 +155,7 @@ def look_at(ran: Ran) -> None:
     reader = TranscriptReader(transcript)
     messages = [record.message for record in reader]
     ended = None if reader.closing is None else reader.closing.outcome
-    ran.faults = Counter(each.event for each in messages if isinstance(each, Event) and each.event in FAULTS)
+    ran.faults = Counter(each.event for each in messages if isinstance(each, wire.Event) and each.event in FAULTS)
     if (ran.code, ended) not in ((GOOD, "completed"), (UNFINISHED, "failed")):
         ran.wrong = f"exit code {ran.code} with a record that is closed as {ended}"
         return
@@ -159,7 +168,7 @@ def look_at(ran: Ran) -> None:
             ran.wrong = f"a reply is not the one that the witness gives: {replayed.difference}"
             return
     if ran.code == GOOD:
-        (ran.estimate,) = [each.estimate for each in messages if isinstance(each, Result)]
+        (ran.estimate,) = [each.estimate for each in messages if isinstance(each, wire.Result)]
         report = audit(transcript, build, witness=witness, keys=read_trust(ran.folder / "trust.toml"))
         if not report.ok:
             failures = {name: report.record()[name].get("reason") for name in report.named("fail")}
@@ -180,7 +189,8 @@ def verdict_of(target: Target, runs: list[Ran], finished: dict[tuple[str, int], 
             command = " ".join(["parley run", *arguments(target, ran.seed)])
             conditions = ran.folder.with_name("conditions.toml")
             repeat = command if name == QUIET else f"{command} --conditions {conditions}"
-            return failed(check, ran.wrong, repeat, folder=str(ran.folder), exit_code=ran.code)
+            evidence = {"folder": str(ran.folder), "exit_code": ran.code}
+            return Verdict(check=check, outcome="fail", says=ran.wrong, repeat=repeat, evidence=evidence)
     faults = sum((ran.faults for ran in runs), Counter[str]())
     clean = sum(ran.code != GOOD for ran in runs)
     many = faults.total()
@@ -188,6 +198,10 @@ def verdict_of(target: Target, runs: list[Ran], finished: dict[tuple[str, int], 
     ended = same if not clean else f"{clean} of {len(runs)} runs failed cleanly"
     says = f"{ended}; the audit is good" + (f"; {many} faults, {faults['kill']} kills" if name != QUIET else "")
     return passed(
-        check, says, faults=dict(faults), replies=sum(ran.replies for ran in runs), failed_cleanly=clean,
+        check,
+        says,
+        faults=dict(faults),
+        replies=sum(ran.replies for ran in runs),
+        failed_cleanly=clean,
         seconds=[round(ran.seconds, 2) for ran in runs],
-    )  # fmt: skip
+    )

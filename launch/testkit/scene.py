@@ -68,19 +68,33 @@ class Scene:
                 looked.crashes.append((public, f"{type(error).__name__}: {error!s:.200}"))
         return looked
 
-    def sends(self, most: int | None = None) -> Iterator[tuple[Round, Broadcast, str, Send]]:
-        """Every send of every round under at most so many broadcasts, those of honest analysts first."""
+    def sends(self, most: int) -> Iterator[tuple[Round, Broadcast, str, Send]]:
+        """Every send of every round under at most so many broadcasts, of each kind some; equal ones once."""
         for step in self.case.protocol.rounds:
-            listed = self.rounds[step.number].all
-            if most is not None and len(listed) > most:
-                # Some of each kind, in the order in which they were made.
-                listed = [listed[place] for place in np.linspace(0, len(listed) - 1, most).astype(int)]
-            for public in listed:
+            listed, known = self.rounds[step.number].all, list[tuple[str, Send]]()
+            places = np.linspace(0, len(listed) - 1, most).astype(int) if len(listed) > most else range(len(listed))
+            for public in (listed[place] for place in places):
                 for name, send in step.sends(public).items():
-                    yield step, public, name, send
+                    if not any(name == other and equal(send, before) for other, before in known):
+                        known.append((name, send))
+                        yield step, public, name, send
+
+
+def equal(first: Send, second: Send) -> bool:
+    """Whether users send the same in both cases."""
+    if first.randomizer != second.randomizer or type(first.value) is not type(second.value):
+        return False
+    if isinstance(first.value, np.ndarray) and isinstance(second.value, np.ndarray):
+        return np.array_equal(first.value, second.value)
+    return first.value is second.value
 
 
 def brief(public: Broadcast) -> str:
     """A broadcast in a few words, for evidence."""
-    return ", ".join(f"{name} = {np.array2string(np.asarray(array), precision=4, threshold=6)}"[:120] for name, array
-                     in public.items()) or "nothing"  # fmt: skip
+    return (
+        ", ".join(
+            f"{name} = {np.array2string(np.asarray(array), precision=4, threshold=6)}"[:120]
+            for name, array in public.items()
+        )
+        or "nothing"
+    )

@@ -3,7 +3,6 @@
 import sys
 import xml.etree.ElementTree as ElementTree
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
 from rich import box
@@ -36,7 +35,7 @@ class Bar:
         self._progress.start()
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(self, *_: object) -> None:
         self._progress.stop()
 
     def show(self, stage: Stage, said: Said) -> None:
@@ -46,7 +45,9 @@ class Bar:
         if isinstance(said, Step):
             self._progress.update(self._task, description=said.text[:46], completed=self._done + said.share)
         elif not self.quiet and not self.console.is_terminal:
-            print(f"{said.stage}: {said.check}: {WORDS[said.outcome]} ({said.seconds:.1f} s)", file=sys.stderr, flush=True)
+            print(
+                f"{said.stage}: {said.check}: {WORDS[said.outcome]} ({said.seconds:.1f} s)", file=sys.stderr, flush=True
+            )
 
 
 def table_of(report: Report) -> Table:

@@ -2,18 +2,21 @@
 
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
 from dataclasses import replace
 from importlib import import_module
+from queue import SimpleQueue
+from threading import Event, Thread
 
-from parley.emulator.errors import BadInput
+from parley.emulator.arithmetic import one_thread
+from parley.emulator.errors import BadInput, ParleyError
 from parley.launch.settings import release
 from parley.launch.testkit import behaviour, contract
-from parley.launch.testkit.play import CRASHES
+from parley.launch.testkit.checks import Check
 from parley.launch.testkit.scene import Scene
-from parley.launch.testkit.target import Case, Target
-from parley.launch.testkit.verdicts import Effort, Judge, Report, Said, Stage, Step, Verdict, failed
+from parley.launch.testkit.target import Target
+from parley.launch.testkit.verdicts import Effort, Judge, Report, Said, Stage, Step, Verdict
 
-Check = Callable[[Scene], Verdict]
 # In this order: what is cheap and exact first.
 CHECKS: tuple[Check, ...] = (
     contract.check_budget,
@@ -42,27 +45,14 @@ def judge(target: Target, effort: Effort) -> Iterator[Said]:
     for number, check in enumerate(CHECKS):
         found = list[Verdict]()
         for place, scene in enumerate(scenes):
-            yield Step(f"contract: {title_of(check)}", (number + place / len(scenes)) / len(CHECKS))
-            found.append(judged(check, scene))
+            yield Step(f"contract: {check.title}", (number + place / len(scenes)) / len(CHECKS))
+            found.append(check(scene))
             if found[-1].outcome == "fail":
                 break
         chosen = found[-1] if found[-1].outcome == "fail" else found[0]
         where = scenes[len(found) - 1].title if chosen.outcome == "fail" else ", ".join(each.title for each in scenes)
         says = f"{chosen.says} ({where})" if chosen.outcome == "fail" and len(scenes) > 1 else chosen.says
         yield replace(chosen, says=says, evidence={**chosen.evidence, "problems": where})
-
-
-def judged(check: Check, scene: Scene) -> Verdict:
-    """A verdict even where the protocol's own code breaks down: that is one, too."""
-    try:
-        return check(scene)
-    except CRASHES as error:
-        return failed(title_of(check), f"{type(error).__name__}: {' '.join(str(error).split())[:300]}")
-
-
-def title_of(check: Check) -> str:
-    """What a check is called where it cannot say so itself."""
-    return check.__name__.removeprefix("check_").replace("_", " ")
 
 
 def find_stages(named: Sequence[str] = ()) -> list[Stage]:
@@ -76,24 +66,61 @@ def find_stages(named: Sequence[str] = ()) -> list[Stage]:
 def _stage(name: str) -> Stage:
     module, says = MODULES[name]
     found: Judge = import_module(f"parley.launch.testkit.{module}").judge
-    return Stage(name, says, found)
+    return Stage(name, says, found, waits=name == "processes")
 
 
 def run_stages(
     target: Target, effort: Effort, stages: Sequence[Stage], show: Callable[[Stage, Said], None] | None = None
 ) -> Report:
-    """Every stage one after the other; `show` hears what they say as they say it."""
+    """Every stage in its order; `show` hears what they say. Those that only wait begin with the first."""
     began, verdicts = time.perf_counter(), list[Verdict]()
-    for stage in stages:
-        for said in stage.run(target, effort):
-            if isinstance(said, Verdict):
-                verdicts.append(said)
-            if show is not None:
-                show(stage, said)
+    ahead = {stage.name: Ahead(stage, target, effort) for stage in stages[1:] if stage.waits}
+    try:
+        # The processes of other stages need the other cores.
+        with one_thread():
+            for stage in stages:
+                for said in ahead[stage.name].said() if stage.name in ahead else stage.run(target, effort):
+                    if isinstance(said, Verdict):
+                        verdicts.append(said)
+                    if show is not None:
+                        show(stage, said)
+    finally:
+        for each in ahead.values():
+            each.stop()
     seconds = time.perf_counter() - began
     return Report(target=target.name, effort=effort, version=release(), verdicts=tuple(verdicts), seconds=seconds)
 
 
-def cases_of(target: Target, effort: Effort) -> list[Case]:
-    """The problems that a protocol is tested on."""
-    return list(target.cases(effort))
+class Ahead:
+    """A stage that runs in a thread while others have their turn."""
+
+    def __init__(self, stage: Stage, target: Target, effort: Effort) -> None:
+        self._queue: SimpleQueue[Said | BaseException | None] = SimpleQueue()
+        self._stopped = Event()
+        self._thread = Thread(target=self._run, args=(stage, target, effort), name=f"stage {stage.name}")
+        self._thread.start()
+
+    def _run(self, stage: Stage, target: Target, effort: Effort) -> None:
+        words = stage.run(target, effort)
+        try:
+            # Closed whatever happens, so that it lets go of what it holds.
+            with closing(words):  # type: ignore[type-var]
+                for said in words:
+                    self._queue.put(said)
+                    if self._stopped.is_set():
+                        break
+        except (ParleyError, OSError, RuntimeError) as error:
+            self._queue.put(error)
+        finally:
+            self._queue.put(None)
+
+    def said(self) -> Iterator[Said]:
+        """What it has said so far, and then what it says."""
+        while (said := self._queue.get()) is not None:
+            if isinstance(said, BaseException):
+                raise said
+            yield said
+
+    def stop(self) -> None:
+        self._stopped.set()
+        self._thread.join()

@@ -109,13 +109,14 @@ class Target:
         raise BadInput(f"{self.name} takes none of the kit's problems ({refusals[-1]}); declare test_problems")
 
     def case(self, problem: Mapping[str, Any], epsilon: float = 1.0, users: int = USERS) -> Case:
-        """The protocol for one problem. Whether it keeps to its claim is for the checks to say, so nobody checks here."""
+        """The protocol for one problem. Whether it keeps its claim is not asked here: that is for the checks."""
         given = dict(problem)
         epsilon, users = float(given.pop("epsilon", epsilon)), int(given.pop("users", users))
         statistic, levels = given.pop("statistic", None), given.pop("levels", None)
         if given or levels is None:
-            raise BadInput(f"{dict(problem)} of {self.name} is not a problem: give levels and perhaps statistic, "
-                           "epsilon and users")  # fmt: skip
+            raise BadInput(
+                f"{dict(problem)} of {self.name} is not a problem: give levels and perhaps statistic, epsilon and users"
+            )
         question = make_question(statistic, str(levels), None)
         flags = ("--levels", str(levels)) if statistic is None else ("--statistic", statistic, "--levels", str(levels))
         try:

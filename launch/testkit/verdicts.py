@@ -27,8 +27,8 @@ Effort = Literal["quick", "usual", "thorough"]
 class Verdict:
     """One check's answer. `says` is one sentence: what was measured, or what is wrong and where.
 
-    `unknown` is for what could not be tested, and `says` why. `evidence` holds the numbers behind it, and `repeat`, where
-    there is one, the command that shows the failure again.
+    `unknown` is for what could not be tested, and `says` why. `evidence` holds the numbers behind it, and `repeat` the
+    command that shows a failure again, where there is one.
     """
 
     check: str
@@ -58,8 +58,8 @@ def passed(check: str, says: str, **evidence: Any) -> Verdict:
     return Verdict(check=check, outcome="pass", says=says, evidence=evidence)
 
 
-def failed(check: str, says: str, repeat: str = "", **evidence: Any) -> Verdict:
-    return Verdict(check=check, outcome="fail", says=says, repeat=repeat, evidence=evidence)
+def failed(check: str, says: str, **evidence: Any) -> Verdict:
+    return Verdict(check=check, outcome="fail", says=says, evidence=evidence)
 
 
 def unknown(check: str, says: str, **evidence: Any) -> Verdict:
@@ -92,6 +92,8 @@ class Stage:
     name: str
     says: str
     judge: Judge
+    # Whether it waits more than it computes, so that it may as well begin with the first stage.
+    waits: bool = False
 
     def run(self, target: "Target", effort: Effort) -> Iterator[Said]:
         """What the function says, with the stage's name and the seconds since the verdict before."""
