@@ -58,26 +58,26 @@ class Trials:
 
 def judge(target: Target, effort: Effort) -> Iterator[Said]:
     """Three verdicts: the worst of all cases for each."""
-    found: dict[str, list[tuple[Verdict, float]]] = {}
-    epsilons = EPSILONS[effort]
+    found: dict[str, list[Verdict]] = {}
+    problem = target.problems[-1 if effort == "thorough" else 0]
+    epsilons = EPSILONS[effort][: 1 if "epsilon" in problem else None]
     for number, epsilon in enumerate(epsilons):
-        case = target.case(target.problems[-1 if effort == "thorough" else 0], epsilon)
-        trials: Trials | None = None
-        for said in measure(case, effort):
-            if isinstance(said, Trials):
-                trials = said
-            elif isinstance(said, Step):
+        for said in judge_case(target.case(problem, epsilon), effort):
+            if isinstance(said, Step):
                 yield Step(said.text, (number + said.share) / len(epsilons))
             else:
-                yield said
-                return
-        assert trials is not None
-        for verdict, severity in (bias_of(trials), ratio_of(trials), coverage_of(trials)):
-            found.setdefault(verdict.check, []).append((verdict, severity))
-        if "epsilon" in target.problems[0]:
-            break
+                found.setdefault(said.check, []).append(said)
     for listed in found.values():
-        yield max(listed, key=lambda each: (each[0].outcome == "fail", each[1]))[0]
+        yield max(listed, key=lambda each: (each.outcome == "fail", each.evidence.get("severity", 0.0)))
+
+
+def judge_case(case: Case, effort: Effort) -> Iterator[Said]:
+    """Bias, error against prediction and coverage on one problem."""
+    for said in measure(case, effort):
+        if isinstance(said, Trials):
+            yield from (bias_of(said), ratio_of(said), coverage_of(said))
+        else:
+            yield said
 
 
 def measure(case: Case, effort: Effort) -> Iterator[Trials | Said]:
@@ -101,37 +101,37 @@ def measure(case: Case, effort: Effort) -> Iterator[Trials | Said]:
     yield Trials(case, truth, estimates)
 
 
-def bias_of(trials: Trials) -> tuple[Verdict, float]:
+def bias_of(trials: Trials) -> Verdict:
     """The mean error, against what chance and a tenth of the predicted error explain."""
     errors, (predicted, _), many = trials.errors, trials.predicted, len(trials.estimates)
     mean, error = float(errors.mean()), float(errors.std(ddof=1)) / math.sqrt(many)
     allowed = float(getattr(trials.case.protocol, "test_bias", BIAS)) * predicted
     says = f"{mean:+.3g} ± {error:.2g} ({mean / predicted:+.2f} of the predicted error), {many} runs"
     excess = (abs(mean) - allowed) / (error or 1e-300)
-    evidence = {"bias": mean, "standard_error": error, "allowed": allowed, "sigmas": excess, "trials": many}
+    evidence = {"bias": mean, "standard_error": error, "allowed": allowed, "severity": excess, "trials": many}
     if not excess <= SIGMAS:
         over = f"; {excess:.1f} standard errors above the {allowed:.2g} that is allowed"
-        return failed("bias", says + over, **evidence), excess
-    return passed("bias", says, **evidence), excess
+        return failed("bias", says + over, **evidence)
+    return passed("bias", says, **evidence)
 
 
-def ratio_of(trials: Trials) -> tuple[Verdict, float]:
+def ratio_of(trials: Trials) -> Verdict:
     """Measured over predicted RMSE."""
     errors, (predicted, who), many = trials.errors, trials.predicted, len(trials.estimates)
     if not predicted > 0:
-        return failed("error against prediction", f"the predicted RMSE is {predicted:g}"), math.inf
+        return failed("error against prediction", f"the predicted RMSE is {predicted:g}")
     squares = (errors / predicted) ** 2
     ratio = math.sqrt(float(squares.mean()))
     error = float(squares.std(ddof=1)) / math.sqrt(many) / (2 * max(ratio, 1e-300))
     says = f"RMSE is {ratio:.3f} ± {error:.3f} of what {who} predicts, {predicted:.3g}"
     excess = (ratio - RATIO) / (error or 1e-300)
-    evidence = {"ratio": ratio, "standard_error": error, "most": RATIO, "predicted_rmse": predicted, "trials": many}
+    evidence = {"ratio": ratio, "standard_error": error, "most": RATIO, "predicted_rmse": predicted, "severity": excess}
     if not excess <= SIGMAS:
-        return failed("error against prediction", f"{says}; more than {RATIO} beyond chance", **evidence), excess
-    return passed("error against prediction", says, **evidence), excess
+        return failed("error against prediction", f"{says}; more than {RATIO} beyond chance", **evidence)
+    return passed("error against prediction", says, **evidence)
 
 
-def coverage_of(trials: Trials) -> tuple[Verdict, float]:
+def coverage_of(trials: Trials) -> Verdict:
     """How often the 95% interval holds the truth."""
     many = len(trials.estimates)
     ends = [each.interval95 for each in trials.estimates]
@@ -140,7 +140,7 @@ def coverage_of(trials: Trials) -> tuple[Verdict, float]:
     error = math.sqrt(max(share * (1 - share), 1 / many) / many)
     least = int(scipy.stats.binom.ppf(ALPHA, many, COVERAGE))
     says = f"{share:.1%} ± {error:.1%} of {many} intervals hold the truth"
-    evidence = {"coverage": share, "standard_error": error, "held": held, "least": least, "trials": many}
+    evidence = {"coverage": share, "standard_error": error, "held": held, "least": least, "severity": 1 - share}
     if held < least:
-        return failed("coverage", f"{says}; fewer than {COVERAGE:.0%} beyond chance", **evidence), 1 - share
-    return passed("coverage", says, **evidence), 1 - share
+        return failed("coverage", f"{says}; fewer than {COVERAGE:.0%} beyond chance", **evidence)
+    return passed("coverage", says, **evidence)

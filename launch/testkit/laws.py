@@ -177,8 +177,8 @@ def compare_posteriors(send: Send, draws: int, generator: np.random.Generator, a
 
 def all_coins(size: int) -> Coins:
     """Every row of so many bytes, each once."""
-    numbers = np.arange(256**size)
-    return np.stack([(numbers >> (8 * place)) & 255 for place in range(size)], axis=1).astype(np.uint8)
+    numbers, shifts = np.arange(256**size)[:, None], 8 * np.arange(size)
+    return np.asarray((numbers >> shifts) & 255, dtype=np.uint8)
 
 
 def _of_all(listed: Listing, law: Floats, replies: Columns, draws: int, *, exact: bool, alpha: float) -> Comparison:

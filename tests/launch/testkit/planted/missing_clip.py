@@ -3,6 +3,7 @@ of one, but nothing keeps the scaled values in that range."""
 
 import math
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
@@ -18,7 +19,7 @@ class Geometric(Randomizer):
 
     epsilon: float
     coins = 8
-    reply = {"step": (np.dtype(np.int64), ())}
+    reply: ClassVar = {"step": (np.dtype(np.int64), ())}
     unit = 1 / STEPS
 
     @property

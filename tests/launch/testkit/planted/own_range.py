@@ -1,7 +1,8 @@
-"""Planted fault: the range is taken from the input. Each user sends the power of two above its value in the clear, as if
-a scale told nothing, and one noisy bit about where in that range the value lies."""
+"""Planted fault: the range is taken from the input. Each user sends the power of two above its value in the clear, as
+if a scale told nothing, and one noisy bit about where in that range the value lies."""
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
@@ -15,8 +16,7 @@ SCALES = (0.25, 0.5, 1.0)
 class Scaled(Randomizer):
     epsilon: float
     coins = 8
-    reply = {"scale": (np.dtype(np.uint8), ()), "bit": (np.dtype(np.uint8), ())}
-    unit, offset = 1.0, 0.0
+    reply: ClassVar = {"scale": (np.dtype(np.uint8), ()), "bit": (np.dtype(np.uint8), ())}
 
     def bit(self, scale):
         return parley.OneBit(low=0.0, high=SCALES[scale], epsilon=self.epsilon)

@@ -1,6 +1,7 @@
 """Planted fault: coins are used twice. Two answers are hidden by one coin, so that they tell more together."""
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
@@ -14,7 +15,7 @@ class TwoAnswers(Randomizer):
 
     epsilon: float
     coins = 8
-    reply = {"large": (np.dtype(np.uint8), ()), "odd": (np.dtype(np.uint8), ())}
+    reply: ClassVar = {"large": (np.dtype(np.uint8), ()), "odd": (np.dtype(np.uint8), ())}
 
     @property
     def bit(self):
@@ -25,8 +26,9 @@ class TwoAnswers(Randomizer):
         return {name: self.bit.sample(inputs[:, place], coins)["bit"] for place, name in enumerate(self.reply)}
 
     def log_likelihood(self, reply, inputs):
-        return sum(self.bit.log_likelihood({"bit": reply[name]}, inputs[:, place])
-                   for place, name in enumerate(self.reply))
+        return sum(
+            self.bit.log_likelihood({"bit": reply[name]}, inputs[:, place]) for place, name in enumerate(self.reply)
+        )
 
     def check(self, reply):
         return (reply["large"] <= 1) & (reply["odd"] <= 1)

@@ -1,5 +1,5 @@
-"""Planted fault: a reply differs with sharding. The value is dithered by its place in the batch, which is a matter of how
-users are spread over processes."""
+"""Planted fault: a reply differs with sharding. The value is dithered by its place in the batch, which is a matter of
+how users are spread over processes."""
 
 from dataclasses import dataclass
 

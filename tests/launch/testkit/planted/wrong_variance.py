@@ -1,4 +1,4 @@
-"""Planted fault: the variance is wrong, a ninth of what it is, so that intervals are a third as long as they should be."""
+"""Planted fault: the variance is wrong, a ninth of what it is, so intervals are a third of what they should be."""
 
 from dataclasses import dataclass
 
