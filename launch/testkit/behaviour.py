@@ -248,7 +248,7 @@ def check_hostile(scene: Scene) -> Verdict:
     kept = sum(len(each.answered) for each in scene.rounds.values())
     dropped = sum(each.refused for each in scene.rounds.values())
     return good(
-        f"{refused + dropped} are refused; {kept} extreme ones are answered within the claim",
+        f"{refused + dropped} are refused; {kept} extreme ones are answered like any other",
         refused=refused + dropped,
         answered=kept,
         played=answered,

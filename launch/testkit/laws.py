@@ -6,6 +6,7 @@ round between two inputs is the sum of the greatest losses of its sends.
 
 import math
 from dataclasses import dataclass
+from itertools import combinations
 
 import numpy as np
 import scipy
@@ -24,6 +25,8 @@ ROUNDING = 1e-9
 LEAST_EXPECTED = 5.0
 BINS = 32
 MOST_BYTES = 64
+MOST_PAIRED = 10
+MOST_CELLS = 512
 
 
 @dataclass(frozen=True)
@@ -143,9 +146,10 @@ def compare(
 def compare_posteriors(send: Send, draws: int, generator: np.random.Generator, alpha: float) -> Comparison:
     """Inputs drawn at random, replies drawn from them: what a reply tells about its input is what its likelihoods say.
 
-    Likelihoods may leave out a factor that is the same for every input; here it cancels. Draws are counted for every
-    byte of the reply and every value of that byte, so that a column whose law depends on the input shows even if the
-    likelihoods say nothing about it. Bernstein's inequality bounds what chance does, for any number of draws.
+    Likelihoods may leave out a factor that is the same for every input; here it cancels. Draws are counted by every
+    byte of the reply, by pairs of bytes and by the whole reply, so that a column whose law depends on the input shows
+    even if the likelihoods say nothing about it. Bernstein's inequality bounds what chance does, for any number of
+    draws.
     """
     inputs = generator.integers(send.inputs, size=draws)
     replies = draw(send, inputs, generator)
@@ -155,24 +159,41 @@ def compare_posteriors(send: Send, draws: int, generator: np.random.Generator, a
         posterior /= posterior.sum(axis=1, keepdims=True)
     if not np.isfinite(posterior).all():
         return Comparison(math.inf, 0.0, draws, "a likelihood that is not a number")
-    rows = row_bytes({name: np.asarray(column) for name, column in replies.items()}, draws)
-    places = np.arange(rows.shape[1])
-    if len(places) > MOST_BYTES:
-        places = generator.choice(places, size=MOST_BYTES, replace=False)
-    limit = math.log(2 * max(1, len(places)) * 256 * send.inputs / alpha)
+    cells = _cells(replies, draws, generator)
+    limit = math.log(2 * sum(many for _, many in cells) * send.inputs / alpha)
     worst, share = (0.0, 1.0), 0.0
-    for place in places:
-        values = rows[:, place]
+    for values, many in cells:
         for x in range(send.inputs):
-            seen = np.bincount(values[inputs == x], minlength=256)
-            due = np.bincount(values, weights=posterior[:, x], minlength=256)
-            spread = np.bincount(values, weights=posterior[:, x] * (1 - posterior[:, x]), minlength=256)
+            seen = np.bincount(values[inputs == x], minlength=many)
+            due = np.bincount(values, weights=posterior[:, x], minlength=many)
+            spread = np.bincount(values, weights=posterior[:, x] * (1 - posterior[:, x]), minlength=many)
             allowed = np.sqrt(2 * spread * limit) + limit / 3
             ratios = np.abs(seen - due) / allowed
             cell = int(ratios.argmax())
             if ratios[cell] > share:
                 share, worst = float(ratios[cell]), (abs(float(seen[cell] - due[cell])), float(allowed[cell]))
     return Comparison(*worst, draws, "what replies tell about inputs")
+
+
+def _cells(replies: Columns, draws: int, generator: np.random.Generator) -> list[tuple[Integers, int]]:
+    """Ways to sort replies into cells: the cell of each reply, and how many cells there are."""
+    rows = row_bytes({name: np.asarray(column) for name, column in replies.items()}, draws).astype(np.int64)
+    # Bytes that are always the same tell nothing.
+    places = np.flatnonzero(np.ptp(rows, axis=0)) if draws else np.arange(0)
+    if len(places) > MOST_BYTES:
+        places = generator.choice(places, size=MOST_BYTES, replace=False)
+    cells: list[tuple[Integers, int]] = [(rows[:, place], 256) for place in places]
+    # Two bytes together, by their upper or lower half: one alone may be uniform and still give the other away.
+    lower = rows % 16
+    upper = np.where(rows.max(axis=0, initial=0) < 16, lower, rows // 16)
+    for first, second in combinations(places[:MOST_PAIRED], 2):
+        for half in (upper, lower):
+            cells.append((half[:, first] * 16 + half[:, second], 256))
+    # The whole reply, as it is where there are few and else by a number that depends on all of its bytes.
+    whole = rows @ generator.integers(1, 2**31, size=rows.shape[1])
+    distinct, numbers = np.unique(whole, return_inverse=True)
+    cells.append((numbers, len(distinct)) if len(distinct) <= MOST_CELLS else (whole % MOST_CELLS, MOST_CELLS))
+    return cells
 
 
 def all_coins(size: int) -> Coins:
