@@ -25,7 +25,7 @@ from parley.emulator.simulate import conversation, make_cohorts, voice
 from parley.emulator.wire.codec import encode
 from parley.emulator.wire.messages import Announce, Replies, Result
 from parley.launch.testkit.broadcasts import malformed
-from parley.launch.testkit.checks import bad, check, good
+from parley.launch.testkit.checks import bad, check, good, many
 from parley.launch.testkit.contract import setup_for
 from parley.launch.testkit.play import CRASHES, flips, play
 from parley.launch.testkit.scene import Scene, brief
@@ -33,8 +33,8 @@ from parley.launch.testkit.verdicts import Verdict
 
 RUN = "test"
 USERS = {"quick": 90, "usual": 240, "thorough": 1000}
-ALIKE = {"quick": 64, "usual": 256, "thorough": 2048}
-HOSTILE = {"quick": 12, "usual": 40, "thorough": 200}
+ALIKE = {"quick": 64, "usual": 128, "thorough": 2048}
+HOSTILE = {"quick": 12, "usual": 20, "thorough": 200}
 
 
 def again(protocol: Protocol) -> Protocol:
@@ -66,7 +66,7 @@ def check_coins(scene: Scene) -> Verdict:
             return bad(f"round {number}: the same coins give other replies the second time")
         if problem := _shared(fresh, each.public, mine, each.coins, first, generator):
             return bad(f"round {number}: {problem}")
-    return good(f"{len(played)} rounds of {len(inputs)} users: replies follow from value and coins alone")
+    return good(f"{many(len(played), 'round')} of {len(inputs)} users: replies follow from value and coins alone")
 
 
 def _shared(
@@ -163,7 +163,7 @@ def check_tallies(scene: Scene) -> Verdict:
             summed = send.randomizer.unit * whole.sums[name] + send.randomizer.offset * count
             if not float(np.max(np.abs(summed - decoded.sum(axis=0)))) <= 1e-9 * size:
                 return bad(f"the total of {name!r} in round {step.number} is not the sum of what it decodes")
-    return good(f"{counted} tallies are whole numbers, the same in every order and in pieces")
+    return good(f"{many(counted, 'sum')} of whole numbers, the same in every order and in pieces")
 
 
 def cohort_of(protocol: Protocol, inputs: Inputs, chunk: int = 16) -> CohortRole:
@@ -339,7 +339,7 @@ def check_visible(scene: Scene) -> Verdict:
     if crash is not None:
         return bad(f"a node with any input fails: {crash}")
     lines = len(first["log"])
-    says = f"{inputs} inputs look alike: {frames} frames in {len(first) - 1} runs, {lines} log lines"
+    says = f"{inputs} inputs look alike: {many(frames, 'frame')} in {many(len(first) - 1, 'run')}, {many(lines, 'log line')}"
     return good(says, frames=frames, runs=len(first) - 1, log_lines=lines)
 
 

@@ -34,6 +34,11 @@ def check(title: str) -> Callable[[Callable[[Scene], Verdict]], Check]:
     return lambda function: Check(title, function)
 
 
+def many(count: int, noun: str) -> str:
+    """1 round, 2 rounds."""
+    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
+
+
 # Verdicts of a check, which gives them its title.
 def good(says: str, **evidence: Any) -> Verdict:
     return passed("", says, **evidence)

@@ -14,7 +14,7 @@ from parley.emulator.randomizer import Floats
 from parley.emulator.roles.consent import domain_of
 from parley.emulator.wire.codec import decode, encode
 from parley.emulator.wire.messages import NONCE_BYTES, Setup
-from parley.launch.testkit.checks import bad, check, good, untested
+from parley.launch.testkit.checks import bad, check, good, many, untested
 from parley.launch.testkit.laws import (
     ALPHA,
     ROUNDING,
@@ -30,9 +30,9 @@ from parley.launch.testkit.scene import Scene, brief, equal
 from parley.launch.testkit.verdicts import Verdict
 from parley.protocols import registry
 
-DRAWS = {"quick": 10_000, "usual": 40_000, "thorough": 200_000}
+DRAWS = {"quick": 10_000, "usual": 30_000, "thorough": 200_000}
 SEEDS = {"quick": 8, "usual": 32, "thorough": 128}
-SAMPLED = {"quick": 4, "usual": 10, "thorough": 40}
+SAMPLED = {"quick": 4, "usual": 6, "thorough": 40}
 # No parameter of any protocol may be one of these.
 NONSENSE: tuple[Any, ...] = (None, "?", {"a": 1})
 # Some parameters may be one of these; then the protocol they make must be a good one, or be refused.
@@ -113,7 +113,7 @@ def check_parameters(scene: Scene) -> Verdict:
             except (BadInput, *registry.MISREAD):
                 continue
     return good(
-        f"{len(given)} parameters come back byte for byte; {tried} other descriptions are refused or make sense",
+        f"{many(len(given), 'parameter')} come back byte for byte; {tried} other descriptions are refused or make sense",
         parameters=sorted(given),
     )
 
@@ -212,7 +212,7 @@ def check_loss(scene: Scene) -> Verdict:
         return bad(f"all rounds together lose {loss:.6g}; the claim is {allowed:g}", **evidence)
     if loss == 0.0 and inputs > 1:
         return bad("no reply depends on the input at all, so there is nothing to estimate", **evidence)
-    return good(f"at most {loss:.6g} of {allowed:g}; {replies:,} replies, {looked} broadcasts", **evidence)
+    return good(f"at most {loss:.6g} of {allowed:g}; {replies:,} replies, {many(looked, 'broadcast')}", **evidence)
 
 
 @check("sampler follows likelihood")

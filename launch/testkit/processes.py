@@ -1,7 +1,8 @@
 """Real processes under every ready-made condition, with kills: the same estimate as a quiet run, or a clean failure.
 
 Each run is `parley run` as a person would start it, with four user nodes. Kills come on top
-of the faults of the conditions: of user nodes, of the analyst and of the board, each when a round is opened.
+of the faults of the conditions: of user nodes, of the analyst and of the board, each when a round is opened, and of
+one user node while users are still joining.
 """
 
 import os
@@ -13,7 +14,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from threading import Event
 
@@ -92,13 +93,16 @@ def judge(target: Target, effort: Effort) -> Iterator[Said]:
 
 
 def conditions_text(name: str, target: Target) -> str:
-    """A ready-made file with kills added, each when a round is opened."""
+    """A ready-made file with kills added, each when a round is opened, and of
+    one user node while users are still joining."""
     last = len(target.first.protocol.rounds)
-    kills = [("node-1", 1), ("analyst", last), ("board", (last + 1) // 2), ("node-3", last)]
+    kills = [("node-1", 1), ("analyst", last), ("board", (last + 1) // 2), ("node-3", last), ("node-2", 0)]
     if target.trusts_shuffler:
         kills.append((SHUFFLER_NAME, 1))
+    # In round 0 users are still joining: however short a run is, it waits for that one.
     rules = "".join(
-        f'\n[[fault]]\nkind = "kill"\nnodes = "{victim}"\nrounds = [{number}]\nseconds = 0.2\n'
+        f'\n[[fault]]\nkind = "kill"\nnodes = "{victim}"\nseconds = 0.2\n'
+        + (f"rounds = [{number}]\n" if number else "")
         for victim, number in kills
     )
     return (READY_MADE / f"{name}.toml").read_text() + rules
@@ -197,11 +201,5 @@ def verdict_of(target: Target, runs: list[Ran], finished: dict[tuple[str, int], 
     same = "the estimate is that of the quiet run" if name != QUIET else f"{PROCESSES} nodes, {USERS} users"
     ended = same if not clean else f"{clean} of {len(runs)} runs failed cleanly"
     says = f"{ended}; the audit is good" + (f"; {many} faults, {faults['kill']} kills" if name != QUIET else "")
-    return passed(
-        check,
-        says,
-        faults=dict(faults),
-        replies=sum(ran.replies for ran in runs),
-        failed_cleanly=clean,
-        seconds=[round(ran.seconds, 2) for ran in runs],
-    )
+    verdict = passed(check, says, faults=dict(faults), replies=sum(ran.replies for ran in runs), failed_cleanly=clean)
+    return replace(verdict, seconds=sum(ran.seconds for ran in runs))

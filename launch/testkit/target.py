@@ -130,12 +130,10 @@ class Target:
 
     def cases(self, effort: Effort) -> Iterator[Case]:
         """The smaller problem at every epsilon and, with more effort, the larger one at the first."""
-        for problem in self.problems[: 1 if effort == "quick" else None]:
-            for epsilon in EPSILONS[effort]:
-                declared = "epsilon" in problem
-                yield self.case(problem, epsilon)
-                if declared:
-                    break
+        smallest, *others = self.problems[: 1 if effort == "quick" else None]
+        for epsilon in EPSILONS[effort][: 1 if "epsilon" in smallest else None]:
+            yield self.case(smallest, epsilon)
+        yield from (self.case(each) for each in others)
 
     @cached_property
     def first(self) -> Case:

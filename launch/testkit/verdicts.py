@@ -1,8 +1,8 @@
 """What the stages of `parley test` say: verdicts with evidence, how far they are, and how much effort they may make.
 
 A stage is a name and a function (target, effort) -> iterator. It yields a `Verdict` for every check it has made and, as
-often as it likes, a `Step` that says what it is at. Seconds are measured here, from one verdict to the next, so that no
-stage needs a clock.
+often as it likes, a `Step` that says what it is at. Seconds are measured here, from one verdict to the next, unless the
+stage says how long a check took.
 """
 
 import math
@@ -101,7 +101,8 @@ class Stage:
         for said in self.judge(target, effort):
             if isinstance(said, Verdict):
                 now = time.perf_counter()
-                said, began = replace(said, stage=self.name, seconds=now - began), now
+                # Runs side by side have their own times.
+                said, began = replace(said, stage=self.name, seconds=said.seconds or now - began), now
             yield said
 
 
