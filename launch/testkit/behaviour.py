@@ -339,7 +339,8 @@ def check_visible(scene: Scene) -> Verdict:
     if crash is not None:
         return bad(f"a node with any input fails: {crash}")
     lines = len(first["log"])
-    says = f"{inputs} inputs look alike: {many(frames, 'frame')} in {many(len(first) - 1, 'run')}, {many(lines, 'log line')}"
+    shown = ", ".join((many(frames, "frame"), many(len(first) - 1, "run"), many(lines, "log line")))
+    says = f"{inputs} inputs look alike: {shown}"
     return good(says, frames=frames, runs=len(first) - 1, log_lines=lines)
 
 
