@@ -16,7 +16,7 @@ from parley.launch.testkit.target import find_target
 from parley.launch.testkit.verdicts import Effort
 
 
-@click.command()
+@click.command(epilog="Example: parley test three-round --quick")
 @click.argument("target")
 @click.option("--protocol", metavar="NAME", help="Which one, where TARGET is a file with several protocols.")
 @click.option("--quick", is_flag=True, help="Under 30 seconds: one problem, fewer draws, one of the conditions.")

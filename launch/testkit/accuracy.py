@@ -19,7 +19,7 @@ from parley.launch.testkit.play import CRASHES, play
 from parley.launch.testkit.target import Case, Target
 from parley.launch.testkit.verdicts import Effort, Said, Step, Verdict, failed, passed, unknown
 from parley.protocols.planned import truth_of
-from parley.protocols.planning.simulated import SimulatedPlanning
+from parley.protocols.planning.table import SimulatedPlanning
 
 TRIALS = {"quick": 150, "usual": 400, "thorough": 2000}
 SECONDS = {"quick": 4.0, "usual": 20.0, "thorough": 300.0}

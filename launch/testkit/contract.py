@@ -113,7 +113,7 @@ def check_parameters(scene: Scene) -> Verdict:
             except (BadInput, *registry.MISREAD):
                 continue
     return good(
-        f"{many(len(given), 'parameter')} come back byte for byte; {tried} other descriptions are refused or make sense",
+        f"{many(len(given), 'parameter')} come back byte for byte; {tried} other setups are refused or make sense",
         parameters=sorted(given),
     )
 

@@ -27,7 +27,7 @@ from parley.emulator.record.witness import Witness
 from parley.emulator.roles.shuffler import SHUFFLER_NAME
 from parley.emulator.transport.conditions import LINK_KINDS
 from parley.emulator.wire import messages as wire
-from parley.emulator.wire.trust import read_trust
+from parley.emulator.wire.security import read_trust
 from parley.launch.cluster.fault_driver import READY_MADE
 from parley.launch.settings import GOOD, UNFINISHED
 from parley.launch.testkit.target import Target
