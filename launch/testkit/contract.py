@@ -18,6 +18,7 @@ from parley.launch.testkit.checks import bad, check, good, many, untested
 from parley.launch.testkit.laws import (
     ALPHA,
     ROUNDING,
+    affordable,
     compare,
     compare_posteriors,
     largest_losses,
@@ -227,10 +228,13 @@ def check_sampler(scene: Scene) -> Verdict:
         listed = listing(send, np.random.default_rng([3, number]), 1)
         log = likelihoods(send, listed.replies)
         for x in range(send.inputs):
-            generator, share = np.random.default_rng([3, number, x]), max(2000, draws // max(1, send.inputs // 4))
+            generator, share = (
+                np.random.default_rng([3, number, x]),
+                affordable(send, draws // max(1, send.inputs // 4)),
+            )
             compared = compare(send, x, listed, log, share, generator, ALPHA / tests)
             if x == 0:
-                compared.append(compare_posteriors(send, draws, generator, ALPHA / tests))
+                compared.append(compare_posteriors(send, affordable(send, draws), generator, ALPHA / tests))
             for found in compared:
                 made, seen = made + 1, seen + found.draws
                 if not found.agrees:

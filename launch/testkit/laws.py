@@ -27,6 +27,8 @@ BINS = 32
 MOST_BYTES = 64
 MOST_PAIRED = 10
 MOST_CELLS = 512
+# Numbers that are drawn or computed for one comparison.
+MOST_WORK, LEAST_DRAWS = 1 << 24, 2000
 
 
 @dataclass(frozen=True)
@@ -196,6 +198,11 @@ def _cells(replies: Columns, draws: int, generator: np.random.Generator) -> list
     return cells
 
 
+def affordable(send: Send, wanted: int) -> int:
+    """As many replies as are wanted, or fewer where one is a lot of work."""
+    return max(LEAST_DRAWS, min(wanted, MOST_WORK // max(1, send.randomizer.work)))
+
+
 def all_coins(size: int) -> Coins:
     """Every row of so many bytes, each once."""
     numbers, shifts = np.arange(256**size)[:, None], 8 * np.arange(size)
@@ -237,7 +244,7 @@ def _of_choices(send: Send, x: int, replies: Columns, generator: np.random.Gener
     """Given the seed, where the choice lies in its own law is uniform: counted in bins, with ties drawn."""
     alphabet = send.randomizer.alphabet
     assert alphabet is not None
-    some = max(1, min(len(next(iter(replies.values()))), MOST_CHOICES // alphabet.size))
+    some = max(1, min(len(next(iter(replies.values()))), affordable(send, MOST_CHOICES) // alphabet.size))
     head = {name: column[:some] for name, column in replies.items()}
     listed = {name: np.repeat(column, alphabet.size, axis=0) for name, column in head.items()}
     numbers = np.arange(alphabet.first, alphabet.last + 1)
