@@ -9,10 +9,12 @@
         check_protocol("my_mean.py", effort="quick")
 
 The class has one test for each check of the contract, and one for accuracy. `check_protocol` runs every stage of
-`parley test`, real processes among them, and gives its report; `stages=("contract",)` chooses.
+`parley test`, real processes among them, and gives its report; `stages=("contract",)` chooses. `RandomizerContract` is
+the suite for a randomizer of your own.
 """
 
+from parley.launch.testkit.randomizers import RandomizerContract
 from parley.launch.testkit.suite import ProtocolContract, check_protocol
 from parley.launch.testkit.verdicts import Effort, Report, Verdict
 
-__all__ = ["Effort", "ProtocolContract", "Report", "Verdict", "check_protocol"]
+__all__ = ["Effort", "ProtocolContract", "RandomizerContract", "Report", "Verdict", "check_protocol"]
