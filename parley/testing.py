@@ -13,7 +13,7 @@ The class has one test for each check of the contract, and one for accuracy. `ch
 the suite for a randomizer of your own.
 """
 
-from parley.launch.testkit.randomizers import RandomizerContract
+from parley.launch.testkit.contract.randomizers import RandomizerContract
 from parley.launch.testkit.suite import ProtocolContract, check_protocol
 from parley.launch.testkit.verdicts import Effort, Report, Verdict
 

@@ -14,8 +14,8 @@ import scipy
 
 from parley.emulator.protocol import Estimate
 from parley.emulator.randomizer import Floats
-from parley.launch.testkit.laws import ALPHA
-from parley.launch.testkit.play import CRASHES, play
+from parley.launch.testkit.contract.laws import ALPHA
+from parley.launch.testkit.contract.play import CRASHES, play
 from parley.launch.testkit.target import Case, Target
 from parley.launch.testkit.verdicts import Effort, Said, Step, Verdict, failed, passed, unknown
 from parley.protocols.planned import truth_of

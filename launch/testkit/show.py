@@ -80,7 +80,8 @@ def last_line(report: Report) -> str:
         said += f", {counts['fail']} failed ({stages})"
     if counts["unknown"]:
         said += f", {counts['unknown']} not tested"
-    return f"{report.target}: {'good' if report.ok else 'NOT GOOD'}; {said}; {report.seconds:.1f} s"
+    verdict = "good" if report.ok else "NOT GOOD" if report.failures else "NOT TESTED"
+    return f"{report.target}: {verdict}; {said}; {report.seconds:.1f} s"
 
 
 def write_junit(path: Path, report: Report) -> None:

@@ -11,30 +11,31 @@ from threading import Event, Thread
 from parley.emulator.arithmetic import one_thread
 from parley.emulator.errors import BadInput, ParleyError
 from parley.launch.settings import release
-from parley.launch.testkit import behaviour, contract
-from parley.launch.testkit.checks import Check
-from parley.launch.testkit.scene import Scene
+from parley.launch.testkit.contract import behaviour, exact
+from parley.launch.testkit.contract.checks import Check
+from parley.launch.testkit.contract.scene import Scene
 from parley.launch.testkit.target import Target
 from parley.launch.testkit.verdicts import Effort, Judge, Report, Said, Stage, Step, Verdict
 
 # In this order: what is cheap and exact first.
 CHECKS: tuple[Check, ...] = (
-    contract.check_budget,
-    contract.check_parameters,
-    contract.check_likelihoods,
-    contract.check_loss,
-    contract.check_sampler,
+    exact.check_budget,
+    exact.check_parameters,
+    exact.check_likelihoods,
+    exact.check_loss,
+    exact.check_sampler,
     behaviour.check_coins,
     behaviour.check_sharding,
     behaviour.check_tallies,
     behaviour.check_hostile,
     behaviour.check_visible,
 )
-# Name -> module of this package with a function `judge`, and what it looks for.
+# Name -> module of this package and function, and what it looks for.
 MODULES = {
-    "contract": ("stages", "what every protocol owes its users, exactly where that is possible"),
-    "accuracy": ("accuracy", "bias, error against prediction, coverage"),
-    "processes": ("processes", "real processes under every ready-made condition, with kills"),
+    "contract": ("stages.judge", "What every protocol owes its users, by enumeration where that is possible."),
+    "accuracy": ("accuracy.judge", "Bias, error against prediction, coverage."),
+    "schedules": ("virtual.judge_schedules", "Many schedules in virtual time, with losses, partitions, kills."),
+    "processes": ("processes.judge", "Real processes under ready-made conditions, with kills."),
 }
 
 
@@ -64,8 +65,9 @@ def find_stages(named: Sequence[str] = ()) -> list[Stage]:
 
 
 def _stage(name: str) -> Stage:
-    module, says = MODULES[name]
-    found: Judge = import_module(f"parley.launch.testkit.{module}").judge
+    place, says = MODULES[name]
+    module, function = place.split(".")
+    found: Judge = getattr(import_module(f"parley.launch.testkit.{module}"), function)
     return Stage(name, says, found, waits=name == "processes")
 
 

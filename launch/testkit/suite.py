@@ -5,9 +5,10 @@ from functools import cached_property
 from pathlib import Path
 from typing import ClassVar
 
-from parley.launch.testkit import accuracy, behaviour, contract
-from parley.launch.testkit.checks import Check
-from parley.launch.testkit.scene import Scene
+from parley.launch.testkit import accuracy
+from parley.launch.testkit.contract import behaviour, exact
+from parley.launch.testkit.contract.checks import Check
+from parley.launch.testkit.contract.scene import Scene
 from parley.launch.testkit.show import last_line
 from parley.launch.testkit.stages import find_stages, run_stages
 from parley.launch.testkit.target import Case, Target, find_target
@@ -55,19 +56,19 @@ class ProtocolContract:
         assert verdict.outcome != "fail", describe(verdict)
 
     def test_budget(self) -> None:
-        self.confirm(contract.check_budget)
+        self.confirm(exact.check_budget)
 
     def test_parameters(self) -> None:
-        self.confirm(contract.check_parameters)
+        self.confirm(exact.check_parameters)
 
     def test_likelihoods_sum_to_one(self) -> None:
-        self.confirm(contract.check_likelihoods)
+        self.confirm(exact.check_likelihoods)
 
     def test_exact_loss(self) -> None:
-        self.confirm(contract.check_loss)
+        self.confirm(exact.check_loss)
 
     def test_sampler_follows_likelihood(self) -> None:
-        self.confirm(contract.check_sampler)
+        self.confirm(exact.check_sampler)
 
     def test_coins_serve_one_purpose(self) -> None:
         self.confirm(behaviour.check_coins)

@@ -24,8 +24,8 @@ from parley.emulator.protocol import Analysis, Broadcast, Estimate, Inputs, Prot
 from parley.emulator.randomizer import Columns, Floats
 from parley.emulator.simulate import conversation, simulate
 from parley.emulator.wire.messages import Announce, Replies
-from parley.launch.testkit.contract import setup_for
-from parley.launch.testkit.laws import ALPHA
+from parley.launch.testkit.contract.exact import setup_for
+from parley.launch.testkit.contract.laws import ALPHA
 from parley.launch.testkit.target import Case
 from parley.protocols import registry
 from parley.protocols.workloads.kendall import Kendall

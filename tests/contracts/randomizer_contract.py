@@ -3,8 +3,8 @@
 import numpy as np
 
 from parley.emulator.randomizer import Columns, Floats
-from parley.launch.testkit.laws import ALPHA, chi_square
-from parley.launch.testkit.randomizers import COMMON_BAD, RandomizerContract, random_coins, rows, within
+from parley.launch.testkit.contract.laws import ALPHA, chi_square
+from parley.launch.testkit.contract.randomizers import COMMON_BAD, RandomizerContract, random_coins, rows, within
 from parley.protocols.planning.noise import noise_of
 from parley.protocols.randomizers.categories.oue import OptimisedUnaryEncoding
 from parley.protocols.randomizers.vectors.directional import Directional

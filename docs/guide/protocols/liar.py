@@ -8,7 +8,7 @@ from parley.emulator.coins import key_from_seed
 from parley.emulator.errors import RemoteProtocolError
 from parley.emulator.simulate import make_cohorts
 from parley.emulator.wire.messages import Announce, Replies
-from parley.launch.testkit.contract import setup_for
+from parley.launch.testkit.contract.exact import setup_for
 from parley.launch.testkit.target import find_target
 
 USERS, LEVELS = 8000, 8

@@ -11,7 +11,7 @@ from numpy.testing import assert_allclose
 
 import parley
 from parley.emulator.protocol import Send
-from parley.launch.testkit.laws import (
+from parley.launch.testkit.contract.laws import (
     ALPHA,
     all_coins,
     chi_square,

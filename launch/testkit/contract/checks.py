@@ -4,8 +4,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from parley.launch.testkit.play import CRASHES
-from parley.launch.testkit.scene import Scene
+from parley.launch.testkit.contract.play import CRASHES
+from parley.launch.testkit.contract.scene import Scene
 from parley.launch.testkit.verdicts import Verdict, failed, passed, unknown
 
 

@@ -18,7 +18,7 @@ from scipy.stats import t
 from parley.emulator.errors import BadInput
 from parley.emulator.protocol import check_arrays
 from parley.emulator.randomizer import MOST_OUTCOMES, Coins, Columns, Floats, Randomizer
-from parley.launch.testkit.laws import ALPHA, chi_square, keys
+from parley.launch.testkit.contract.laws import ALPHA, chi_square, keys
 from parley.protocols.randomizers.exact import exponential_lower
 
 DRAWS = 20_000

@@ -8,8 +8,8 @@ import numpy as np
 
 from parley.emulator.protocol import Broadcast, Send
 from parley.emulator.round import Round
-from parley.launch.testkit.broadcasts import accepts, edge, extreme
-from parley.launch.testkit.play import CRASHES, honest_broadcasts
+from parley.launch.testkit.contract.broadcasts import accepts, edge, extreme
+from parley.launch.testkit.contract.play import CRASHES, honest_broadcasts
 from parley.launch.testkit.target import Case
 from parley.launch.testkit.verdicts import Effort
 

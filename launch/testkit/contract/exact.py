@@ -14,8 +14,8 @@ from parley.emulator.randomizer import Floats
 from parley.emulator.roles.consent import domain_of
 from parley.emulator.wire.codec import decode, encode
 from parley.emulator.wire.messages import NONCE_BYTES, Setup
-from parley.launch.testkit.checks import bad, check, good, many, untested
-from parley.launch.testkit.laws import (
+from parley.launch.testkit.contract.checks import bad, check, good, many, untested
+from parley.launch.testkit.contract.laws import (
     ALPHA,
     ROUNDING,
     affordable,
@@ -26,8 +26,8 @@ from parley.launch.testkit.laws import (
     listing,
     sums,
 )
-from parley.launch.testkit.play import CRASHES
-from parley.launch.testkit.scene import Scene, brief, equal
+from parley.launch.testkit.contract.play import CRASHES
+from parley.launch.testkit.contract.scene import Scene, brief, equal
 from parley.launch.testkit.verdicts import Verdict
 from parley.protocols import registry
 

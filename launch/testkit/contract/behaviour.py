@@ -24,11 +24,11 @@ from parley.emulator.round import Round
 from parley.emulator.simulate import conversation, make_cohorts, voice
 from parley.emulator.wire.codec import encode
 from parley.emulator.wire.messages import Announce, Replies, Result
-from parley.launch.testkit.broadcasts import malformed
-from parley.launch.testkit.checks import bad, check, good, many
-from parley.launch.testkit.contract import setup_for
-from parley.launch.testkit.play import CRASHES, flips, play
-from parley.launch.testkit.scene import Scene, brief
+from parley.launch.testkit.contract.broadcasts import malformed
+from parley.launch.testkit.contract.checks import bad, check, good, many
+from parley.launch.testkit.contract.exact import setup_for
+from parley.launch.testkit.contract.play import CRASHES, flips, play
+from parley.launch.testkit.contract.scene import Scene, brief
 from parley.launch.testkit.verdicts import Verdict
 
 RUN = "test"

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from parley.emulator.protocol import Send
 from parley.emulator.randomizer import Coins, Columns, Floats, Integers, row_bytes
-from parley.launch.testkit.play import flips
+from parley.launch.testkit.contract.play import flips
 
 ALPHA = 1e-6
 # Replies that are looked at one by one.
