@@ -11,7 +11,7 @@ from threading import Event, Thread
 from parley.emulator.arithmetic import one_thread
 from parley.emulator.errors import BadInput, ParleyError
 from parley.launch.settings import release
-from parley.launch.testkit.contract import behaviour, exact
+from parley.launch.testkit.contract import behaviour, exact, nodes
 from parley.launch.testkit.contract.checks import Check
 from parley.launch.testkit.contract.scene import Scene
 from parley.launch.testkit.target import Target
@@ -29,6 +29,7 @@ CHECKS: tuple[Check, ...] = (
     behaviour.check_tallies,
     behaviour.check_hostile,
     behaviour.check_visible,
+    nodes.check_nodes,
 )
 # Name -> module of this package and function, and what it looks for.
 MODULES = {

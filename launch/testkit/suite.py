@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import ClassVar
 
 from parley.launch.testkit import accuracy
-from parley.launch.testkit.contract import behaviour, exact
+from parley.launch.testkit.contract import behaviour, exact, nodes
 from parley.launch.testkit.contract.checks import Check
 from parley.launch.testkit.contract.scene import Scene
 from parley.launch.testkit.show import last_line
@@ -84,6 +84,9 @@ class ProtocolContract:
 
     def test_same_for_every_input(self) -> None:
         self.confirm(behaviour.check_visible)
+
+    def test_nodes_look_alike(self) -> None:
+        self.confirm(nodes.check_nodes)
 
     def test_accuracy(self) -> None:
         for said in accuracy.judge_case(self.case, self.effort):
