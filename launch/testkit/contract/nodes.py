@@ -52,7 +52,7 @@ def check_nodes(scene: Scene) -> Verdict:
                 mine, theirs = next(pair for pair in pairs if pair[0] != pair[1])
                 where = f"on a {name or 'quiet'} network"
                 return bad(f"{where}, nodes with input 0 show {mine!r}, and nodes with input {x} {theirs!r}")
-    return good(f"{many(frames, 'thing')} seen of {NODES} nodes, the same for {protocol.inputs} inputs", seen=frames)
+    return good(f"{many(frames, 'observation')} of {NODES} nodes, the same for {protocol.inputs} inputs", seen=frames)
 
 
 def seen_of(scene: Scene, x: int, conditions: Conditions) -> list[str]:
