@@ -20,6 +20,7 @@ COMMANDS = {
     "run": "Run a protocol between processes on this machine.",
     "plan": "Predict every protocol's error, bytes and rounds for a problem.",
     "sweep": "Measure protocols in memory against what they predict.",
+    "test": "Test a protocol: contract, accuracy, schedules, real processes under faults.",
     "audit": "Check what a run's record proves: integrity, rounds, exact privacy loss, result.",
     "replay": "Run a recorded conversation again and show the first difference.",
     "report": "Make the page about a run: one HTML file with pictures.",

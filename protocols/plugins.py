@@ -26,8 +26,8 @@ def add_file(path: Path) -> None:
     """Let this process and its children know the protocols of a file; BadInput if there are none."""
     if not list(protocols_in(path)):
         raise BadInput(f"{path} defines no protocol: a class with name, summary, design and from_parameters")
-    known = os.environ.get(VARIABLE, "").split(os.pathsep)
-    os.environ[VARIABLE] = os.pathsep.join(filter(None, [*known, str(path.resolve())]))
+    known = [*os.environ.get(VARIABLE, "").split(os.pathsep), str(path.resolve())]
+    os.environ[VARIABLE] = os.pathsep.join(dict.fromkeys(filter(None, known)))
 
 
 def outside() -> Iterator[type[Any]]:

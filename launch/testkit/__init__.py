@@ -1,1 +1,1 @@
-"""What `parley test` is made of: schedules, small worlds, contracts and accuracy of any protocol."""
+"""`parley test`: what a protocol owes its users, checked stage by stage, with a verdict and evidence for each check."""

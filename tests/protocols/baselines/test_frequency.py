@@ -7,8 +7,7 @@ import numpy as np
 import pytest
 
 from parley.emulator.coins import addressed, key_from_seed
-from parley.emulator.protocol import Broadcast, Heard
-from parley.emulator.randomizer import Columns, Floats
+from parley.emulator.protocol import Heard
 from parley.protocols.baselines.frequency import Frequency, FrequencyGrr, FrequencyOue, FrequencySubset
 from parley.protocols.workloads.auc import AreaUnderCurve
 from parley.protocols.workloads.gini import GiniDiversity
@@ -16,7 +15,6 @@ from parley.protocols.workloads.kendall import Kendall
 from parley.protocols.workloads.kernel import Kernel
 from parley.protocols.workloads.synthetic import draw
 from tests.contracts.protocol_contract import ProtocolContract
-from tests.contracts.randomizer_contract import unary_common
 
 KERNEL = Kernel(np.add.outer(np.arange(5.0), np.arange(5.0)) ** 1.5, shift=4.0)
 KINDS = (FrequencyGrr, FrequencyOue, FrequencySubset)
@@ -26,18 +24,8 @@ class TestFrequencyGrr(ProtocolContract):
     protocol = "frequency-grr"
 
 
-class OueContract(ProtocolContract):
-    """Its likelihood leaves out the bits of other categories."""
-
+class TestFrequencyOue(ProtocolContract):
     protocol = "frequency-oue"
-
-    def log_common(self, public: Broadcast, outcomes: Columns) -> Floats:
-        protocol: Any = self.made
-        return unary_common(protocol.oracle, {"bits": outcomes["category.bits"]})
-
-
-class TestFrequencyOue(OueContract):
-    pass
 
 
 class TestFrequencySubset(ProtocolContract):
@@ -50,7 +38,8 @@ class TestFrequencyGrrOfAKernel(ProtocolContract):
     data = "uniform"
 
 
-class TestFrequencyOueOfAKernel(OueContract):
+class TestFrequencyOueOfAKernel(ProtocolContract):
+    protocol = "frequency-oue"
     workload = KERNEL
     data = "uniform"
     epsilon = 2.0
