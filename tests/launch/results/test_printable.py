@@ -126,7 +126,7 @@ def test_show(parley: Parley, nasty: Path) -> None:
     assert sum(line.endswith(f"reason {SHOWN}") for line in lines) == sum(
         any(each.name == "reason" for each in fields(kind)) for kind in MESSAGES
     )
-    assert any(line.endswith(f"detail {SHOWN}") for line in lines)
+    assert any(line.endswith(f"{SHOWN}: {SHOWN}, {SHOWN}") for line in lines)
     as_json = parley("show", nasty, "--json")
     clean(as_json)
     assert as_json.record["closing"]["reason"] == NASTY
