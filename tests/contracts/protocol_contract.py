@@ -63,8 +63,8 @@ def estimate(protocol: Protocol, inputs: Inputs, key: bytes) -> Estimate:
         speaking = step.participates(users)
         question = question_of(terms, Announce(run="contract", round=number, broadcast=conclusion))
         flips = coins(key, question, 0, len(inputs), step.coins)[speaking]
-        replies = step.respond(conclusion, inputs[speaking], flips)
-        tally = step.tally(conclusion, replies)
+        replies = step.respond(conclusion, inputs[speaking], flips, users[speaking])
+        tally = step.tally(conclusion, step.complete(conclusion, users[speaking], replies))
         with one_thread():
             conclusion = analysis.hear(conclusion, tally)
     assert isinstance(conclusion, Estimate)
@@ -119,7 +119,8 @@ class ProtocolContract:
         """Summed exact log-likelihoods of each user's messages under all k inputs."""
         total = np.zeros((users, self.made.inputs))
         for number, broadcast, spoke, columns in self.rounds_played(users):
-            total[spoke] += self.made.rounds[number - 1].log_likelihood(broadcast, columns)
+            step = self.made.rounds[number - 1]
+            total[spoke] += step.log_likelihood(broadcast, step.complete(broadcast, spoke, columns))
         return total
 
     def test_it_is_registered_under_its_name(self) -> None:
@@ -141,7 +142,7 @@ class ProtocolContract:
             step = self.made.rounds[number - 1]
             check_arrays("broadcast", broadcast, step.broadcast)
             check_arrays("replies", columns, step.reply, len(spoke))
-            assert step.check(broadcast, columns).all()
+            assert step.check(broadcast, step.complete(broadcast, spoke, columns)).all()
 
     def test_a_stranger_rebuilds_it_from_the_setup(self) -> None:
         frame = encode(setup_for(self.made, key_from_seed(2)))
@@ -185,7 +186,8 @@ class ProtocolContract:
     def test_likelihoods_are_those_of_the_sampler(self) -> None:
         """E[p(reply | x') / p(reply | x)] = 1 when replies are drawn under x: each round, for every x'."""
         for number, broadcast, spoke, columns in self.rounds_played(self.users):
-            log = self.made.rounds[number - 1].log_likelihood(broadcast, columns)
+            step = self.made.rounds[number - 1]
+            log = step.log_likelihood(broadcast, step.complete(broadcast, spoke, columns))
             own = np.take_along_axis(log, self.inputs[spoke][:, None], axis=1)
             ratios = np.exp(log - own)
             error = ratios.std(axis=0) / math.sqrt(len(spoke))
@@ -223,7 +225,7 @@ class ProtocolContract:
         flips = addressed(key_from_seed(3), 1, 0, 50, step.coins)
         together = step.respond(opening, self.inputs[:50], flips)
         for part in (slice(0, 1), slice(7, 30), slice(30, 50)):
-            apart = step.respond(opening, self.inputs[:50][part], flips[part])
+            apart = step.respond(opening, self.inputs[:50][part], flips[part], np.arange(50)[part])
             assert all(np.array_equal(apart[name], together[name][part]) for name in together)
 
     def test_nodes_and_chunks_change_nothing(self) -> None:
@@ -238,6 +240,7 @@ class ProtocolContract:
     def test_tallies_are_integers_that_add(self) -> None:
         step, opening = self.made.rounds[0], Analysis(self.made).open()
         replies = step.respond(opening, self.inputs[:90], addressed(key_from_seed(5), 1, 0, 90, step.coins))
+        replies = step.complete(opening, np.arange(90), replies)
         whole = step.tally(opening, replies)
         parts = [step.tally(opening, {name: column[a:b] for name, column in replies.items()}) for a, b in PARTS]
         added = parts[0] + parts[1] + parts[2]

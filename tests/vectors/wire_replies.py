@@ -219,7 +219,7 @@ def protocol_vectors() -> list[dict[str, Any]]:
     return vectors
 
 
-EPSILONS = {"three-round-tuned": 4.0, "split-and-mix": 1.0, "shuffled": 1.0}
+EPSILONS = {"split-and-mix": 1.0, "shuffled": 1.0}
 
 
 def rounds_of(protocol: Protocol) -> list[tuple[Protocol, Setup, Announce]]:
