@@ -1,4 +1,4 @@
-"""The limit: the least RMSE that any protocol can have in the long run, by a linear program (accuracy.md, section 1).
+"""The limit: the least RMSE that any protocol can have in the long run, by a linear program.
 
 Let g be the gradient of the statistic at h. Of all eps-LDP channels Q and values t with E[t | x] = g(x) for every x,
 

@@ -28,6 +28,8 @@ from parley.protocols.workloads.workload import Workload
 # The analyst's tables grow with S M k and k^3; beyond this they take minutes.
 MOST_INPUTS = 2048
 MOST_COUNTS = 1 << 15
+# Eigenvalues of larger matrices take a node too long; p = 2 needs none.
+MOST_EIGENVALUES = 512
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -65,6 +67,11 @@ class CodebookRound(Pairwise):
             raise BadInput(
                 f"{self.name} takes at most {MOST_INPUTS} inputs, got {self.inputs}; use fewer levels or a frequency "
                 "protocol"
+            )
+        if self.power != 2.0 and self.inputs > MOST_EIGENVALUES:
+            raise BadInput(
+                f"power {self.power:g} takes the eigenvalues of W, for at most {MOST_EIGENVALUES} inputs, got "
+                f"{self.inputs}; take power 2"
             )
         check_count("seeds", self.seeds, 1, MOST_SEEDS)
         check_count("folds", self.folds, 2, MOST_FOLDS)

@@ -1,4 +1,4 @@
-"""From counts of replies to histograms: unbiased, and projected to the simplex (accuracy.md, section 2, steps 4 and 8).
+"""From counts of replies to histograms: unbiased, and projected to the simplex.
 
 q is the likelihood of every (seed, index), r = q / (q u) with u even. b = r'N / n has the mean H h with H = r'q / S. So
 H^-1 b is unbiased for h, and argmin h'Hh/2 - b'h over the simplex is the histogram that explains the counts best.

@@ -1,4 +1,4 @@
-"""One round, tuned: one index of a public codebook per user, decoded by its likelihood (accuracy.md, "One round")."""
+"""One round, tuned: one index of a public codebook per user, decoded by its likelihood (mathematics.md)."""
 
 from dataclasses import dataclass
 from typing import ClassVar

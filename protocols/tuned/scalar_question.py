@@ -1,4 +1,4 @@
-"""The table of the last round for a gradient g and a histogram (accuracy.md, section 2, step 5)."""
+"""The table of the last round for a gradient g and a histogram (mathematics.md, "Two rounds near the limit")."""
 
 from dataclasses import dataclass
 

@@ -1,4 +1,4 @@
-"""Two rounds near the limit: an index from some users, then the best scalar from the others (accuracy.md, section 2).
+"""Two rounds near the limit (mathematics.md): an index from some users, then the best scalar from the others.
 
 The first users' indices give h^, a rough histogram. For the others the statistic is nearly linear around h^: each of
 them sends its derivative g(x), through the eps-LDP table that is best when g is distributed as h^ says.

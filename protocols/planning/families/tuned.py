@@ -21,8 +21,9 @@ from parley.emulator.protocol import QUANTILE_95, Estimate, Heard, Inputs
 from parley.emulator.randomizer import Floats
 from parley.protocols.factorization.shift import best_shift
 from parley.protocols.planning.planning import BALANCED, Planning, Sources, differences, public_guesses
-from parley.protocols.tuned.codebook_round import CodebookRound, FirstRead
+from parley.protocols.tuned.codebook_round import MOST_EIGENVALUES, CodebookRound, FirstRead
 from parley.protocols.tuned.decoder import FEW_STEPS
+from parley.protocols.tuned.embedding import POWERS
 from parley.protocols.tuned.objective import Point
 from parley.protocols.tuned.one_round_tuned import OneRoundTuned
 from parley.protocols.tuned.scalar_question import ScalarQuestion, scalar_question
@@ -31,16 +32,13 @@ from parley.protocols.workloads.kernel import Kernel
 from parley.protocols.workloads.workload import Workload
 
 Tuned = TypeVar("Tuned", bound=CodebookRound)
-# Up to this epsilon, so many candidates and so many of them favoured (accuracy.md, section 2). Predicted for Kendall,
-# AUC and GMD at n = 1e4, neighbouring choices are within 5% up to eps 2 and 10% at eps 4; 16 candidates at eps 9 cost
-# 1.4 to 2.2 times the error of 256.
+# Up to this epsilon, so many candidates and so many of them favoured. Predicted for Kendall, AUC and GMD at n = 1e4,
+# neighbouring choices are within 5% up to eps 2 and 10% at eps 4; 16 candidates at eps 9 cost 1.4 to 2.2 times the
+# error of 256.
 CODEBOOKS = ((0.7, 16, 6), (1.3, 16, 5), (2.5, 16, 3), (3.5, 32, 3), (5.0, 64, 3), (7.0, 256, 2), (math.inf, 256, 1))
 SEEDS = 512
 # S M counts are enough: more candidates need fewer seeds.
 COUNTS = 1 << 14
-POWERS = (1.0, 1.5, 2.0)
-# With more inputs than this the tables of one power take seconds, and p = 2 needs no eigenvalues.
-THRIFTY = 512
 SHARES = (0.03, 0.06, 0.1, 0.16, 0.25, 0.4, 0.6)
 FOLDS = {OneRoundTuned: 8, TwoRoundTuned: 4}
 # Draws behind a prediction, and behind the correction and the interval of an estimate.
@@ -219,7 +217,8 @@ def codebook_for(epsilon: float) -> dict[str, int]:
 
 
 def powers_for(workload: Workload) -> Sequence[float]:
-    return POWERS if workload.size <= THRIFTY else (2.0,)
+    """With many inputs the tables of one power take seconds, and p = 2 needs no eigenvalues."""
+    return POWERS if workload.size <= MOST_EIGENVALUES else (2.0,)
 
 
 class OneRoundTunedPlanning(CodebookPlanning[OneRoundTuned]):
@@ -232,7 +231,7 @@ class OneRoundTunedPlanning(CodebookPlanning[OneRoundTuned]):
         """The power with the smallest predicted error for public guesses of the histogram."""
         workload = with_best_shift(workload)
         fields = {"workload": workload, "epsilon": epsilon, "users": users, "folds": FOLDS[OneRoundTuned], **more}
-        drafts = [kind(power=power, **{**codebook_for(epsilon), **fields}) for power in (*powers_for(workload), 3.0)]
+        drafts = [kind(power=power, **{**codebook_for(epsilon), **fields}) for power in powers_for(workload)]
         guesses = public_guesses(workload)
         return min(drafts, key=lambda draft: max(draft.predicted_rmse(guess) for guess in guesses))
 

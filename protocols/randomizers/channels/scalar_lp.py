@@ -1,4 +1,4 @@
-"""The best eps-LDP table for one scalar whose distribution is roughly known (accuracy.md, "The limit").
+"""The best eps-LDP table for one scalar whose distribution is roughly known (mathematics.md, "The limit").
 
 Inputs are places in [-1, 1]: ROWS of them, evenly spaced, and a place in between mixes its two neighbours, which mixes
 their means too. Outputs y carry values t_y on an even grid. With P_xy = u_y + b_xy and 0 <= b_xy <= (e^eps - 1) u_y a

@@ -20,7 +20,7 @@ from parley.protocols.workloads.workload import Workload
 ALPHA = 1e-6
 RUNS = 200
 
-# accuracy.md, two rounds: (levels, epsilon, users) -> RMSE over the limit.
+# What two rounds reach: (levels, epsilon, users) -> RMSE over the limit.
 KNOWN = {
     (16, 1.0, 1_000_000): 1.15,
     (8, 0.5, 10_000): 1.4,

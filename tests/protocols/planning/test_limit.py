@@ -1,4 +1,4 @@
-"""The limit against closed cases, one bit, and the measured figures of accuracy.md."""
+"""The limit against closed cases and one bit."""
 
 import math
 
