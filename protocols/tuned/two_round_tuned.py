@@ -13,7 +13,7 @@ from parley.emulator.errors import BadInput
 from parley.emulator.protocol import Analyst, Ask, Chosen, Numbers, Send, Sends, require, sends
 from parley.emulator.randomizer import Array, Integers
 from parley.emulator.wire.messages import Users
-from parley.protocols.randomizers.channels.channel import Channel
+from parley.protocols.randomizers.channels.channel import Channel, check_table
 from parley.protocols.randomizers.channels.scalar_table import BITS, FRACTION, OUTPUTS, ROWS, mixed
 from parley.protocols.tuned.codebook_round import CodebookRound
 from parley.protocols.tuned.groups import groups_of
@@ -66,7 +66,9 @@ class TwoRoundTuned(CodebookRound):
         `values` is what outputs are worth to the analyst; users do not need it.
         """
         require(position.max() <= (ROWS - 1) << FRACTION, "an input's position lies beyond the last row of the table")
-        weights = mixed(table.astype(np.int64), position.astype(np.int64))
+        rows = table.astype(np.int64)
+        check_table(rows, self.epsilon)
+        weights = mixed(rows, position.astype(np.int64))
         every: Array = np.arange(float(self.inputs))
         return {"scalar": Send(Channel(weights=weights, epsilon=self.epsilon), every)}
 

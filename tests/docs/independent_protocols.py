@@ -239,20 +239,12 @@ def tuned(parameters: Setup, public: Columns, x: int, coins: Coins, user: int) -
         return prefixed("scalar", independent_channels.channel([weights], spent, 0, coins.take(8)))
     vectors = embedded(parameters["workload"], parameters["power"])
     chosen = {name: parameters[name] for name in ("seeds", "candidates", "top", "folds")}
-    sends_place = "local_epsilon" in parameters
+    sends_place = chosen["sends_place"] = "local_epsilon" in parameters
     place = independent_channels.place_of(user, parameters["salt"], parameters["seeds"] * parameters["folds"])
-    return prefixed(
-        "candidate",
-        independent_channels.codebook_seeds(
-            vectors=vectors.tolist(),
-            radius=float(np.sqrt((vectors**2).sum(axis=1)).max()),
-            epsilon=spent,
-            sends_place=sends_place,
-            x=x if sends_place else [x, place],
-            coins=coins.take(16 if sends_place else 8),
-            **chosen,
-        ),
-    )
+    radius, row = float(np.sqrt((vectors**2).sum(axis=1)).max()), coins.take(16 if sends_place else 8)
+    own = x if sends_place else [x, place]
+    found = independent_channels.codebook_seeds(vectors.tolist(), radius, spent, **chosen, x=own, coins=row)
+    return prefixed("candidate", found)
 
 
 def matrix_of(workload: Setup) -> Any:

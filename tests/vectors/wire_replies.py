@@ -251,6 +251,7 @@ def rounds_of(protocol: Protocol) -> list[tuple[Protocol, Setup, Announce]]:
             epsilon=claim.epsilon,
             delta=claim.delta,
             rounds=1,
+            version=protocol.version,
             domain={"inputs": protocol.inputs},
             nonce=NONCE,
         )
