@@ -177,6 +177,10 @@ class CodebookPlanning(Planning[Tuned], Generic[Tuned]):
             details=details,
         )
 
+    def missing_variance(self, point: Point, replied: int) -> float:
+        """What it adds that those who replied are a random sample of all users."""
+        return point.spread * max(0.0, 1 / max(1, replied) - 1 / self.protocol.users)
+
     def label_share(self, first: FirstRead) -> float:
         """The share of positives, unbiased."""
         decoder, counts = self.protocol.decoder, first.counts.sum(axis=0).astype(np.float64)
@@ -265,7 +269,7 @@ class OneRoundTunedPlanning(CodebookPlanning[OneRoundTuned]):
         point, users = self.protocol.objective.at(first.histogram), max(1, first.users)
         left = self.remainder(point, users * (self.protocol.folds - 1) // self.protocol.folds)
         noise = self.protocol.decoder.variance(point.gradient, point.histogram) / users
-        variance = noise + left.variance + self.dropout_variance((users,))
+        variance = noise + left.variance + self.missing_variance(point, users)
         return self.finished(first.estimate + left.bias, variance, point, first, {})
 
     def error_sources(self, heard: tuple[Heard, ...], rmse: float) -> Sources:
@@ -353,7 +357,8 @@ class TwoRoundTunedPlanning(CodebookPlanning[TwoRoundTuned]):
         t2 = point.theta + mean - float(point.histogram @ point.gradient)
         a, left = weighing.weight, self.remainder(point, first.users)
         value = a * first.estimate + (1 - a) * t2 + left.bias
-        variance = sum(weighing.parts) + left.variance + self.dropout_variance((first.users, two.replies))
+        missing = self.missing_variance(point, first.users + two.replies)
+        variance = sum(weighing.parts) + left.variance + missing
         details = {"first": first.estimate, "second": t2, "weight": a, "correction": left.bias}
         return self.finished(value, variance, point, first, details)
 
