@@ -267,6 +267,16 @@ def test_too_much_work_is_refused_before_it_is_done(
     assert max(step.work for step in found.rounds) <= MOST_REPLY
 
 
+def test_candidates_times_dimension_are_bounded() -> None:
+    protocol = made("one-round", "gini")
+    assert protocol is not None
+    large = {**protocol.parameters(), "workload": GiniMeanDifference(levels=2**18).parameters()}
+    with pytest.raises(BadInput, match="more than the limit"):
+        registry.build("one-round", large)
+    small = {**large, "workload": GiniMeanDifference(levels=2**14).parameters()}
+    assert registry.build("one-round", small).inputs == 2**14
+
+
 @pytest.mark.parametrize("name", ["one-round-tuned", "two-round-tuned", "shuffled"])
 def test_tuned_tables_are_bounded(name: str) -> None:
     protocol = made(name, "gini")
