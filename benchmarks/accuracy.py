@@ -26,9 +26,7 @@ from benchmarks.grid import SEED, USERS, data, designed, table
 from parley.emulator.protocol import Inputs
 from parley.emulator.randomizer import Floats
 from parley.launch.results.sweeps import Batch, batches, rmse, spread, trial
-from parley.protocols import registry
 from parley.protocols.planning import plan
-from parley.protocols.planning.limit import limit
 from parley.protocols.workloads.auc import AreaUnderCurve
 from parley.protocols.workloads.gini import GiniDiversity
 from parley.protocols.workloads.kendall import Kendall
@@ -86,25 +84,6 @@ def sweep_table(options: argparse.Namespace) -> str:
     return table(("protocol", "users", "RMSE", "predicted", "ratio", "over floor"), rows)
 
 
-def paper_table(options: argparse.Namespace) -> str:
-    """The tuned protocols at the figures known beforehand, over the limit."""
-    cases, said, rows = [], [], []
-    for levels in ((16, 16), (8, 8)):
-        for epsilon in (0.5, 1.0):
-            for users in USERS:
-                workload = Kendall(levels=levels)
-                inputs = data(workload, users)
-                truth = workload.exact(inputs)
-                for name in ("one-round-tuned", "two-round-tuned"):
-                    cases.append((registry.design(name, workload, epsilon=epsilon, users=users), inputs, truth))
-                least = limit(workload, workload.histogram(inputs), epsilon, users)
-                said.append((f"{levels[0]}x{levels[1]}", f"{epsilon:g}", f"{users:,}", f"{least:.4g}"))
-    found = [rmse(each.errors) for each in measure(cases, options.trials, options.processes)]
-    for number, (levels_said, *rest, limit_said) in enumerate(said):
-        rows.append([levels_said, *rest, *(f"{error:.4g}" for error in found[2 * number : 2 * number + 2]), limit_said])
-    return table(("levels", "epsilon", "users", "one-round-tuned", "two-round-tuned", "limit"), rows)
-
-
 def auto_table(options: argparse.Namespace) -> str:
     """`auto` against all it could have chosen."""
     return render(races(options.trials // 2, options.processes, options.resume))
@@ -129,7 +108,6 @@ def coverage_table(options: argparse.Namespace) -> str:
 
 TABLES: dict[str, Callable[[argparse.Namespace], str]] = {
     "sweep": sweep_table,
-    "paper": paper_table,
     "auto": auto_table,
     "coverage": coverage_table,
 }

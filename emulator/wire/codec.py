@@ -230,7 +230,7 @@ def _pack_users(users: NDArray[np.int64], format: int) -> Any:
     if last - first == len(users) - 1:
         return [first, len(users)]
     gaps = np.diff(users) - 1
-    if format > 1 and 0 <= gaps.min() and gaps.max() < 256:
+    if format > 1 and gaps.min() >= 0 and gaps.max() < 256:
         return [first, gaps.astype(np.uint8)]
     return [first, (users - first).astype(np.uint32)]
 
