@@ -3,11 +3,12 @@
     python -m benchmarks.near_limit --statistic kendall16 --epsilon 1 --users 10000 --trials 200
     python -m benchmarks.near_limit --statistic all --epsilon 1,2,4 --users 1e4,1e5,1e6 --save figures.json
     python -m benchmarks.near_limit ... --against benchmarks/near_limit_before.json
+    python -m benchmarks.near_limit --show benchmarks/near_limit.json --against benchmarks/near_limit_before.json
 
-Figures of an earlier version are made by running this file in a worktree of it, with --protocol auto; it uses nothing
-that version lacks (`limit` is left out where there is none). Data are those of the specification: Kendall of a normal
-pair with correlation .6 on equal-width bins, AUC with 35% positives, GMD of Beta(2, 4), and harder shapes. The RMSE of
-T trials is known to 1/sqrt(2T).
+Figures of an earlier version are made by running this file in a worktree of it, with --protocol auto (those of
+`near_limit_before.json` in one of 6766dc4); it uses nothing that version lacks. Data: Kendall of a normal pair with
+correlation .6 on equal-width bins, AUC with 35% positives, GMD of Beta(2, 4), and harder shapes. The RMSE of T trials
+is known to 1/sqrt(2T).
 """
 
 import argparse
@@ -145,6 +146,20 @@ def key(row: dict[str, Any]) -> tuple[Any, ...]:
     return row["statistic"], row["epsilon"], row["users"], row["seed"]
 
 
+def table(found: list[dict[str, Any]], before: dict[tuple[Any, ...], dict[str, Any]]) -> str:
+    """Saved cells in Markdown."""
+    heads = ("data", "epsilon", "users", "protocol", "RMSE", "over limit", "over before", "coverage", "trials")
+    lines = [f"| {' | '.join(heads)} |", "|---" * len(heads) + "|"]
+    for row in found:
+        old = before.get(key(row))
+        over = f"{row['rmse'] / row['limit']:.2f}" if row["limit"] else ""
+        ratio = f"{row['rmse'] / old['rmse']:.2f}" if old else ""
+        said = [row["statistic"], f"{row['epsilon']:g}", f"{row['users']:,}", row["protocol"], f"{row['rmse']:.4g}"]
+        said += [over, ratio, f"{100 * row['coverage']:.1f}%", str(row["trials"])]
+        lines.append(f"| {' | '.join(said)} |")
+    return "\n".join(lines)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--statistic", default="main", help=f"main, all, or some of {', '.join(PROBLEMS)}")
@@ -155,9 +170,13 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--save", type=Path, help="append the cells to this file")
     parser.add_argument("--against", type=Path, help="figures of another version or protocol")
+    parser.add_argument("--show", type=Path, help="run nothing; print the saved cells of this file as a table")
     options = parser.parse_args()
     names = {"main": MAIN, "all": tuple(PROBLEMS)}.get(options.statistic, options.statistic.split(","))
     before = {key(row): row for row in json.loads(options.against.read_text())} if options.against else {}
+    if options.show:
+        print(table(json.loads(options.show.read_text()), before))
+        return
     print(
         f"{'statistic':21} {'eps':>4} {'users':>8} {'protocol':16} {'RMSE':>9} {'limit':>6} {'before':>7} {'cover':>6}"
     )
