@@ -14,7 +14,7 @@ good for one version of the protocols. --check reads the tables of the page and 
 import argparse
 import re
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -26,9 +26,7 @@ from benchmarks.grid import SEED, USERS, data, designed, table
 from parley.emulator.protocol import Inputs
 from parley.emulator.randomizer import Floats
 from parley.launch.results.sweeps import Batch, batches, rmse, spread, trial
-from parley.protocols import registry
 from parley.protocols.planning import plan
-from parley.protocols.tuned.split_users import SplitUsers
 from parley.protocols.workloads.auc import AreaUnderCurve
 from parley.protocols.workloads.gini import GiniDiversity
 from parley.protocols.workloads.kendall import Kendall
@@ -86,37 +84,6 @@ def sweep_table(options: argparse.Namespace) -> str:
     return table(("protocol", "users", "RMSE", "predicted", "ratio", "over floor"), rows)
 
 
-def paper_table(options: argparse.Namespace) -> str:
-    """Split users at (1/4, 1/4, 1/2), as the figures known beforehand, and as designed."""
-    cases, said, rows = [], [], []
-    for levels in ((16, 16), (8, 8)):
-        for epsilon in (0.5, 1.0):
-            for users in USERS:
-                workload = Kendall(levels=levels)
-                inputs = data(workload, users)
-                tuned = registry.design("three-round-tuned", workload, epsilon=epsilon, users=users)
-                one = registry.design("one-round-tuned", workload, epsilon=epsilon, users=users)
-                assert isinstance(tuned, SplitUsers)
-                fixed = replace(tuned, shares=(0.25, 0.25, 0.5), encoding="codebook")
-                truth = workload.exact(inputs)
-                cases += [(protocol, inputs, truth) for protocol in (one, fixed, tuned)]
-                floor = plan.floor(workload, workload.histogram(inputs), epsilon, users)
-                said.append((f"{levels[0]}x{levels[1]}", f"{epsilon:g}", f"{users:,}", f"{floor:.4g}"))
-    found = [rmse(each.errors) for each in measure(cases, options.trials, options.processes)]
-    for number, (levels_said, *rest, floor_said) in enumerate(said):
-        rows.append([levels_said, *rest, *(f"{error:.4g}" for error in found[3 * number : 3 * number + 3]), floor_said])
-    headings = (
-        "levels",
-        "epsilon",
-        "users",
-        "one-round-tuned",
-        "three-round-tuned at 1/4, 1/4, 1/2",
-        "as designed",
-        "floor",
-    )
-    return table(headings, rows)
-
-
 def auto_table(options: argparse.Namespace) -> str:
     """`auto` against all it could have chosen."""
     return render(races(options.trials // 2, options.processes, options.resume))
@@ -141,7 +108,6 @@ def coverage_table(options: argparse.Namespace) -> str:
 
 TABLES: dict[str, Callable[[argparse.Namespace], str]] = {
     "sweep": sweep_table,
-    "paper": paper_table,
     "auto": auto_table,
     "coverage": coverage_table,
 }

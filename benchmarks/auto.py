@@ -24,8 +24,6 @@ SURE = 3.0
 MOST = 6400
 # How much worse than the best of all `auto` may be, and than the best baseline.
 OF_ALL, OF_BASELINES = 1.05, 1.0
-# With split users three tuned rounds have the law of two: the two cannot be told apart.
-TWIN = "three-round-tuned"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -100,9 +98,7 @@ def race(cell: Cell) -> Race:
     workload = problems()[cell.problem]
     inputs = data(workload, cell.users)
     truth = workload.exact(inputs)
-    options = plan.rank_protocols(
-        workload, cell.epsilon, cell.users, names=[name for name in plan.statistics_names() if name != TWIN]
-    )
+    options = plan.rank_protocols(workload, cell.epsilon, cell.users)
     runners = [Runner(number, option, inputs, truth) for number, option in enumerate(options)]
     for runner in runners:
         runner.run(PILOT)

@@ -73,9 +73,9 @@ def close_to_the_floor(page: str) -> Verdict:
     readings = (
         Reading(value=number(row["over floor"]), where=f"{row['users']} users")
         for row in rows(page, "sweep")
-        if row["protocol"] == "three-round-tuned" and number(row["users"]) == USERS[-1]
+        if row["protocol"] == "two-round-tuned" and number(row["users"]) == USERS[-1]
     )
-    return within("three-round-tuned at most 1.5 times the floor at the most users", 0.0, 1.5, readings, 1)
+    return within("two-round-tuned at most 1.5 times the floor at the most users", 0.0, 1.5, readings, 1)
 
 
 def tuning_pays(page: str) -> Verdict:

@@ -46,7 +46,7 @@ def estimate(protocol: Protocol, inputs: Inputs, key: bytes, silent: float, gene
             step = protocol.rounds[message.round - 1]
             speaking = users[step.participates(users) & (generator.random(len(users)) >= silent)]
             flips = addressed(key, message.round, 0, len(inputs), step.coins)[speaking]
-            columns = step.respond(message.broadcast, inputs[speaking], flips)
+            columns = step.respond(message.broadcast, inputs[speaking], flips, speaking)
             waiting.append(
                 Replies(run=RUN, round=message.round, node="all", chunk=0, chunks=1, users=speaking, columns=columns)
             )

@@ -50,7 +50,7 @@ USERS_FOR_INPUTS = 20_000
 PROCESSES = (1, 2, 4, 8)
 USERS_FOR_PROCESSES = 100_000
 CHUNK = 4096
-PROTOCOLS = ("three-round", "three-round-tuned")
+PROTOCOLS = ("three-round", "two-round-tuned")
 RUN_HEADS = (
     "users",
     "k",
@@ -240,9 +240,7 @@ def main(most: int, write: bool, as_json: bool) -> None:
     """Measure growth."""
     os.environ.update(SINGLE_THREADED)
     load = os.getloadavg()[0]
-    parts = [
-        where(levels, name) for levels in ("8x8", "16x16", "32x32") for name in ("three-round", "three-round-tuned")
-    ]
+    parts = [where(levels, name) for levels in ("8x8", "16x16", "32x32") for name in ("three-round", "two-round-tuned")]
     runs = everything(most)
     blocks = {
         "where": table(WHERE_HEADS, [each.row() for each in parts]),

@@ -113,7 +113,8 @@ def bare_sender(plan: bytes, inputs: np.ndarray, first: int, up: str, down: str)
                 part = inputs[start : start + CHUNK]
                 flips = coins(KEY, question, first + start, len(part), step.coins)
                 speaking = step.participates(np.arange(first + start, first + start + len(part)))
-                columns = step.respond(public, part[speaking], flips[speaking])
+                own = np.flatnonzero(speaking) + first + start
+                columns = step.respond(public, part[speaking], flips[speaking], own)
                 inbox.send(b"".join(column.tobytes() for column in columns.values()))
 
 

@@ -42,8 +42,9 @@ def answered(protocol: Protocol, cap: float, users: int, most: int) -> list[floa
         if not asked.any():
             break
         flips = addressed(key_from_seed(number), 1, 0, users, step.coins)[asked]
-        said = step.respond(Analysis(protocol).open(), inputs[asked], flips)
-        wallet.said(f"run-{number}", 1, np.flatnonzero(asked), said)
+        public, places = Analysis(protocol).open(), np.flatnonzero(asked)
+        said = step.respond(public, inputs[asked], flips, places)
+        wallet.said(f"run-{number}", 1, places, step.complete(public, places, said))
         count += asked
     assert wallet.spent().loss.max() <= cap
     return [float(each) for each in np.percentile(count, DECILES, method="nearest")]

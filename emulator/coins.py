@@ -17,6 +17,7 @@ from functools import partial
 import numpy as np
 from cryptography.hazmat.primitives.ciphers import Cipher
 from cryptography.hazmat.primitives.ciphers.algorithms import ChaCha20
+from numpy.typing import NDArray
 
 from parley.emulator.errors import BadInput, LocalProtocolError
 from parley.emulator.randomizer import Coins, Flip
@@ -77,6 +78,24 @@ def addressed(key: bytes, number: int, first: int, users: int, size: int) -> Coi
     if not 0 <= number < 2**32:
         raise LocalProtocolError(f"no stream with the number {number}")
     return _blocks(key, key, number, first, users, size)
+
+
+def public_words(salt: bytes, users: NDArray[np.int64]) -> NDArray[np.uint64]:
+    """A word for each of these users that everybody knows: public coins, eight users to a block of the keystream.
+
+    They decide what must not depend on an input, such as who answers in which round. The salt is a public parameter.
+    """
+    key = hashlib.sha256(b"parley public coins" + salt).digest()
+    found = np.empty(len(users), dtype=np.uint64)
+    blocks, lanes = np.divmod(np.asarray(users, dtype=np.int64), BLOCK // 8)
+    segments = blocks // SEGMENT
+    # Users of a chunk are neighbours: nearly always this is one segment.
+    for segment in np.unique(segments):
+        mine = segments == segment
+        first, last = int(blocks[mine].min()), int(blocks[mine].max())
+        stream = addressed(key, 0, first, last - first + 1, BLOCK)
+        found[mine] = np.ascontiguousarray(stream).view("<u8")[blocks[mine] - first, lanes[mine]]
+    return found
 
 
 def recorded_coins(setup: Setup, announce: Announce, key: bytes) -> Flip:

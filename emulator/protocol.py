@@ -102,12 +102,15 @@ class Send:
     """One randomised function of the input: a randomizer, and the value it hides for every input x.
 
     `value` has one entry or row for each input, or is an operator whose columns are the values. `tallies` are further
-    integers that the analyst wants besides the sum of the replies; one called "" takes the place of that sum.
+    integers that the analyst wants besides the sum of the replies; one called "" takes the place of that sum. `given`
+    makes the randomizer's public columns of users' numbers: public coins. They stand behind the value when it is
+    randomised, and beside the reply when it is read.
     """
 
     randomizer: Randomizer
     value: Array | Vectors
     tallies: Mapping[str, Callable[[Columns], Integers]] = field(default_factory=dict)
+    given: Callable[[Users], Columns] | None = None
 
     def at(self, inputs: Inputs) -> Floats:
         """The values of these inputs, one row each."""

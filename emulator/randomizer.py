@@ -74,6 +74,11 @@ class Randomizer(ABC):
     def reply(self) -> Shape:
         """The columns of a reply: name -> (dtype, trailing shape of one user's entry)."""
 
+    @property
+    def public(self) -> Shape:
+        """Columns that belong to a reply but are not sent, because they follow from the user's number."""
+        return {}
+
     @abstractmethod
     def sample(self, inputs: Floats, coins: Coins) -> Columns:
         """One reply per user: row i answers for input row i with coin row i and nothing else."""

@@ -91,6 +91,15 @@ class Round:
         return _shape(self.usual)
 
     @cached_property
+    def public(self) -> Shape:
+        """Columns that are not sent, because they follow from the user's number: name -> (dtype, trailing shape)."""
+        return {
+            wire_name(name, column): shape
+            for name, send in self.usual.items()
+            for column, shape in send.randomizer.public.items()
+        }
+
+    @cached_property
     def coins(self) -> int:
         """Bytes of coins that one user needs in this round."""
         return sum(send.randomizer.coins for send in self.usual.values())
@@ -138,12 +147,16 @@ class Round:
         if not same or coins != self.coins or not epsilon <= self.epsilon:
             raise RemoteProtocolError(f"round {self.number}: this broadcast asks for other replies than were agreed")
 
-    def respond(self, public: "Broadcast", inputs: "Inputs", coins: Coins) -> Columns:
-        """Every user's reply, block by block: it depends on that user alone, and vectors may be large."""
+    def respond(self, public: "Broadcast", inputs: "Inputs", coins: Coins, users: Users | None = None) -> Columns:
+        """Every user's reply, block by block: it depends on that user alone, and vectors may be large.
+
+        Without `users` they are 0, 1, ...; their numbers matter where there are public coins.
+        """
         sent = self.sends(public)
+        users = np.arange(len(inputs)) if users is None else users
         rows = max(1, BLOCK_NUMBERS // max(send.numbers for send in sent.values()))
         blocks = [slice(start, start + rows) for start in range(0, len(inputs), rows)] or [slice(0, 0)]
-        parts = [_respond(sent, inputs[block], coins[block]) for block in blocks]
+        parts = [_respond(sent, inputs[block], coins[block], users[block]) for block in blocks]
         return parts[0] if len(parts) == 1 else {name: np.concatenate([p[name] for p in parts]) for name in parts[0]}
 
     def draw(
@@ -153,7 +166,17 @@ class Round:
         users = np.arange(first, first + len(inputs), dtype=np.int64)
         speaking = self.participates(users) if may is None else self.participates(users) & may
         flips = flip(first, len(inputs), self.coins)
-        return users[speaking], self.respond(public, inputs[speaking], flips[speaking])
+        return users[speaking], self.respond(public, inputs[speaking], flips[speaking], users[speaking])
+
+    def complete(self, public: "Broadcast", users: Users, replies: Columns) -> Columns:
+        """The replies with the public columns of the users who sent them: what is checked, counted and audited."""
+        if not self.public:
+            return replies
+        found = dict(replies)
+        for name, send in self.sends(public).items():
+            if send.given is not None:
+                found |= {wire_name(name, column): values for column, values in send.given(users).items()}
+        return found
 
     def check(self, public: "Broadcast", replies: Columns) -> NDArray[np.bool_]:
         """Which replies lie in the output space of an honest user."""
@@ -204,7 +227,8 @@ def wire_name(send: str, column: str) -> str:
 
 def columns_of(name: str, send: "Send", replies: Columns) -> Columns:
     """The columns of one send, as its randomizer calls them."""
-    return {column: replies[wire_name(name, column)] for column in send.randomizer.reply}
+    known = (*send.randomizer.reply, *send.randomizer.public)
+    return {column: replies[wire_name(name, column)] for column in known}
 
 
 def _shape(sent: "Sends") -> Shape:
@@ -220,12 +244,15 @@ def _is_usable(send: "Send") -> bool:
     return bool(np.isfinite(send.value).all() and np.abs(send.value).max() <= LARGEST_VALUE)
 
 
-def _respond(sent: "Sends", inputs: "Inputs", coins: Coins) -> Columns:
+def _respond(sent: "Sends", inputs: "Inputs", coins: Coins, users: Users) -> Columns:
     replies: dict[str, Array] = {}
     start = 0
     for name, send in sent.items():
         flips = coins[:, start : start + send.randomizer.coins]
         start += send.randomizer.coins
-        sampled = send.randomizer.sample(send.at(inputs), flips)
+        values = send.at(inputs)
+        if send.given is not None:
+            values = np.column_stack([values, *send.given(users).values()]).astype(np.float64)
+        sampled = send.randomizer.sample(values, flips)
         replies.update({wire_name(name, column): values for column, values in sampled.items()})
     return replies

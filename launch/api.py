@@ -35,7 +35,7 @@ from parley.protocols.planned import truth_of
 from parley.protocols.planning.plan import Option, rank_protocols
 from parley.protocols.plugins import add_file
 from parley.protocols.registry import design
-from parley.protocols.tuned.split_users import salted
+from parley.protocols.tuned.groups import salted
 from parley.protocols.workloads.choice import make_domain, make_question
 from parley.protocols.workloads.kernel import Kernel
 from parley.protocols.workloads.synthetic import draw, names

@@ -11,7 +11,7 @@ user says which k it consents to, and `registry.inputs_of` reads k before anythi
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from parley.emulator.errors import BadInput
@@ -49,11 +49,6 @@ def check_work(protocol: Protocol) -> None:
                 f"round {number} of {protocol.name} takes {needed} numbers for each user's reply, more than the limit "
                 f"of {MOST_REPLY}; use fewer levels or candidates"
             )
-
-
-def affordable(sizes: Sequence[int], ambient: int) -> list[int]:
-    """Of increasing numbers of candidates, those that a codebook in this dimension may have; at least the first."""
-    return [size for size in sizes if size == sizes[0] or size // 2 * ambient <= MOST_REPLY]
 
 
 def mapping(parameters: Mapping[str, Any], name: str) -> Mapping[str, Any]:

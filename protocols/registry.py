@@ -19,7 +19,6 @@ BUILT_IN: Mapping[str, tuple[str, str]] = {
     "two-round-black-box": ("paper.two_round_black_box", "TwoRoundBlackBox"),
     "two-round": ("paper.two_round", "TwoRound"),
     "three-round": ("paper.three_round", "ThreeRound"),
-    "three-round-tuned": ("tuned.three_round_tuned", "ThreeRoundTuned"),
     "two-round-tuned": ("tuned.two_round_tuned", "TwoRoundTuned"),
     "one-round": ("paper.one_round", "OneRound"),
     "one-round-tuned": ("tuned.one_round_tuned", "OneRoundTuned"),

@@ -105,7 +105,10 @@ def fits(protocol: Protocol, announce: Announce) -> str:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Answers:
-    """Replies of different users in one round: row i is that of users[i], sent by nodes[i] in record records[i]."""
+    """Replies of different users in one round: row i is that of users[i], sent by nodes[i] in record records[i].
+
+    The columns include public ones, which no message carries.
+    """
 
     round: int
     step: Round
@@ -122,7 +125,7 @@ class Answers:
             step=step,
             public=public,
             users=replies.users,
-            columns=replies.columns,
+            columns=step.complete(public, replies.users, replies.columns),
             records=np.full(len(replies.users), record, np.int64),
             nodes=np.full(len(replies.users), replies.node),
         )

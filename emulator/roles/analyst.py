@@ -157,7 +157,8 @@ class AnalystRole:
         number = len(self._heard) + 1
         step = self.protocol.rounds[number - 1]
         check_arrays(f"round {number}", broadcast, step.broadcast)
-        nobody = {name: np.empty((0, *trailing), dtype) for name, (dtype, trailing) in step.reply.items()}
+        columns = {name: np.empty((0, *trailing), dtype) for name, (dtype, trailing) in step.reply.items()}
+        nobody = step.complete(broadcast, np.zeros(0, np.int64), columns)
         self._heard.append((broadcast, step.tally(broadcast, nobody)))
         self._chunks, self._held = 0, set()
         # How many of the users who are there answer in this round.
@@ -177,8 +178,8 @@ class AnalystRole:
         except RemoteProtocolError:
             self.rejections[replies.node] += len(replies.users)
             return
-        good = step.check(broadcast, replies.columns) & step.participates(replies.users)
-        columns = replies.columns
+        columns = step.complete(broadcast, replies.users, replies.columns)
+        good = step.check(broadcast, columns) & step.participates(replies.users)
         if not good.all():
             self.rejections[replies.node] += int((~good).sum())
             columns = {name: column[good] for name, column in columns.items()}

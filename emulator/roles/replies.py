@@ -76,7 +76,8 @@ class Speakers:
                 what = f"{protocol.name} gave no reply in round {announce.round}"
                 raise LocalProtocolError(f"node {self.node}: {what}; this node says nothing more") from error
             if self.wallet is not None:
-                self.wallet.said(announce.run, announce.round, users - self.first, columns)
+                whole = step.complete(announce.broadcast, users, columns)
+                self.wallet.said(announce.run, announce.round, users - self.first, whole)
             yield Replies(
                 run=announce.run,
                 round=announce.round,

@@ -48,7 +48,7 @@ def encode(message: wire.Message, signer: Signer | None = None, nonce: bytes = b
     """The one encoding of a message, signed where there is a signer; `nonce` is the run's."""
     tag = _TAGS[type(message)]
     values = [(getattr(message, name), is_users) for name, is_users, _ in _fields(tag, format)]
-    body = pack([tag, *(_pack_users(value) if is_users else value for value, is_users in values)])
+    body = pack([tag, *(_pack_users(value, format) if is_users else value for value, is_users in values)])
     if len(body) + SIGNATURE_BYTES + 4 > LARGEST_FRAME:
         raise LocalProtocolError(f"{message.kind} of {len(body)} bytes is larger than a frame may be")
     return _sum(body if signer is None else body + signer.sign(message.kind, _bound(message, nonce), body))
@@ -182,7 +182,7 @@ def _fields(tag: int, format: int = FORMAT) -> tuple[tuple[str, bool, Callable[[
     """For each field of a message: its name, whether it holds numbers of users, how it is read."""
     kind, hints = wire.MESSAGES[tag], get_type_hints(wire.MESSAGES[tag])
     return tuple(
-        (each.name, hints[each.name] == wire.Users, _reader(hints[each.name], f"{kind.kind}: {each.name}"))
+        (each.name, hints[each.name] == wire.Users, _reader(hints[each.name], f"{kind.kind}: {each.name}", format))
         for each in fields(kind)
         if format > 1 or each.name not in kind.since_format_2
     )
@@ -217,8 +217,11 @@ def _pack_array(array: NDArray[Any]) -> Any:
     return msgpack.ExtType(ARRAY, head + array.astype(DTYPES[code], copy=False).tobytes())
 
 
-def _pack_users(users: NDArray[np.int64]) -> Any:
-    """Increasing numbers: (first, count) where they are consecutive, else (first, offsets)."""
+def _pack_users(users: NDArray[np.int64], format: int) -> Any:
+    """Increasing numbers: (first, count) where they are consecutive, else (first, how many are left out before each).
+
+    Where more than 255 are left out at once, and in format 1, (first, offsets) instead.
+    """
     if len(users) == 0:
         return [0, 0]
     first, last = int(users[0]), int(users[-1])
@@ -226,10 +229,13 @@ def _pack_users(users: NDArray[np.int64]) -> Any:
         raise LocalProtocolError(f"{len(users)} users from {first} to {last} do not fit into one frame: send several")
     if last - first == len(users) - 1:
         return [first, len(users)]
+    gaps = np.diff(users) - 1
+    if format > 1 and gaps.min() >= 0 and gaps.max() < 256:
+        return [first, gaps.astype(np.uint8)]
     return [first, (users - first).astype(np.uint32)]
 
 
-def _users(where: str, value: Any) -> NDArray[np.int64]:
+def _users(where: str, format: int, value: Any) -> NDArray[np.int64]:
     if not isinstance(value, tuple) or len(value) != 2 or type(value[0]) is not int or not 0 <= value[0] < 2**62:
         raise RemoteProtocolError(f"{where} is not a first number and a count or offsets")
     first, rest = value
@@ -237,11 +243,18 @@ def _users(where: str, value: Any) -> NDArray[np.int64]:
         if not 0 <= rest <= MOST_USERS or (rest == 0 and first != 0):
             raise RemoteProtocolError(f"{where} counts {rest} users from {first} in one frame")
         return np.arange(first, first + rest, dtype=np.int64)
-    if not isinstance(rest, np.ndarray) or rest.dtype != np.uint32 or rest.ndim != 1 or len(rest) > MOST_USERS:
+    kinds = (np.uint8, np.uint32) if format > 1 else (np.uint32,)
+    if not isinstance(rest, np.ndarray) or rest.dtype not in kinds or rest.ndim != 1 or len(rest) > MOST_USERS:
         raise RemoteProtocolError(f"{where} is not a first number and a count or offsets")
-    if len(rest) < 2 or rest[0] != 0 or int(rest[-1]) == len(rest) - 1:
+    if rest.dtype == np.uint8:
+        users: NDArray[np.int64] = first + np.concatenate([[0], np.cumsum(rest.astype(np.int64) + 1)])
+        canonical = bool(rest.any()) and len(users) <= MOST_USERS
+    else:
+        users = rest.astype(np.int64) + first
+        canonical = len(rest) >= 2 and rest[0] == 0 and int(rest[-1]) != len(rest) - 1
+        canonical = canonical and (format == 1 or bool((np.diff(rest.astype(np.int64)) > 256).any()))
+    if not canonical:
         raise RemoteProtocolError(f"{where} is not in its one canonical form")
-    users: NDArray[np.int64] = rest.astype(np.int64) + first
     return users
 
 
@@ -269,11 +282,11 @@ def _unpack_map(pairs: list[tuple[Any, Any]]) -> dict[str, Any]:
     return dict(pairs)
 
 
-def _reader(hint: Any, where: str) -> Callable[[Any], Any]:
+def _reader(hint: Any, where: str, format: int) -> Callable[[Any], Any]:
     """The function that returns a value if it is exactly what a field of this type holds."""
     origin = get_origin(hint)
     if hint == wire.Users:
-        return partial(_users, where)
+        return partial(_users, where, format)
     if hint in (str, int, float, bytes):
         return partial(_scalar, where, hint)
     if origin is Literal:
@@ -281,9 +294,9 @@ def _reader(hint: Any, where: str) -> Callable[[Any], Any]:
     if origin is np.ndarray:
         return partial(_array, where)
     if origin is tuple:
-        return partial(_tuple, where, _reader(get_args(hint)[0], where))
+        return partial(_tuple, where, _reader(get_args(hint)[0], where, format))
     if origin is Mapping:
-        return partial(_mapping, where, _reader(get_args(hint)[1], where))
+        return partial(_mapping, where, _reader(get_args(hint)[1], where, format))
     return partial(plain, where)
 
 

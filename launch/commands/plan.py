@@ -19,7 +19,7 @@ from parley.nodes.analyst import write_plan
 from parley.protocols.planning import fast_simulation
 from parley.protocols.planning.plan import AUTO, Bounds, Option, bounds, checked_histogram, rank_protocols
 from parley.protocols.registry import design
-from parley.protocols.tuned.split_users import salted
+from parley.protocols.tuned.groups import salted
 from parley.protocols.workloads.workload import Levels, Workload
 
 TIMED_USERS = 2000

@@ -102,8 +102,9 @@ class Reduction(Planned):
         total = second.tally.empty()
         for start in range(0, replies, BATCH):
             size = min(BATCH, replies - start)
-            said = step.respond({}, np.full(size, j), addressed(key, j, start, size, step.coins))
-            total = total + step.tally({}, said)
+            users = np.arange(start, start + size)
+            said = step.respond({}, np.full(size, j), addressed(key, j, start, size, step.coins), users)
+            total = total + step.tally({}, step.complete({}, users, said))
         return total
 
     def truth(self, inputs: Inputs) -> float:

@@ -7,11 +7,11 @@ is drawn directly; everything the analyst does with it is the protocol's own cod
   hypergeometric, as for users in random order;
 - which level of a tree a user draws: multinomial by input (exact);
 - one bit: the ones among the users of an input are binomial (exact);
-- randomized response, unary encoding: multinomial and binomial by input (exact);
+- randomized response, unary encoding, explicit channels: multinomial and binomial by input (exact);
+- codebooks with a list of seeds: every user's seed and index is drawn, public coins too;
 - sums through a shuffler: Skellam (exact);
 - vectors, subset selection, grid Laplace: normal with the exact mean and covariance of the sum, then rounded to whole
-  units (central limit theorem; the covariance is that of the randomizer, input by input);
-- the tuned one-round protocol's sum of y'Dy is set to its exact mean: its fluctuation is 1/n of the error's variance.
+  units (central limit theorem; the covariance is that of the randomizer, input by input).
 
 A round of any other kind is answered by its own `respond` for every user.
 """
@@ -25,7 +25,7 @@ import numpy as np
 from parley.emulator.errors import LocalProtocolError
 from parley.emulator.protocol import Analysis, Broadcast, Estimate, Protocol, Send
 from parley.emulator.randomizer import Array, Floats, Integers, Randomizer
-from parley.emulator.round import Round, Tally, wire_name
+from parley.emulator.round import Round, Tally
 from parley.protocols.baselines.oracle_moments import OracleMoments
 from parley.protocols.planning.noise import noise_of
 from parley.protocols.randomizers.categories.levelled import LevelledSelection
@@ -33,12 +33,12 @@ from parley.protocols.randomizers.categories.oracle import FrequencyOracle
 from parley.protocols.randomizers.categories.oue import OptimisedUnaryEncoding
 from parley.protocols.randomizers.categories.randomized_response import RandomizedResponse
 from parley.protocols.randomizers.categories.subset_selection import SubsetSelection
+from parley.protocols.randomizers.channels.channel import Channel
+from parley.protocols.randomizers.channels.codebook_seeds import CodebookSeeds
 from parley.protocols.randomizers.scalars.grid_laplace import GridLaplace
 from parley.protocols.randomizers.scalars.one_bit import OneBit
 from parley.protocols.randomizers.shuffled.shares import Shares
 from parley.protocols.randomizers.vectors.directional import Directional
-from parley.protocols.tuned.encoding import FoldSizes, FoldSums
-from parley.protocols.tuned.one_round_tuned import Squares
 
 BATCH = 4096
 # Users whose groups are worked out at a time.
@@ -95,7 +95,9 @@ def tally(step: Round, public: Broadcast, counts: Integers, generator: np.random
     for start in range(0, len(inputs), BATCH):
         part = inputs[start : start + BATCH]
         flips = generator.integers(0, 256, size=(len(part), step.coins), dtype=np.uint8)
-        each = step.tally(public, step.respond(public, part, flips))
+        users = np.arange(start, start + len(part))
+        said = step.complete(public, users, step.respond(public, part, flips, users))
+        each = step.tally(public, said)
         total = each if total is None else total + each
     if total is None:
         raise LocalProtocolError(f"nobody speaks in the round {step.name}")
@@ -103,34 +105,15 @@ def tally(step: Round, public: Broadcast, counts: Integers, generator: np.random
 
 
 def _is_known(send: Send) -> bool:
-    return all(isinstance(each, FoldSums | FoldSizes | Squares) for each in send.tallies.values())
+    return not send.tallies
 
 
 def _of_sends(step: Round, public: Broadcast, counts: Integers, generator: np.random.Generator) -> Tally:
     sums = {
-        wire_name(name, each): drawn
+        name: total(send.randomizer, send.at(np.arange(len(counts))), counts, generator)
         for name, send in step.sends(public).items()
-        for each, drawn in _sums(send, counts, generator).items()
     }
     return Tally(int(counts.sum()), sums)
-
-
-def _sums(send: Send, counts: Integers, generator: np.random.Generator) -> dict[str, Integers]:
-    """The tallies of one send."""
-    values = send.at(np.arange(len(counts)))
-    by_fold, squares = send.tallies.get(""), send.tallies.get("squares")
-    if isinstance(by_fold, FoldSums):
-        # Folds are a random partition of those who speak.
-        folds = generator.multinomial(counts, np.full(by_fold.folds, 1 / by_fold.folds)).T
-        drawn = np.stack([total(send.randomizer, values, fold, generator) for fold in folds])
-        return {"": drawn, "sizes": folds.sum(axis=1).astype(np.int64)}
-    drawn = total(send.randomizer, values, counts, generator)
-    if not isinstance(squares, Squares):
-        return {"": drawn}
-    noise = noise_of(squares.randomizer)
-    own = noise.isotropic * squares.signs.sum() + (noise.radial + 1) * (values**2 @ squares.signs)
-    mean = round(float(counts @ own) / squares.randomizer.quadratic_unit)
-    return {"": drawn, "squares": np.array(mean, dtype=np.int64)}
 
 
 @singledispatch
@@ -153,6 +136,28 @@ def _(randomizer: Directional, values: Array, counts: Integers, generator: np.ra
     covariance[np.diag_indices_from(covariance)] += noise.isotropic * users
     drawn = counts @ columns + _normal(covariance, generator)
     return _whole(drawn / randomizer.unit)
+
+
+@total.register
+def _(randomizer: Channel, values: Array, counts: Integers, generator: np.random.Generator) -> Integers:
+    chances = randomizer.probabilities[np.asarray(values, dtype=np.int64)]
+    return np.asarray(generator.multinomial(counts, chances).sum(axis=0), dtype=np.int64)
+
+
+@total.register
+def _(randomizer: CodebookSeeds, values: Array, counts: Integers, generator: np.random.Generator) -> Integers:
+    drawn = np.zeros((randomizer.folds, randomizer.seeds, randomizer.candidates), dtype=np.int64)
+    inputs = np.repeat(np.asarray(values, dtype=np.float64), counts)
+    for start in range(0, len(inputs), BLOCK):
+        part = inputs[start : start + BLOCK]
+        flips = generator.integers(0, 256, size=(len(part), randomizer.coins), dtype=np.uint8)
+        if randomizer.sends_place:
+            drawn += randomizer.total(randomizer.sample(part, flips))
+            continue
+        place = generator.integers(0, randomizer.places, size=len(part)).astype(np.uint16)
+        said = randomizer.sample(np.column_stack([part, place]), flips)
+        drawn += randomizer.total({**said, "place": place})
+    return drawn
 
 
 @total.register

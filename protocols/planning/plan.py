@@ -21,14 +21,11 @@ from parley.protocols.planned import Planned
 from parley.protocols.planning.lower_bounds import non_interactive_bound
 from parley.protocols.planning.planning import public_guesses
 from parley.protocols.planning.table import predicted_rmse, shares_of_replies
-from parley.protocols.tuned.split_users import SplitUsers
-from parley.protocols.tuned.three_round_tuned import ThreeRoundTuned
+from parley.protocols.tuned.two_round_tuned import TwoRoundTuned
 from parley.protocols.workloads.workload import Levels, Workload
 
 # The paper's own constants are for comparison with its theorems; `auto` picks among tuned forms and baselines.
 VERBATIM = ("one-round", "two-round", "two-round-black-box", "three-round")
-# Three tuned rounds are not asked: with split users their estimates have the law of two, so two win every tie.
-NOT_ASKED = (*VERBATIM, ThreeRoundTuned.name)
 # A further round or more bytes are worth it only if they lower the error by so much.
 WORTH = 1.02
 AUTO = "auto"
@@ -86,7 +83,7 @@ def rank_protocols(
     for name in suitable_names(workload, trust) if names is None else names:
         try:
             kind: Any = registry.lookup(name)
-            if histogram is not None and issubclass(kind, SplitUsers):
+            if histogram is not None and issubclass(kind, TwoRoundTuned):
                 protocol = kind.design(workload, epsilon=epsilon, users=users, histogram=guesses[0])
             else:
                 protocol = registry.design(name, workload, epsilon=epsilon, users=users, delta=delta)
@@ -103,13 +100,13 @@ def rank_protocols(
 def choose(workload: Workload | Levels, epsilon: float, users: int, histogram: Floats | None = None) -> Protocol:
     if isinstance(workload, Levels):
         raise BadInput("say what to estimate: --statistic NAME, --kernel FILE, or --protocol NAME of your own")
-    tried = [name for name in suitable_names(workload) if name not in NOT_ASKED]
+    tried = [name for name in suitable_names(workload) if name not in VERBATIM]
     return pick(rank_protocols(workload, epsilon, users, histogram, tried)).protocol
 
 
 def pick(options: list[Option]) -> Option:
     """What `auto` takes of a plan: the best, and of nearly equal ones the one with fewer rounds and bytes."""
-    asked = [option for option in options if option.name not in NOT_ASKED]
+    asked = [option for option in options if option.name not in VERBATIM]
     enough = WORTH * asked[0].predicted_rmse
     good = [option for option in asked if option.predicted_rmse <= enough]
     return min(good, key=lambda option: (option.rounds, option.bytes_up + option.bytes_down))

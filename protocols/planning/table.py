@@ -21,7 +21,7 @@ FAMILIES = {
     **dict.fromkeys(("OneRound", "TwoRound", "TwoRoundBlackBox", "ThreeRound"), "paper"),
     **dict.fromkeys(("MatrixMechanism", "Reduction"), "linear_queries"),
     **dict.fromkeys(("Frequency", "Quantise", "Hierarchical"), "baselines"),
-    **dict.fromkeys(("OneRoundTuned", "SplitUsers"), "tuned"),
+    **dict.fromkeys(("OneRoundTuned", "TwoRoundTuned"), "tuned"),
     **dict.fromkeys(("Shuffled", "SplitAndMix"), "shuffle"),
 }
 RUNS = 24

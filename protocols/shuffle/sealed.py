@@ -12,6 +12,7 @@ from parley.emulator.errors import BadInput, LocalProtocolError
 from parley.emulator.protocol import Broadcast, Inputs, Method, Protocol
 from parley.emulator.randomizer import Array, Coins, Columns, Floats, Shape
 from parley.emulator.round import Round, Tally
+from parley.emulator.wire.messages import Users
 from parley.emulator.wire.sealing import KEY_BYTES, OVERHEAD, open_boxes, public_of, seal
 
 if TYPE_CHECKING:
@@ -45,8 +46,8 @@ class SealedRound(Round):
     def outcomes(self, public: Broadcast) -> Columns | None:
         return None
 
-    def respond(self, public: Broadcast, inputs: Inputs, coins: Coins) -> Columns:
-        replies = self.inner.respond(public, inputs, np.ascontiguousarray(coins[:, : self.inner.coins]))
+    def respond(self, public: Broadcast, inputs: Inputs, coins: Coins, users: Users | None = None) -> Columns:
+        replies = self.inner.respond(public, inputs, np.ascontiguousarray(coins[:, : self.inner.coins]), users)
         rows = [np.ascontiguousarray(replies[name]).view(np.uint8).reshape(len(inputs), -1) for name in sorted(replies)]
         return {COLUMN: seal(self._key, np.concatenate(rows, axis=1), coins[:, self.inner.coins :])}
 

@@ -4,7 +4,7 @@ The paper's remark on the shuffle model in its simplest form: one message per us
 nobody knows whose reply is whose, replies that are eps_0-LDP are together (eps, delta)-DP with an eps far below eps_0
 (`amplification.py`). Here eps and delta are given, and eps_0 is the largest for which that can be shown.
 
-Replies stay whole: the estimator of one round works on them as before, sum y_i'Dy_i included.
+A reply is a seed and an index: nobody knows whose it is, so the seed cannot follow from a number and is sent along.
 """
 
 import re
@@ -18,7 +18,7 @@ from parley.emulator.protocol import Claim
 from parley.emulator.roles.mixing import Mixing
 from parley.emulator.round import Round
 from parley.emulator.wire.sealing import gives_secret
-from parley.protocols.randomizers.exact import check_count
+from parley.protocols.randomizers.exact import TwoLevel, check_count
 from parley.protocols.shuffle.amplification import check_delta, delta_bound, of_choice
 from parley.protocols.shuffle.crowd import PROTECTS, check_mixing
 from parley.protocols.shuffle.sealed import SealedRound
@@ -27,7 +27,7 @@ from parley.protocols.tuned.one_round_tuned import OneRoundTuned
 
 @dataclass(frozen=True, kw_only=True)
 class Shuffled(OneRoundTuned):
-    """One codebook reply per user through the shuffler.
+    """One seed and one index per user through the shuffler.
 
     Formal guarantee: every reply is eps_0-LDP exactly. If the shuffler permutes the replies of at least `crowd` honest
     users and keeps the permutation to itself, the transcript is (eps, delta)-DP: `delta_bound` of the codebook's own
@@ -36,9 +36,8 @@ class Shuffled(OneRoundTuned):
     """
 
     name: ClassVar[str] = "shuffled"
-    summary: ClassVar[str] = "One vector per user through a shuffler, its local epsilon as large as (eps, delta) allows"
+    summary: ClassVar[str] = "One index per user through a shuffler, its local epsilon as large as (eps, delta) allows"
     needs_shuffler: ClassVar[bool] = True
-    most_candidates: ClassVar[int] = 256
 
     delta: float
     local_epsilon: float
@@ -70,17 +69,22 @@ class Shuffled(OneRoundTuned):
         return replace(super().claim, delta=self.delta, protects_from=protects, trusts="shuffler", local_epsilon=local)
 
     @property
-    def vector_epsilon(self) -> float:
+    def reply_epsilon(self) -> float:
         return self.local_epsilon
+
+    @property
+    def sends_place(self) -> bool:
+        return True
 
     def delta_shown(self, replies: int) -> float:
         if self.local_epsilon <= self.epsilon:
             return 0.0
-        return delta_bound(of_choice(self.vrand.choice), replies, self.epsilon)
+        choice = TwoLevel(outcomes=self.candidates, top=self.top, epsilon=self.local_epsilon)
+        return delta_bound(of_choice(choice), replies, self.epsilon)
 
     @cached_property
     def rounds(self) -> tuple[Round, ...]:
         """The one round; where replies are sealed, in boxes for the analyst."""
         if self.seal is None:
-            return (Round(self, 1, self.one_vector),)
-        return (SealedRound(self, 1, self.one_vector, key=bytes.fromhex(self.seal), secret=self.opener),)
+            return (Round(self, 1, self.one_index),)
+        return (SealedRound(self, 1, self.one_index, key=bytes.fromhex(self.seal), secret=self.opener),)

@@ -17,7 +17,7 @@ from tests.attacks.parties import BOARD, INPUTS, NODE, NONCE, Ledger
 from tests.attacks.stage import Batches, Script, Stage, Visible, play
 from tests.attacks.test_same_for_every_input import answered
 
-PROTOCOLS = ("three-round", "three-round-tuned", "frequency-grr")
+PROTOCOLS = ("three-round", "two-round-tuned", "frequency-grr")
 Lie = Callable[[Stage, int], Receipt]
 
 

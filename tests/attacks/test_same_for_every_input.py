@@ -61,7 +61,7 @@ def test_a_second_life_tells_no_more_and_draws_nothing_anew(name: str, attack: s
 
 
 @pytest.mark.parametrize("attack", ATTACKS)
-@pytest.mark.parametrize("name", ["three-round", "three-round-tuned", "frequency-grr", "split-and-mix"])
+@pytest.mark.parametrize("name", ["three-round", "two-round-tuned", "frequency-grr", "split-and-mix"])
 def test_nor_where_nobody_signs(name: str, attack: str, tmp_path: Path) -> None:
     """In an experiment without keys everybody is believed to be who they say, and the input still does not show."""
     consent = consent_for(spoken(name), analyst=b"", board=b"", shuffler=b"")

@@ -47,8 +47,8 @@ def estimate(protocol: Protocol, inputs: Inputs, key: bytes) -> Estimate:
         speaking = step.participates(users)
         question = question_of(terms, Announce(run="test", round=number, broadcast=conclusion))
         flips = coins(key, question, 0, len(inputs), step.coins)[speaking]
-        replies = step.respond(conclusion, inputs[speaking], flips)
-        tally = step.tally(conclusion, replies)
+        replies = step.respond(conclusion, inputs[speaking], flips, users[speaking])
+        tally = step.tally(conclusion, step.complete(conclusion, users[speaking], replies))
         with one_thread():
             conclusion = analysis.hear(conclusion, tally)
     assert isinstance(conclusion, Estimate)
@@ -107,7 +107,8 @@ class ProtocolContract(testing.ProtocolContract):
         """Summed exact log-likelihoods of each user's messages under all k inputs."""
         total = np.zeros((users, self.made.inputs))
         for number, broadcast, spoke, columns in self.rounds_played(users):
-            total[spoke] += self.made.rounds[number - 1].log_likelihood(broadcast, columns)
+            step = self.made.rounds[number - 1]
+            total[spoke] += step.log_likelihood(broadcast, step.complete(broadcast, spoke, columns))
         return total
 
     def test_it_is_registered_under_its_name(self) -> None:
@@ -129,7 +130,7 @@ class ProtocolContract(testing.ProtocolContract):
             step = self.made.rounds[number - 1]
             check_arrays("broadcast", broadcast, step.broadcast)
             check_arrays("replies", columns, step.reply, len(spoke))
-            assert step.check(broadcast, columns).all()
+            assert step.check(broadcast, step.complete(broadcast, spoke, columns)).all()
 
     def test_nonsense_parameters_are_refused(self) -> None:
         parameters = dict(self.made.parameters())

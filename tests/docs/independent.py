@@ -218,14 +218,6 @@ def seal(public: bytes, message: bytes, coins: bytes) -> bytes:
     return head + ChaCha20Poly1305(key).encrypt(bytes(12), message, None)
 
 
-def group_of(user: int, salt: int, share: list[float]) -> int:
-    """The group of a user where users are split."""
-    key = replies.mix((salt + 1) * 0x9E3779B97F4A7C15 % WHOLE)
-    word = replies.mix(replies.mix(user * 0x9E3779B97F4A7C15 % WHOLE) ^ key)
-    ends = [int(sum(share[: each + 1]) * WHOLE) for each in range(len(share) - 1)]
-    return sum(word >= end for end in ends)
-
-
 def tree_root(leaves: list[bytes]) -> bytes:
     """RFC 9162, 2.1.1, as it is written there."""
     if len(leaves) < 2:
@@ -284,7 +276,7 @@ def decoding(randomizer: str, parameters: dict[str, Any], dimension: int) -> tup
         high, low = replies.two_level(candidates, top, epsilon)
         sum_of_best = best_sum(dimension + (randomizer == "Codebook"), candidates, top)
         return parameters["radius"] / ((high - low) / WHOLE * sum_of_best) / 2**36, 0.0
-    if randomizer == "LevelledSelection":
+    if randomizer in ("LevelledSelection", "Channel", "CodebookSeeds"):
         return 1.0, 0.0
     k = parameters["categories"]
     if randomizer == "OptimisedUnaryEncoding":

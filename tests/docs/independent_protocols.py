@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from tests.docs import independent
+from tests.docs import independent, independent_channels
 
 Columns = dict[str, Any]
 Setup = dict[str, Any]
@@ -148,19 +148,14 @@ def form_epsilon(parameters: Setup) -> float:
     return float(parameters["epsilon"] - spent)
 
 
-def labelled(vectors: list[list[float]], weight: float) -> list[list[float]]:
-    """The vectors of the AUC with the label below them."""
-    return [[*each, weight * (1.0 if x % 2 else -1.0)] for x, each in enumerate(vectors)]
-
-
-def reply(name: str, parameters: Setup, number: int, public: Columns, x: int, coins: Coins) -> Columns:
+def reply(name: str, parameters: Setup, number: int, public: Columns, x: int, coins: Coins, user: int) -> Columns:
     """What a user with input x sends in a round."""
     if name == "linear-queries-by-reduction":
         return {
             f"{each}.{column}": value
             for each in ("first", "second")
             for column, value in reply(
-                parameters[each]["protocol"], parameters[each]["parameters"], 1, {}, x, coins
+                parameters[each]["protocol"], parameters[each]["parameters"], 1, {}, x, coins, user
             ).items()
         }
     workload, epsilon = parameters["workload"], parameters["epsilon"]
@@ -180,11 +175,13 @@ def reply(name: str, parameters: Setup, number: int, public: Columns, x: int, co
         sizes = [2 ** (level + 2) for level in range(depth)]
         return prefixed("node", levelled_selection(sizes, epsilon, nodes, coins.take(24)))
     if name == "two-round-black-box" and number == 1:
-        inner = reply("linear-queries", parameters["oracle"], 1, {}, x, coins)
+        inner = reply("linear-queries", parameters["oracle"], 1, {}, x, coins, user)
         return {**inner, **side(parameters, x, coins)}
     if name == "two-round-black-box":
         bound = largest(workload, shifted=False)
         return scalar("own", public["answers"][x], -bound, bound, form_epsilon(parameters) / 2, coins)
+    if name in ("one-round-tuned", "two-round-tuned", "shuffled"):
+        return tuned(parameters, public, x, coins, user)
     factors = Factors(parameters)
     if name == "linear-queries":
         radius = max(map(norm, factors.right))
@@ -205,11 +202,7 @@ def reply(name: str, parameters: Setup, number: int, public: Columns, x: int, co
         return three_round(parameters, factors, number, public, x, coins)
     if name == "split-and-mix":
         return split_and_mix(parameters, factors, x, coins)
-    if name in ("one-round-tuned", "shuffled"):
-        vectors = labelled(factors.left, parameters["weight"]) if parameters["weight"] else factors.left
-        spent = parameters.get("local_epsilon", epsilon)
-        return vector("vector", vectors[x], max(map(norm, vectors)), spent, parameters, coins)
-    return tuned(parameters, factors, public, x, coins)
+    raise AssertionError(f"nobody has read what the page says of {name}")
 
 
 def subset(k: int, epsilon: float, x: int, coins: Coins) -> Columns:
@@ -235,21 +228,53 @@ def three_round(parameters: Setup, factors: Factors, number: int, public: Column
     return scalar("v", value, -4 * bound, 4 * bound, part, coins)
 
 
-def tuned(parameters: Setup, factors: Factors, public: Columns, x: int, coins: Coins) -> Columns:
-    """Where users are split: the group of a user answers with all of epsilon."""
-    assert parameters["split"] == "users"
-    epsilon, vectors = parameters["epsilon"], factors.left
-    if parameters["workload"]["statistic"] == "auc":
-        vectors = labelled(vectors, math.sqrt(0.125) * max(map(norm, vectors)))
+def tuned(parameters: Setup, public: Columns, x: int, coins: Coins, user: int) -> Columns:
+    """One index of a codebook, or one output of the table that was broadcast."""
+    spent = parameters.get("local_epsilon", parameters["epsilon"])
     if public:
-        values = products(vectors, public["direction"].tolist())
-        low, high = exact_range(values)
-        if epsilon <= 2.32 or epsilon > 16:
-            return prefixed("scalar", independent.one_bit(low, high, epsilon, values[x], coins.take(8)))
-        return scalar("scalar", values[x], low, high, epsilon, coins)
-    if parameters["encoding"] == "subset":
-        return prefixed("vector", subset(inputs_of(parameters["workload"]), epsilon, x, coins))
-    return vector("vector", vectors[x], max(map(norm, vectors)), epsilon, parameters, coins)
+        row, share = divmod(int(public["position"][x]), 2**16)
+        row, share = (row, share) if row < 20 else (19, 2**16)
+        above, below = (public["table"][each].tolist() for each in (row, row + 1))
+        weights = [(2**16 - share) * a + share * b for a, b in zip(above, below, strict=True)]
+        return prefixed("scalar", independent_channels.channel([weights], spent, 0, coins.take(8)))
+    vectors = embedded(parameters["workload"], parameters["power"])
+    chosen = {name: parameters[name] for name in ("seeds", "candidates", "top", "folds")}
+    sends_place = chosen["sends_place"] = "local_epsilon" in parameters
+    place = independent_channels.place_of(user, parameters["salt"], parameters["seeds"] * parameters["folds"])
+    radius, row = float(np.sqrt((vectors**2).sum(axis=1)).max()), coins.take(16 if sends_place else 8)
+    own = x if sends_place else [x, place]
+    found = independent_channels.codebook_seeds(vectors.tolist(), radius, spent, **chosen, x=own, coins=row)
+    return prefixed("candidate", found)
+
+
+def matrix_of(workload: Setup) -> Any:
+    """W - cJ."""
+    if "matrix" in workload:
+        return (workload["matrix"] + workload["matrix"].T) / 2 - workload["shift"]
+    name, k = workload["statistic"], inputs_of(workload)
+    if name == "gini-diversity":
+        return -np.eye(k)
+    if name == "gini-mean-difference":
+        return np.array([[abs(x - y) / (k - 1) - 0.5 for y in range(k)] for x in range(k)])
+    width = 2 if name == "auc" else workload["levels"][1]
+
+    def sign(x: int, y: int) -> float:
+        return float(np.sign(y // width - x // width) * np.sign(y % width - x % width))
+
+    return np.array([[sign(x, y) for y in range(k)] for x in range(k)])
+
+
+def embedded(workload: Setup, power: float) -> Any:
+    """|W - cJ|^(p/2), one row per input, and for the AUC a column with the label."""
+    rows = matrix_of(workload)
+    if power != 2.0:
+        values, turned = np.linalg.eigh(rows @ rows.T)
+        rows = (turned * np.where(values > 1e-12 * values[-1], values, 0.0) ** (power / 4)) @ turned.T
+    if workload.get("statistic") != "auc":
+        return rows
+    weight = math.sqrt(0.125) * np.sqrt((rows**2).sum(axis=1)).max()
+    label = np.array([1.0 if x % 2 else -1.0 for x in range(len(rows))])
+    return np.concatenate([rows, weight * label[:, None]], axis=1)
 
 
 def split_and_mix(parameters: Setup, factors: Factors, x: int, coins: Coins) -> Columns:
@@ -264,6 +289,6 @@ def split_and_mix(parameters: Setup, factors: Factors, x: int, coins: Coins) -> 
 
 def participates(parameters: Setup, number: int, user: int) -> bool:
     """Whether a user answers in a round."""
-    if parameters.get("split") != "users":
+    if "share" not in parameters:
         return True
-    return independent.group_of(user, parameters["salt"], parameters["shares"]) == number - 1
+    return independent_channels.group_of(user, parameters["salt"], parameters["share"]) == number - 1

@@ -26,7 +26,7 @@ from parley.emulator.wire.codec import decode, said_by, unpack
 from parley.emulator.wire.messages import MESSAGES, Announce, Pledge, Ready, Roster, Setup
 from parley.protocols import randomizers
 from parley.protocols.registry import build
-from tests.docs import independent
+from tests.docs import independent, independent_channels
 from tests.docs.independent import replies, wire
 from tests.docs.independent_protocols import Coins, levelled_selection, participates, reply
 from tests.docs.tables import DOCS, parameter_names, registered
@@ -76,6 +76,7 @@ def test_the_independent_implementation_imports_nothing_of_parley() -> None:
         *EXAMPLES.glob("foreign_*.py"),
         Path(independent.__file__),
         Path(__file__).with_name("independent_protocols.py"),
+        Path(__file__).with_name("independent_channels.py"),
     ):
         tree = ast.parse(path.read_text())
         modules = {alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names}
@@ -191,6 +192,8 @@ RANDOMIZERS: dict[str, Callable[..., dict[str, Any]]] = {
     "Blasiok": independent.blasiok,
     "PrivUnit": independent.privunit,
     "Shares": independent.split,
+    "Channel": independent_channels.channel,
+    "CodebookSeeds": independent_channels.codebook_seeds,
 }
 
 
@@ -268,7 +271,7 @@ def test_what_protocols_send(vector: dict[str, Any]) -> None:
         assert drawn(protocol, ours, asked, each["user"], each["input"]) == each["reply"]
         words = replies.coins(bytes.fromhex(vector["coin_key"]), question, each["user"], 0, -(-size // 8) * 8)
         row = Coins(struct.pack(f"<{len(words)}Q", *words)[:size])
-        found = reply(setup["protocol"], parameters, number, public, each["input"], row)
+        found = reply(setup["protocol"], parameters, number, public, each["input"], row, each["user"])
         made = {name: column(np.array(values, each["reply"][name]["dtype"])) for name, values in found.items()}
         assert made == each["reply"]
         assert row.data == b""
@@ -295,8 +298,10 @@ def test_the_usual_size_of_subsets() -> None:
 
 def test_groups_boxes_and_topics() -> None:
     groups, sealed = VECTORS["groups"], VECTORS["sealed"]
-    found = [independent.group_of(user, groups["salt"], groups["shares"]) for user in range(len(groups["groups"]))]
-    assert found == groups["groups"]
+    salt = groups["salt"]
+    for each, group, place in zip(groups["users"], groups["groups"], groups["places"], strict=True):
+        assert independent_channels.group_of(each, salt, groups["share"]) == group
+        assert independent_channels.place_of(each, salt, groups["of"]) == place
     box = independent.seal(*(bytes.fromhex(sealed[name]) for name in ("public", "message", "coins")))
     assert box.hex() == sealed["box"]
     for name, topic in VECTORS["topics"].items():

@@ -26,7 +26,7 @@ from parley.emulator.round import Round
 from parley.emulator.wire.codec import pack
 from parley.protocols import registry
 from parley.protocols.factorization import closed_forms
-from parley.protocols.limits import MOST_REPLY, MOST_SETUP, affordable
+from parley.protocols.limits import MOST_REPLY
 from parley.protocols.randomizers.categories.randomized_response import RandomizedResponse
 from parley.protocols.workloads.auc import AreaUnderCurve
 from parley.protocols.workloads.gini import GiniDiversity, GiniMeanDifference
@@ -110,12 +110,14 @@ def answer(step: Round, public: Broadcast, inputs: int) -> None:
     replies = step.respond(public, tried, addressed(KEY, 1, 0, len(tried), step.coins))
     check_arrays("replies", replies, step.reply, len(tried))
     for alone in (0, len(tried) - 1):
-        one = step.respond(public, tried[alone : alone + 1], addressed(KEY, 1, alone, 1, step.coins))
+        flips = addressed(KEY, 1, alone, 1, step.coins)
+        one = step.respond(public, tried[alone : alone + 1], flips, np.array([alone]))
         assert {name: column.tobytes() for name, column in one.items()} == {
             name: column[alone : alone + 1].tobytes() for name, column in replies.items()
         }
     if "sealed" in step.reply:
         return
+    replies = step.complete(public, np.arange(len(tried)), replies)
     assert step.check(public, replies).all()
     assert step.tally(public, replies).replies == len(tried)
     if inputs <= MOST_TRIED:
@@ -163,8 +165,8 @@ def later_rounds(protocol: Protocol) -> Iterator[tuple[Round, Broadcast]]:
             yield step, public
         speaking = step.participates(users)
         flips = addressed(KEY, number, 0, USERS, step.coins)[speaking]
-        tally = step.tally(public, step.respond(public, inputs[speaking], flips))
-        following = analysis.hear(public, tally)
+        said = step.respond(public, inputs[speaking], flips, users[speaking])
+        following = analysis.hear(public, step.tally(public, step.complete(public, users[speaking], said)))
         if isinstance(following, Estimate):
             return
         public = following
@@ -265,38 +267,28 @@ def test_too_much_work_is_refused_before_it_is_done(
     assert max(step.work for step in found.rounds) <= MOST_REPLY
 
 
-def test_a_diagonal_of_too_many_vectors_is_refused() -> None:
-    protocol = made("two-round-tuned", "diversity")
-    assert protocol is not None
-    levels = 2**14
-    assert levels**2 > MOST_SETUP
-    parameters = {
-        **protocol.parameters(),
-        "workload": GiniDiversity(levels=levels).parameters(),
-        "encoding": "codebook",
-        "split": "budget",
-    }
-    with pytest.raises(BadInput, match="diagonal"):
-        registry.build("two-round-tuned", parameters)
-    assert registry.build("two-round-tuned", {**parameters, "split": "users"}).inputs == levels
-
-
 def test_candidates_times_dimension_are_bounded() -> None:
-    protocol = made("shuffled", "gini")
+    protocol = made("one-round", "gini")
     assert protocol is not None
-    parameters = {**protocol.parameters(), "workload": GiniMeanDifference(levels=2**14).parameters()}
-    parameters = {name: value for name, value in parameters.items() if name not in ("rows", "factor", "signs")}
-    large = {**parameters, "candidates": 256, "top": 1, "local_epsilon": 2.0}
+    large = {**protocol.parameters(), "workload": GiniMeanDifference(levels=2**18).parameters()}
     with pytest.raises(BadInput, match="more than the limit"):
-        registry.build("shuffled", large)
-    small = {**large, "candidates": 4}
-    assert registry.build("shuffled", small).inputs == 2**14
+        registry.build("one-round", large)
+    small = {**large, "workload": GiniMeanDifference(levels=2**14).parameters()}
+    assert registry.build("one-round", small).inputs == 2**14
 
 
-def test_a_design_takes_fewer_candidates_where_inputs_are_many() -> None:
-    assert affordable((4, 8, 16, 32, 64), 2**16) == [4, 8, 16, 32]
-    assert affordable((4, 8), 2**24) == [4]
-    assert affordable((4, 8, 16, 32, 64), 4097) == [4, 8, 16, 32, 64]
+@pytest.mark.parametrize("name", ["one-round-tuned", "two-round-tuned", "shuffled"])
+def test_tuned_tables_are_bounded(name: str) -> None:
+    protocol = made(name, "gini")
+    assert protocol is not None
+    given = {**protocol.parameters(), "power": 2.0}
+    large = {**given, "workload": GiniMeanDifference(levels=2**14).parameters()}
+    with pytest.raises(BadInput, match="at most 2048 inputs, got 16384"):
+        registry.build(name, large)
+    with pytest.raises(BadInput, match="counts"):
+        registry.build(name, {**given, "seeds": 4096, "candidates": 16, "top": 2})
+    with pytest.raises(BadInput, match="eigenvalues"):
+        registry.build(name, {**given, "workload": GiniMeanDifference(levels=1024).parameters(), "power": 1.5})
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -42,7 +42,7 @@ from parley.emulator.wire.messages import (
 from parley.emulator.wire.sealing import public_of, seal
 from parley.emulator.wire.signatures import Signer, covered
 from parley.nodes.state.receipts import Receipts
-from parley.protocols.tuned.groups import groups_of
+from parley.protocols.tuned.groups import groups_of, places_of
 from tests.vectors.wire_replies import (
     KEY,
     NONCE,
@@ -278,13 +278,19 @@ def other_vectors() -> dict[str, Any]:
     secret, coin = bytes(range(32)), bytes(range(32, 64))
     message = np.arange(9, dtype=np.uint8)
     box = seal(public_of(secret), message[None], np.frombuffer(coin, np.uint8)[None])[0]
-    shares, users = (0.2, 0.5, 0.3), np.arange(12)
-    groups = groups_of(users, 77, shares)
+    share, places, users = 0.4, 2048, np.array([*range(12), 2**19, 2**40 + 5])
     frame = encode(REPLIES, ALICE, NONCE)
     end = closing("completed", "", 9, bytes(range(32))).signed(BOARD, NONCE)
     body = pack([end.outcome, end.reason, end.records, end.root])
     return {
-        "groups": {"salt": 77, "shares": list(shares), "groups": groups.tolist()},
+        "groups": {
+            "salt": 77,
+            "share": share,
+            "users": users.tolist(),
+            "groups": groups_of(users, 77, share).tolist(),
+            "of": places,
+            "places": places_of(users, 77, places).tolist(),
+        },
         "sealed": {
             "public": public_of(secret).hex(),
             "coins": coin.hex(),

@@ -23,6 +23,8 @@ from parley.protocols.randomizers.categories.levelled import LevelledSelection
 from parley.protocols.randomizers.categories.oue import OptimisedUnaryEncoding
 from parley.protocols.randomizers.categories.randomized_response import RandomizedResponse
 from parley.protocols.randomizers.categories.subset_selection import SubsetSelection
+from parley.protocols.randomizers.channels.channel import Channel
+from parley.protocols.randomizers.channels.codebook_seeds import CodebookSeeds
 from parley.protocols.randomizers.exact import TwoLevel, exponential_lower, exponential_upper, guarded
 from parley.protocols.randomizers.scalars.grid_laplace import GridLaplace
 from parley.protocols.randomizers.scalars.one_bit import OneBit
@@ -89,6 +91,8 @@ def rows_of(name: str, size: int, count: int = 6) -> NDArray[np.uint8]:
     return np.array([list(row) for row in (bytes(size), b"\xff" * size, *drawn)], dtype=np.uint8)
 
 
+WEIGHTS = [[2**30, 2**30, 2**31, 0], [2**31, 2**30, 2**30, 0], [2**30, 2**31, 2**30, 0]]
+SEEDED: dict[str, Any] = {"radius": 1.0, "epsilon": 1.0, "seeds": 5, "candidates": 16, "top": 6, "folds": 2}
 Case = tuple[Randomizer, dict[str, Any], NDArray[Any]]
 
 
@@ -128,6 +132,19 @@ def randomizer_cases() -> list[Case]:
             Codebook(dimension=3, radius=1.7, epsilon=4.0, candidates=300, top=40),
             {"radius": 1.7, "epsilon": 4.0, "candidates": 300, "top": 40},
             vectors,
+        ),
+        (
+            Channel(weights=np.array(WEIGHTS), epsilon=1.0),
+            {"weights": WEIGHTS, "epsilon": 1.0},
+            np.array([0, 2, 1]),
+        ),
+        *(
+            (
+                CodebookSeeds(vectors=vectors, sends_place=sent, **SEEDED),
+                {"vectors": vectors.tolist(), "sends_place": sent, **SEEDED},
+                np.array([3, 1]) if sent else np.array([[0, 5], [3, 9], [2, 0]]),
+            )
+            for sent in (False, True)
         ),
         (Blasiok(dimension=3, radius=1.0, epsilon=1.0), {"radius": 1.0, "epsilon": 1.0}, vectors),
         (
@@ -219,7 +236,7 @@ def protocol_vectors() -> list[dict[str, Any]]:
     return vectors
 
 
-EPSILONS = {"three-round-tuned": 4.0, "split-and-mix": 1.0, "shuffled": 1.0}
+EPSILONS = {"split-and-mix": 1.0, "shuffled": 1.0}
 
 
 def rounds_of(protocol: Protocol) -> list[tuple[Protocol, Setup, Announce]]:
@@ -234,6 +251,7 @@ def rounds_of(protocol: Protocol) -> list[tuple[Protocol, Setup, Announce]]:
             epsilon=claim.epsilon,
             delta=claim.delta,
             rounds=1,
+            version=protocol.version,
             domain={"inputs": protocol.inputs},
             nonce=NONCE,
         )
@@ -270,5 +288,5 @@ def drawn(protocol: Protocol, setup: Setup, announce: Announce, user: int, x: in
     """One user's reply, column by column."""
     step, question = protocol.rounds[announce.round - 1], question_of(terms_of(setup), announce)
     flips = coins(KEY, question, int(user), 1, step.coins)
-    found = step.respond(announce.broadcast, np.array([x]), flips)
+    found = step.respond(announce.broadcast, np.array([x]), flips, np.array([user]))
     return {name: column(np.asarray(values[0])) for name, values in sorted(found.items())}

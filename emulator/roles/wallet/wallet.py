@@ -150,7 +150,7 @@ class Wallet:
             raise LocalProtocolError(f"round {number} of run {run} is answered before the wallet has granted it")
         question, step = state.questions[number], self._step(state, number)
         places = np.asarray(places, np.int64)
-        check_arrays(f"replies in round {number} of run {run}", columns, step.reply, len(places))
+        check_arrays(f"replies in round {number} of run {run}", columns, {**step.reply, **step.public}, len(places))
         inside = bool(((places >= 0) & (places < self.terms.users)).all()) and len(np.unique(places)) == len(places)
         if not inside or not question.granted.mask[places].all():
             raise LocalProtocolError(f"the wallet does not let this user answer round {number} of run {run}")

@@ -15,6 +15,7 @@ from parley.protocols.paper.linear_queries import MatrixMechanism
 from parley.protocols.paper.linear_queries_by_reduction import ORACLES, Reduction
 from parley.protocols.paper.one_round import OneRound
 from parley.protocols.planning.families.paper import with_factors
+from parley.protocols.planning.families.tuned import OneRoundTunedPlanning
 from parley.protocols.planning.noise import VectorNoise, noise_of
 from parley.protocols.workloads.auc import AreaUnderCurve
 from parley.protocols.workloads.kendall import Kendall
@@ -75,6 +76,13 @@ class MatrixMechanismPlanning(AnswersPlanning):
         return Estimate.normal(float(answers[self.hardest]), math.sqrt(float(variances[self.hardest])), details)
 
 
+def oracle_error(planning: Any, replies: int, histogram: Floats | None = None) -> float:
+    """The MSE of an oracle's quadratic form, for a histogram or for the worst one."""
+    if isinstance(planning, OneRoundTunedPlanning):
+        return planning.pairs_variance(replies, histogram)
+    return float(planning.form_variance((replies,), histogram))
+
+
 class ReductionPlanning(AnswersPlanning):
     """Two oracles err independently: 4 alpha(eps/2, 2n) on the doubled histogram and alpha(eps/2, n)/4."""
 
@@ -101,7 +109,7 @@ class ReductionPlanning(AnswersPlanning):
         """The MSE of one answer; without a histogram the mMSE, at most: both oracles on their worst ones."""
         joint = None if histogram is None else (histogram + np.eye(self.protocol.inputs)[each]) / 2
         first, second = self.protocol.first.planning, self.protocol.second.planning
-        return float(4 * second.form_variance((2 * replies,), joint) + first.form_variance((replies,), histogram) / 4)
+        return float(4 * oracle_error(second, 2 * replies, joint) + oracle_error(first, replies, histogram) / 4)
 
     def predicted_rmse(self, histogram: Floats | None = None) -> float:
         """The RMSE of the one number a Result carries; without a histogram, for the worst one."""

@@ -1,8 +1,8 @@
 """What is chosen for protocols behind a shuffler, all from public numbers, and how far off their estimates will be."""
 
 import math
-from dataclasses import fields
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
@@ -14,7 +14,7 @@ from parley.protocols.factorization.factors import Approximation, exact, one_fac
 from parley.protocols.factorization.model import signed
 from parley.protocols.factorization.truncation import truncated
 from parley.protocols.planning.families.non_interactive import NonInteractivePlanning
-from parley.protocols.planning.families.tuned import OneRoundTunedPlanning, smallest_codebook
+from parley.protocols.planning.families.tuned import OneRoundTunedPlanning, codebook_for
 from parley.protocols.planning.planning import rising_scores
 from parley.protocols.randomizers.shuffled.shares import shares_needed
 from parley.protocols.randomizers.shuffled.skellam import least_variance
@@ -28,8 +28,6 @@ from parley.protocols.workloads.auc import AreaUnderCurve
 from parley.protocols.workloads.workload import Workload
 
 DEFAULT_DELTA = 1e-6
-# A large local epsilon is worth nothing where candidates are few: the best of many is nearer to the input.
-SIZES = (4, 8, 16, 32, 64, 128, 256)
 FIRST_SIZE = 64
 # Fixed point is fine enough when rounding moves the form by at most this part of the noise.
 FINE = 0.2
@@ -50,18 +48,19 @@ class ShuffledPlanning(OneRoundTunedPlanning):
         users: int,
         delta: float = DEFAULT_DELTA,
         crowd: int | None = None,
+        **more: Any,
     ) -> Shuffled:
-        """The largest local epsilon there is a proof for, and the factors and the codebook that suit it."""
+        """The largest local epsilon there is a proof for, and the codebook that suits it."""
         assert issubclass(kind, Shuffled)
         mixing = Mixing(crowd=users if crowd is None else crowd)
         check_mixing(mixing, users, {})
-        local = largest_local_epsilon(FIRST_SIZE, 1, mixing.crowd, epsilon, delta)
-        base = OneRoundTuned.design(workload, epsilon=local, users=users)
-        codebook = smallest_codebook(base.vrand, SIZES)
-        local = largest_local_epsilon(codebook.candidates, codebook.top, mixing.crowd, epsilon, delta)
-        same = {each.name: getattr(base, each.name) for each in fields(base)}
-        other = {"epsilon": epsilon, "candidates": codebook.candidates, "top": codebook.top}
-        return kind(**same | other, delta=delta, local_epsilon=local, shuffle=mixing)
+        # The codebook that suits a local epsilon, then the local epsilon that this codebook allows.
+        codebook = codebook_for(largest_local_epsilon(FIRST_SIZE, 1, mixing.crowd, epsilon, delta))
+        local = largest_local_epsilon(codebook["candidates"], codebook["top"], mixing.crowd, epsilon, delta)
+        fields = {"delta": delta, "local_epsilon": local, "shuffle": mixing, **codebook, **more}
+        made = super().design(kind, workload, epsilon=epsilon, users=users, **fields)
+        assert isinstance(made, Shuffled)
+        return made
 
 
 class SplitAndMixPlanning(NonInteractivePlanning[SplitAndMix]):

@@ -505,6 +505,7 @@ def test_a_node_behind_a_shuffler_waits_for_its_pledge() -> None:
         epsilon=claim.epsilon,
         delta=claim.delta,
         rounds=claim.rounds,
+        version=spoken.version,
     )
     agreed = consent(cap=claim.epsilon, delta=claim.delta, trusts="shuffler", shuffler=BOARD.public, **SIGNED)
     role = cohort(consent=agreed)

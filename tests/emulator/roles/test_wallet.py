@@ -72,6 +72,10 @@ class Table(Round):
         return {"sent": (np.dtype(np.uint8), ())}
 
     @property
+    def public(self) -> Shape:
+        return {}
+
+    @property
     def coins(self) -> int:
         return 0
 

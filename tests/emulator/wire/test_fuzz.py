@@ -165,7 +165,7 @@ def test_whatever_is_on_the_record_the_analyst_moves_or_refuses(said: list[Messa
 
 
 WORKLOAD = make_workload("kendall", "3x3", None)
-ASKING = ("two-round-black-box", "two-round", "three-round", "two-round-tuned", "three-round-tuned")
+ASKING = ("two-round-black-box", "two-round", "three-round", "two-round-tuned")
 extreme = st.sampled_from([0.0, -0.0, 1e-320, 1.0, -3.0, 1e150, -1e150, 1e300, 1.7e308, -1.7e308]) | st.floats(-10, 10)
 
 
@@ -189,7 +189,7 @@ def test_whatever_is_asked_nobody_loses_more_than_was_promised(name: str) -> Non
     def check(data: st.DataObject) -> None:
         for number, step in enumerate(spoken.rounds, 1):
             public = {
-                array: data.draw(hnp.arrays(dtype, shape, elements=extreme), array)
+                array: data.draw(hnp.arrays(dtype, shape, elements=extreme if dtype.kind == "f" else None), array)
                 for array, (dtype, shape) in step.broadcast.items()
             }
             try:
@@ -198,6 +198,7 @@ def test_whatever_is_asked_nobody_loses_more_than_was_promised(name: str) -> Non
             except RemoteProtocolError:
                 continue
             replies = step.respond(public, inputs, addressed(KEY, number, 0, len(inputs), step.coins))
+            replies = step.complete(public, np.arange(len(inputs)), replies)
             assert step.check(public, replies).all()
             likelihood = step.log_likelihood(public, replies)
             assert np.isfinite(likelihood).all()

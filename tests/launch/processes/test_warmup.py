@@ -13,7 +13,7 @@ from parley.protocols.registry import design
 from parley.protocols.workloads.kendall import Kendall
 from tests.launch.conftest import ROOT
 
-PROTOCOLS = ("one-round", "one-round-tuned", "two-round", "two-round-tuned", "three-round", "three-round-tuned")
+PROTOCOLS = ("one-round", "one-round-tuned", "two-round", "two-round-tuned", "three-round")
 
 
 @pytest.mark.parametrize("name", [*PROTOCOLS, "frequency-oue", "linear-queries"])

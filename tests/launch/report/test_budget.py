@@ -36,7 +36,7 @@ def model_of(folder: Path, statistic: str, levels: str, protocol_name: str) -> d
     return make_model(path, witness=Witness(run="simulated", key=key, inputs=inputs))
 
 
-@pytest.mark.parametrize("protocol", ["three-round", "two-round", "three-round-tuned", "two-round-tuned"])
+@pytest.mark.parametrize("protocol", ["three-round", "two-round", "two-round-tuned"])
 @pytest.mark.parametrize(("statistic", "levels"), [("kendall", "4x4"), ("auc", "4")])
 def test_parts_add_up(tmp_path: Path, statistic: str, levels: str, protocol: str) -> None:
     model = model_of(tmp_path, statistic, levels, protocol)

@@ -415,8 +415,9 @@ def test_protocols_of_several_rounds_cost_what_their_replies_say(tmp_path: Path,
                 asked = step.participates(np.arange(users))
                 assert np.array_equal(wallet.grant(f"run-{number}", numbered, broadcast, asked), asked)
             if isinstance(message, Replies):
-                wallet.said(f"run-{number}", numbered, message.users, message.columns)
-                log[message.users] += step.log_likelihood(broadcast, message.columns)
+                columns = step.complete(broadcast, message.users, message.columns)
+                wallet.said(f"run-{number}", numbered, message.users, columns)
+                log[message.users] += step.log_likelihood(broadcast, columns)
         wallet.close()
     spent = StoredWallet.look(folder).spent().loss
     assert spent == pytest.approx(np.ptp(log, axis=1), abs=1e-9)

@@ -9,7 +9,7 @@ import pytest
 from parley.emulator.errors import BadInput
 from parley.protocols import registry
 from parley.protocols.planning import plan
-from parley.protocols.tuned.split_users import SplitUsers
+from parley.protocols.tuned.two_round_tuned import TwoRoundTuned
 from parley.protocols.workloads.auc import AreaUnderCurve
 from parley.protocols.workloads.gini import GiniDiversity, GiniMeanDifference
 from parley.protocols.workloads.kendall import Kendall
@@ -29,7 +29,7 @@ def test_options_come_best_first_with_their_cost() -> None:
     errors = [option.predicted_rmse for option in options]
     assert errors == sorted(errors)
     assert {option.name for option in options} <= set(registry.names())
-    assert {"one-round", "two-round", "three-round", "three-round-tuned", "frequency-subset"} <= {
+    assert {"one-round", "two-round", "three-round", "two-round-tuned", "frequency-subset"} <= {
         option.name for option in options
     }
     for option in options:
@@ -64,12 +64,12 @@ def test_a_public_guess_changes_the_plan() -> None:
 
 def test_tuned_shares_follow_the_number_of_users() -> None:
     few, many = (
-        registry.design("three-round-tuned", Kendall(levels=(4, 4)), epsilon=1.0, users=users)
+        registry.design("two-round-tuned", Kendall(levels=(4, 4)), epsilon=1.0, users=users)
         for users in (2_000, 10_000_000)
     )
-    assert isinstance(few, SplitUsers)
-    assert isinstance(many, SplitUsers)
-    assert many.shares[-1] > few.shares[-1]
+    assert isinstance(few, TwoRoundTuned)
+    assert isinstance(many, TwoRoundTuned)
+    assert many.share < few.share
 
 
 def test_the_floor_is_that_of_one_optimal_scalar() -> None:

@@ -56,7 +56,7 @@ class TestShuffledAuc(TestShuffled):
 @pytest.mark.parametrize("users", [1000, 10_000])
 def test_the_claim_is_shown_by_the_bound(users: int) -> None:
     made = Shuffled.design(WORKLOAD, epsilon=1.0, users=users, delta=1e-6)
-    assert delta_bound(of_choice(made.vrand.choice), users, 1.0) <= 1e-6
+    assert delta_bound(of_choice(made.codebook.choice), users, 1.0) <= 1e-6
     assert made.claim.delta == 1e-6
     assert made.claim.local_epsilon == made.local_epsilon > 3.0
     assert made.claim.epsilon_for("nobody") == made.local_epsilon
@@ -75,9 +75,9 @@ def test_too_few_users_are_refused_with_the_inequality() -> None:
     with pytest.raises(BadInput, match="fails"):
         registry.build("shuffled", {**parameters, "local_epsilon": made.local_epsilon + 0.1})
     with pytest.raises(BadInput, match="mixed along"):
-        registry.build("shuffled", {**parameters, "shuffle": {"crowd": 10_000, "axes": {"vector.seed": 0}}})
-    with pytest.raises(BadInput, match="AUC alone"):
-        registry.build("shuffled", {**parameters, "weight": 1.0})
+        registry.build("shuffled", {**parameters, "shuffle": {"crowd": 10_000, "axes": {"candidate.place": 0}}})
+    with pytest.raises(BadInput, match="top is"):
+        registry.build("shuffled", {**parameters, "top": made.candidates - 1})
 
 
 def test_a_smaller_crowd_costs_local_epsilon() -> None:

@@ -1,29 +1,32 @@
-"""The tuned two-round protocol owes what every protocol owes, with users or the budget split."""
+"""The tuned two-round protocol owes what every protocol owes; its tables are checked in whole numbers by its users."""
 
+import math
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
+import pytest
 
-from parley.emulator.protocol import Protocol
-from parley.protocols.tuned.two_round_tuned import TwoRoundTuned
+from parley.emulator.coins import key_from_seed
+from parley.emulator.errors import RemoteProtocolError
+from parley.emulator.protocol import Analysis
+from parley.emulator.simulate import conversation
+from parley.emulator.wire.messages import Announce, Replies
+from parley.protocols import registry
+from parley.protocols.planning import fast_simulation
+from parley.protocols.planning.families.tuned import ratio_interval
+from parley.protocols.tuned.objective import Objective
 from parley.protocols.workloads.auc import AreaUnderCurve
+from parley.protocols.workloads.gini import GiniDiversity, GiniMeanDifference
+from parley.protocols.workloads.kendall import Kendall
 from parley.protocols.workloads.kernel import Kernel
+from parley.protocols.workloads.synthetic import draw
 from tests.contracts.protocol_contract import ProtocolContract
 
 
 class TestTwoRoundTuned(ProtocolContract):
     protocol = "two-round-tuned"
     lenient = ("salt",)
-
-
-class TestSplitBudget(ProtocolContract):
-    protocol = "two-round-tuned"
-    lenient = ("salt",)
-
-    def make(self) -> Protocol:
-        made = super().make()
-        assert isinstance(made, TwoRoundTuned)
-        return replace(made, split="budget", shares=(0.5, 0.5))
 
 
 class TestRatio(ProtocolContract):
@@ -40,14 +43,131 @@ class TestKernelWithDiagonal(ProtocolContract):
     workload = Kernel(np.array([[1.0, 0.5, -1.0], [0.5, -2.0, 0.0], [-1.0, 0.0, 3.0]]))
     data = "zipf"
     lenient = ("salt",)
-    users = 400
 
 
-class TestByCategory(ProtocolContract):
+class TestDefiniteForm(ProtocolContract):
+    """Without the correction of the second order its bias is many standard errors."""
+
     protocol = "two-round-tuned"
+    workload = GiniMeanDifference(levels=16)
+    data = "normal"
     lenient = ("salt",)
 
-    def make(self) -> Protocol:
-        made = super().make()
-        assert isinstance(made, TwoRoundTuned)
-        return replace(made, encoding="subset", shares=(0.5, 0.5))
+
+MADE: Any = registry.design("two-round-tuned", Kendall(levels=(3, 3)), epsilon=1.0, users=2000)
+
+
+def asked() -> dict[str, Any]:
+    """What the analyst broadcasts after some replies."""
+    analysis, generator = Analysis(MADE), np.random.default_rng(1)
+    opening = analysis.open()
+    counts = np.full(9, 80)
+    said: Any = analysis.hear(opening, fast_simulation.tally(MADE.rounds[0], opening, counts, generator))
+    return dict(said)
+
+
+def test_a_reply_is_one_byte() -> None:
+    sizes = [sum(dtype.itemsize for dtype, _ in step.reply.values()) for step in MADE.rounds]
+    assert sizes == [1, 1]
+
+
+def test_public_coins_say_who_speaks_when_and_where() -> None:
+    users = np.arange(200_000)
+    groups, places = MADE.group_of(users), MADE.places(users)["place"].astype(np.int64)
+    share = MADE.share
+    assert abs(np.mean(groups == 0) - share) <= 5 * math.sqrt(share * (1 - share) / len(users))
+    cells = np.bincount(places[groups == 0], minlength=MADE.codebook.places)
+    mean = cells.sum() / MADE.codebook.places
+    assert cells.min() > 0
+    assert abs(cells.var() / mean - 1) < 0.2
+    part = np.array([7, 123, 199_999])
+    assert np.array_equal(MADE.group_of(part), groups[part])
+    other = replace(MADE, salt=1)
+    assert np.mean(other.places(users)["place"] == places) < 0.01
+
+
+def test_replies_do_not_depend_on_how_users_are_numbered_among_nodes() -> None:
+    inputs = draw("correlated", MADE.workload, 300, np.random.default_rng(2))
+    said = [
+        {
+            (message.round, int(user)): tuple(int(column[row]) for column in message.columns.values())
+            for _, message in conversation(MADE, inputs, key_from_seed(3), nodes=nodes)
+            if isinstance(message, Replies)
+            for row, user in enumerate(message.users)
+        }
+        for nodes in (1, 4)
+    ]
+    assert said[0] == said[1]
+    assert len(said[0]) == 300
+
+
+def test_the_solver_s_table_is_taken_from_the_record() -> None:
+    inputs = draw("correlated", MADE.workload, 2000, np.random.default_rng(2))
+    announced = [m for _, m in conversation(MADE, inputs, key_from_seed(3)) if isinstance(m, Announce)]
+    assert set(announced[1].broadcast) == {"table", "position", "values"}
+    assert (announced[1].broadcast["table"].sum(axis=1, dtype=np.uint64) == 2**32).all()
+
+
+HOSTILE = {
+    "a ratio above e^eps": lambda table: _move(table, 4, int(np.argmax(table[4])), 7),
+    "an entry of 0": lambda table: _move(table, 3, int(np.argmax(table[3])), 0),
+    "a row that does not add up": lambda table: table.__setitem__((2, int(np.argmax(table[2]))), 5),
+}
+
+
+def _move(table: Any, row: int, column: int, left: int) -> None:
+    rest = int(table[row, column]) - left
+    table[row, column] = left
+    table[row, (column + 1) % table.shape[1]] += rest
+
+
+@pytest.mark.parametrize("what", HOSTILE)
+def test_hostile_tables_are_refused_for_every_input(what: str) -> None:
+    public = asked()
+    step = MADE.rounds[1]
+    step.check_broadcast(public)
+    bad = {name: array.copy() for name, array in public.items()}
+    bad["position"][:] = np.linspace(0, 20 << 16, 9).astype(np.uint32)
+    HOSTILE[what](bad["table"])
+    with pytest.raises(RemoteProtocolError, match=r"round 2.*(output|input) \d"):
+        step.check_broadcast(bad)
+
+
+def test_positions_beyond_the_table_are_refused() -> None:
+    bad = asked()
+    bad["position"] = np.full(9, (20 << 16) + 1, dtype=np.uint32)
+    with pytest.raises(RemoteProtocolError, match="position"):
+        MADE.rounds[1].check_broadcast(bad)
+
+
+@pytest.mark.parametrize(("levels", "epsilon", "users"), [(33, 0.3, 2000), (16, 0.2, 3000), (64, 0.5, 1000)])
+def test_the_area_is_not_inverted(levels: int, epsilon: float, users: int) -> None:
+    """With few users and little epsilon an estimate may be rough, and it is on the right side of 1/2 in the mean."""
+    workload = AreaUnderCurve(levels=levels)
+    protocol = registry.design("auto", workload, epsilon=epsilon, users=users)
+    inputs = draw("scores", workload, users, np.random.default_rng(3))
+    counts, truth = workload.counts(inputs), workload.exact(inputs)
+    found = [fast_simulation.play(protocol, counts, np.random.default_rng([5, run])) for run in range(60)]
+    values = np.array([each.value for each in found])
+    assert truth > 0.7
+    error = values.std() / math.sqrt(len(values))
+    assert values.mean() > 0.5 - 2 * error
+    for each in found:
+        assert 0 <= each.interval95[0] <= each.value <= each.interval95[1] <= 1
+
+
+def test_intervals_and_values_stay_within_the_statistic_s_range() -> None:
+    workload = GiniDiversity(levels=8)
+    protocol = registry.design("two-round-tuned", workload, epsilon=0.2, users=300)
+    for run in range(30):
+        found = fast_simulation.play(protocol, np.array([300, 0, 0, 0, 0, 0, 0, 0]), np.random.default_rng(run))
+        low, high = found.interval95
+        assert 0 <= low <= found.value <= high <= 1
+
+
+def test_an_interval_of_a_ratio_without_a_denominator_is_everything() -> None:
+    point = Objective(AreaUnderCurve(levels=2)).at(np.full(4, 0.25))
+    low, high = ratio_interval(0.6, 0.1, point, 0.01, 0.01)
+    assert (low, high) == (-math.inf, math.inf)
+    low, high = ratio_interval(0.6, 0.01, point, 0.5, 1e-9)
+    assert (low, high) == pytest.approx((0.6 - 0.0196, 0.6 + 0.0196), abs=1e-4)

@@ -1,0 +1,1 @@
+"""Explicit channels: tables of integer weights, and where such tables come from."""

@@ -1,0 +1,55 @@
+"""Public coins and explicit channels as docs/wire.md has them, in plain Python: nothing of Parley is imported here."""
+
+import hashlib
+import struct
+from bisect import bisect_right
+from itertools import accumulate
+from typing import Any
+
+from cryptography.hazmat.primitives.ciphers import Cipher
+from cryptography.hazmat.primitives.ciphers.algorithms import ChaCha20
+
+from tests.docs.independent import Reply, guarded, replies, words
+
+
+def public_word(salt: int, user: int) -> int:
+    """A user's public coins."""
+    key = hashlib.sha256(b"parley public coins" + struct.pack("<Q", salt)).digest()
+    block, lane = divmod(user, 8)
+    segment, place = divmod(block, 2**16)
+    nonce = struct.pack("<IIQ", place, 0, segment)
+    return words(Cipher(ChaCha20(key, nonce), mode=None).encryptor().update(bytes(64)))[lane]
+
+
+def group_of(user: int, salt: int, share: float) -> int:
+    """The group of a user where users are split."""
+    return int(public_word(salt, user) >> 32 >= round(share * 2**32))
+
+
+def place_of(user: int, salt: int, places: int) -> int:
+    return (public_word(salt, user) % 2**32) * places >> 32
+
+
+def channel(weights: list[list[int]], epsilon: float, x: int, coins: bytes) -> Reply:
+    for column in zip(*weights, strict=True):
+        assert max(column) <= replies.exponential_lower(guarded(epsilon)) * min(column)
+    coin = words(coins)[0] * sum(weights[x]) >> 64
+    return {"output": bisect_right(list(accumulate(weights[x])), coin)}
+
+
+def codebook_seeds(
+    vectors: list[list[float]],
+    radius: float,
+    epsilon: float,
+    seeds: int,
+    candidates: int,
+    top: int,
+    folds: int,
+    sends_place: bool,
+    x: Any,
+    coins: bytes,
+) -> Reply:
+    choice, *more = words(coins)
+    own, place = (x, (more[0] >> 32) * seeds * folds >> 32) if sends_place else map(int, x)
+    _, index = replies.codebook(vectors[int(own)], radius, epsilon, candidates, top, place % seeds, choice)
+    return {"place": place, "index": index} if sends_place else {"index": index}
