@@ -11,8 +11,6 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any
 from unittest import mock
 
 import numpy as np
@@ -21,7 +19,7 @@ import parley.nodes.user
 from parley.emulator.protocol import Inputs, Protocol
 from parley.emulator.roles.cohort import CohortRole
 from parley.emulator.roles.consent import Consent
-from parley.emulator.transport.ports import NodePort
+from parley.emulator.transport.ports import Clock, NodePort
 from parley.emulator.wire.codec import decode, encode, envelope
 from parley.emulator.wire.messages import Announce, Message, Replies, Setup
 from parley.emulator.wire.signatures import Signer
@@ -114,6 +112,16 @@ class Stage:
 
 Batches = Iterator[list[bytes]]
 Script = Callable[[Stage], Batches]
+
+
+class Told(Clock):
+    """A clock in the adversary's hand."""
+
+    def __init__(self, now: Callable[[], float]) -> None:
+        self._now = now
+
+    def now(self) -> float:
+        return self._now()
 
 
 class Held(NodePort):
@@ -213,14 +221,11 @@ def _life(
     handler = logging.Handler()
     handler.emit = lambda record: lines.append(record.getMessage())  # type: ignore[method-assign]
     errors, code = io.StringIO(), None
-    patches: dict[str, Any] = {
-        "time": SimpleNamespace(monotonic=clock),
-        "CohortRole": partial(CohortRole, chunk=CHUNK),
-    }
+    port.clock = Told(clock)
     logging.getLogger().addHandler(handler)
     try:
         with (
-            mock.patch.multiple(parley.nodes.user, **patches),
+            mock.patch.object(parley.nodes.user, "CohortRole", partial(CohortRole, chunk=CHUNK)),
             contextlib.redirect_stderr(errors),
             warnings.catch_warnings(record=True) as warned,
         ):

@@ -20,14 +20,14 @@ from parley.emulator.protocol import Broadcast, Inputs, Protocol, check_arrays
 from parley.emulator.randomizer import Columns, row_bytes
 from parley.emulator.roles.cohort import CohortRole
 from parley.emulator.roles.consent import consent_to
-from parley.emulator.round import Round
+from parley.emulator.round import Round, columns_of
 from parley.emulator.simulate import conversation, make_cohorts, voice
 from parley.emulator.wire.codec import encode
 from parley.emulator.wire.messages import Announce, Replies, Result
 from parley.launch.testkit.contract.broadcasts import malformed
 from parley.launch.testkit.contract.checks import bad, check, good, many
 from parley.launch.testkit.contract.exact import setup_for
-from parley.launch.testkit.contract.play import CRASHES, flips, play
+from parley.launch.testkit.contract.play import CRASHES, Played, flips, play
 from parley.launch.testkit.contract.scene import Scene, brief
 from parley.launch.testkit.verdicts import Verdict
 
@@ -58,28 +58,26 @@ def check_coins(scene: Scene) -> Verdict:
         number = each.step.number
         fresh = again(protocol).rounds[number - 1]
         mine = inputs[each.users]
-        first = fresh.respond(each.public, mine, each.coins)
+        first = fresh.respond(each.public, mine, each.coins, each.users)
         if not same(first, each.replies):
             return bad(f"round {number}: the replies depend on what was drawn in rounds before")
-        fresh.respond(each.public, mine[::-1].copy(), flips(fresh.coins, len(mine), generator))
-        if not same(first, fresh.respond(each.public, mine, each.coins)):
+        fresh.respond(each.public, mine[::-1].copy(), flips(fresh.coins, len(mine), generator), each.users)
+        if not same(first, fresh.respond(each.public, mine, each.coins, each.users)):
             return bad(f"round {number}: the same coins give other replies the second time")
-        if problem := _shared(fresh, each.public, mine, each.coins, first, generator):
+        if problem := _shared(fresh, each, mine, first, generator):
             return bad(f"round {number}: {problem}")
     return good(f"{many(len(played), 'round')} of {len(inputs)} users: replies follow from value and coins alone")
 
 
-def _shared(
-    step: Round, public: Broadcast, inputs: Inputs, coins: Any, first: Columns, generator: np.random.Generator
-) -> str:
+def _shared(step: Round, played: Played, inputs: Inputs, first: Columns, generator: np.random.Generator) -> str:
     """Other coins for one send must change nothing in the columns of the others, and something in its own."""
-    start = 0
+    start, public, coins = 0, played.public, played.coins
     for name, send in step.sends(public).items():
         size = send.randomizer.coins
         changed = coins.copy()
         changed[:, start : start + size] = flips(size, len(coins), generator)
         start += size
-        replies = step.respond(public, inputs, changed)
+        replies = step.respond(public, inputs, changed, played.users)
         own = {column for column in replies if column == name or column.startswith(f"{name}.")}
         for column in set(replies) - own:
             if not np.array_equal(replies[column], first[column]):
@@ -116,7 +114,7 @@ def check_sharding(scene: Scene) -> Verdict:
     generator = np.random.default_rng(5)
     for each in play(protocol, inputs, generator)[0]:
         order = generator.permutation(len(each.users))
-        moved = each.step.respond(each.public, inputs[each.users][order], each.coins[order])
+        moved = each.step.respond(each.public, inputs[each.users][order], each.coins[order], each.users[order])
         if not same(moved, {name: column[order] for name, column in each.replies.items()}):
             return bad(f"round {each.step.number}: a reply depends on who else is in the same call")
     return good(f"{len(replies)} replies, the same bytes in {len(seen)} ways to spread {len(inputs)} users")
@@ -130,7 +128,8 @@ def check_tallies(scene: Scene) -> Verdict:
     counted = 0
     for each in play(protocol, inputs, generator)[0]:
         step, count = each.step, len(each.users)
-        whole = step.tally(each.public, each.replies)
+        replies = each.complete
+        whole = step.tally(each.public, replies)
         cuts = np.sort(generator.choice(np.arange(1, count), size=min(4, count - 1), replace=False))
         orders = [np.arange(count), generator.permutation(count), np.arange(count)[::-1]]
         for name, total in whole.sums.items():
@@ -144,7 +143,7 @@ def check_tallies(scene: Scene) -> Verdict:
             parts = np.split(order, cuts)
             added = None
             for part in parts:
-                each_part = step.tally(each.public, {name: column[part] for name, column in each.replies.items()})
+                each_part = step.tally(each.public, {name: column[part] for name, column in replies.items()})
                 added = each_part if added is None else added + each_part
             assert added is not None
             for name, total in whole.sums.items():
@@ -157,7 +156,7 @@ def check_tallies(scene: Scene) -> Verdict:
             # Shares of a sum modulo a power of two add up to something else than what each decodes to.
             if "" in send.tallies or not math.isfinite(send.randomizer.epsilon):
                 continue
-            mine = {column: each.replies[f"{name}.{column}" if column else name] for column in send.randomizer.reply}
+            mine = columns_of(name, send, replies)
             decoded = np.asarray(send.randomizer.decode(mine))
             size = float(np.abs(decoded).sum(axis=0).max(initial=0.0)) + 1e-300
             summed = send.randomizer.unit * whole.sums[name] + send.randomizer.offset * count
@@ -226,7 +225,7 @@ def check_hostile(scene: Scene) -> Verdict:
                 replies = answers(seated(protocol, inputs, number - 1, scene), number, public)
                 for each in replies:
                     check_arrays("replies", each.columns, step.reply, len(each.users))
-                    if not step.check(public, each.columns).all():
+                    if not step.check(public, step.complete(public, each.users, each.columns)).all():
                         return bad(
                             f"round {number}: a reply to a hostile broadcast is not a valid one",
                             broadcast=brief(public),

@@ -24,6 +24,7 @@ MOST_CHOICES = 1 << 15
 ROUNDING = 1e-9
 LEAST_EXPECTED = 5.0
 BINS = 32
+MOST_USERS = 1 << 20
 MOST_BYTES = 64
 MOST_PAIRED = 10
 MOST_CELLS = 512
@@ -52,16 +53,15 @@ def listing(send: Send, generator: np.random.Generator, seeds: int) -> Listing:
     if every is not None:
         count = len(next(iter(every.values())))
         return Listing(every, count, True, f"all {count} replies")
-    values = send.at(np.arange(send.inputs))
     alphabet = randomizer.alphabet
     if alphabet is None:
         many = max(1, seeds * 16 // send.inputs)
         drawn = draw(send, np.tile(np.arange(send.inputs), many), generator)
         return Listing(drawn, 1, False, f"{many * send.inputs} drawn replies")
     size = alphabet.size
-    alone = set(randomizer.reply) == {alphabet.column}
+    alone = {*randomizer.reply, *randomizer.public} == {alphabet.column}
     some = 1 if alone else max(1, min(seeds, MOST_LISTED // size))
-    drawn = randomizer.sample(np.repeat(values[:1], some, axis=0), flips(randomizer.coins, some, generator))
+    drawn = draw(send, np.zeros(some, dtype=np.int64), generator)
     listed = {name: np.repeat(column, size, axis=0) for name, column in drawn.items()}
     numbers = np.arange(alphabet.first, alphabet.last + 1)
     listed[alphabet.column] = np.tile(numbers, some).astype(drawn[alphabet.column].dtype)
@@ -70,9 +70,13 @@ def listing(send: Send, generator: np.random.Generator, seeds: int) -> Listing:
 
 
 def draw(send: Send, inputs: Integers, generator: np.random.Generator, coins: Coins | None = None) -> Columns:
-    """One reply for each of these inputs."""
-    given = flips(send.randomizer.coins, len(inputs), generator) if coins is None else coins
-    return send.randomizer.sample(send.at(inputs), given)
+    """One reply for each of these inputs, with the public columns of users of some numbers."""
+    chance = flips(send.randomizer.coins, len(inputs), generator) if coins is None else coins
+    if send.given is None:
+        return send.randomizer.sample(send.at(inputs), chance)
+    public = send.given(generator.integers(MOST_USERS, size=len(inputs)))
+    values = np.column_stack([send.at(inputs), *public.values()]).astype(np.float64)
+    return {**send.randomizer.sample(values, chance), **public}
 
 
 def likelihoods(send: Send, replies: Columns) -> Floats:

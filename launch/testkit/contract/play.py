@@ -34,6 +34,11 @@ class Played:
     coins: Coins
     replies: Columns
 
+    @property
+    def complete(self) -> Columns:
+        """The replies with what follows from the users' numbers."""
+        return self.step.complete(self.public, self.users, self.replies)
+
 
 def play(protocol: Protocol, inputs: Inputs, generator: np.random.Generator) -> tuple[list[Played], Estimate]:
     """A whole run: what was played, and what the analyst says."""
@@ -44,9 +49,8 @@ def play(protocol: Protocol, inputs: Inputs, generator: np.random.Generator) -> 
             raise LocalProtocolError(f"{protocol.name} ended before round {step.number}")
         users = np.flatnonzero(step.participates(np.arange(len(inputs))))
         coins = flips(step.coins, len(users), generator)
-        replies = step.respond(said, inputs[users], coins)
-        rounds.append(Played(step, said, users, coins, replies))
-        said = analysis.hear(said, step.tally(said, replies))
+        rounds.append(Played(step, said, users, coins, step.respond(said, inputs[users], coins, users)))
+        said = analysis.hear(said, step.tally(said, rounds[-1].complete))
     if not isinstance(said, Estimate):
         raise LocalProtocolError(f"{protocol.name} asks more than its {len(rounds)} rounds")
     return rounds, said
