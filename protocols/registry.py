@@ -101,9 +101,12 @@ def design(
     if not isinstance(problem, Levels):
         check_entries(problem.name, problem.infinity_norm)
     # The planner asks all protocols, and user nodes never come here.
+    from parley.protocols.factorization.shift import with_best_shift
     from parley.protocols.planning.plan import choose
     from parley.protocols.planning.table import design as designed
 
+    if not isinstance(problem, Levels):
+        problem = with_best_shift(problem)
     if name == "auto":
         return check_rounds(choose(problem, epsilon, users))
     kind = lookup(name)

@@ -6,6 +6,7 @@ evaluates gamma_2 where the present lines are lowest and adds the line found the
 """
 
 from dataclasses import replace
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -14,9 +15,28 @@ from parley.emulator.randomizer import Floats
 from parley.protocols.factorization.fixed_point import Bracket, assemble, bracket, check_tolerance, embed, fixed_point
 from parley.protocols.factorization.model import Factorization
 from parley.protocols.factorization.operator import check_matrix
+from parley.protocols.workloads.kernel import Kernel
+from parley.protocols.workloads.workload import Workload
 
 TOLERANCE = 1e-3
 EVALUATIONS = 60
+# A shift this near to the best costs as little: gamma_2 is flat around its minimum.
+NEAR = 0.01
+# Of larger kernels the shift is looked for among some of their inputs; any shift is right, the best one is small.
+LARGEST = 192
+KEPT = 4
+
+
+@lru_cache(maxsize=KEPT)
+def with_best_shift(workload: Workload) -> Workload:
+    """A kernel that came without a shift gets the one with the smallest gamma_2; h'Jh = 1 makes it free.
+
+    A constant kernel stays as it is: nothing would be left to factorise.
+    """
+    if not isinstance(workload, Kernel) or workload.shift or np.ptp(workload.values) == 0:
+        return workload
+    some = np.unique(np.linspace(0, workload.size - 1, min(workload.size, LARGEST)).astype(np.int64))
+    return Kernel(workload.values, shift=best_shift(workload.values[np.ix_(some, some)], NEAR)[0])
 
 
 def best_shift(matrix: ArrayLike, tolerance: float = TOLERANCE) -> tuple[float, Factorization]:

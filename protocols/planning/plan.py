@@ -16,6 +16,7 @@ from parley.emulator.protocol import Protocol, Trust
 from parley.emulator.randomizer import Floats, Shape
 from parley.protocols import registry
 from parley.protocols.factorization.factors import factorize, infinity_norm
+from parley.protocols.factorization.shift import with_best_shift
 from parley.protocols.pairwise import Pairwise
 from parley.protocols.planned import Planned
 from parley.protocols.planning.lower_bounds import non_interactive_bound
@@ -119,6 +120,10 @@ def bounds(workload: Workload | Levels, epsilon: float, users: int, histogram: F
     """What no choice of protocol changes; None where no statistic is asked for."""
     if isinstance(workload, Levels):
         return None
+    workload = with_best_shift(workload)
+    if np.ptp(workload.bounds) == 0:
+        # A constant costs nothing: its mean is known.
+        return Bounds(gamma_lower=0.0, gamma_upper=0.0, floor=0.0, lower_bound=0.0)
     factors = factorize(workload)
     guesses = [histogram] if histogram is not None else public_guesses(workload)
     lowest = non_interactive_bound(factors, infinity_norm(workload), users, epsilon)

@@ -23,7 +23,7 @@ from parley.protocols.factorization.factors import (
     single,
     useful_approximations,
 )
-from parley.protocols.factorization.shift import best_shift
+from parley.protocols.factorization.shift import with_best_shift
 from parley.protocols.factorization.truncation import truncated
 from parley.protocols.limits import affordable
 from parley.protocols.planning.families.non_interactive import NonInteractivePlanning
@@ -38,14 +38,11 @@ from parley.protocols.tuned.one_round_tuned import OneRoundTuned
 from parley.protocols.tuned.ratio_form import Guess
 from parley.protocols.tuned.split_users import ENCODINGS, SplitUsers
 from parley.protocols.workloads.auc import AreaUnderCurve
-from parley.protocols.workloads.kernel import Kernel
 from parley.protocols.workloads.workload import Workload
 
 # Twice the candidates are twice the users' work; they are worth it where they lower the variance by so much.
 SIZES = (4, 8, 16, 32, 64)
 WORTH = 1.03
-# Shifts of larger kernels take longer to find than they are worth.
-LARGEST_SHIFTED = 256
 # What is tried for the share of the users that send vectors; the rest send scalars.
 VECTOR_SHARES = (0.06, 0.1, 0.16, 0.25, 0.4, 0.6, 0.8)
 FOLDS = 4
@@ -63,13 +60,6 @@ ALIKE = 1.85
 # Beyond chance: then it is the error of a ratio's denominator that matters, and the runs' own squares are taken.
 UNLIKELY = 4.0
 SAMPLING = "sampling of the last users"
-
-
-def with_best_shift(workload: Workload) -> Workload:
-    """A kernel that came without a shift gets the one with the smallest gamma_2."""
-    if not isinstance(workload, Kernel) or workload.shift or workload.size > LARGEST_SHIFTED:
-        return workload
-    return Kernel(workload.values, shift=best_shift(workload.values)[0])
 
 
 def smallest_codebook(base: Codebook, sizes: Sequence[int] = SIZES) -> Codebook:
