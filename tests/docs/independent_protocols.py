@@ -90,6 +90,8 @@ def largest(workload: Setup, *, shifted: bool) -> float:
     """The largest entry of W, or of W - cJ, in size."""
     if "matrix" in workload:
         return float(np.abs(workload["matrix"] - (workload["shift"] if shifted else 0.0)).max())
+    if shifted and workload["statistic"] == "gini-diversity":
+        return 1.0 - 1.0 / float(workload["levels"])
     return 0.5 if shifted and workload["statistic"] == "gini-mean-difference" else 1.0
 
 
