@@ -18,9 +18,10 @@ from parley.emulator.errors import BadInput
 from parley.emulator.protocol import Analyst, Ask, Heard, Inputs, Send, Sends, sends
 from parley.emulator.randomizer import Floats
 from parley.protocols.factorization.factors import Approximation, given_factor, plain, two_factors
-from parley.protocols.limits import check_epsilon, check_many, check_users, mapping
+from parley.protocols.limits import check_many, check_users, mapping
 from parley.protocols.paper.two_factors import CANDIDATES
 from parley.protocols.planned import Planned
+from parley.protocols.randomizers.exact import check_epsilon
 from parley.protocols.randomizers.vectors.codebook import Codebook
 from parley.protocols.workloads.linear import LinearQueries
 from parley.protocols.workloads.workload import Workload, check_entries

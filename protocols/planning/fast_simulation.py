@@ -11,8 +11,8 @@ is drawn directly; everything the analyst does with it is the protocol's own cod
 - sums through a shuffler: Skellam (exact);
 - larger subsets: drawn one by one (exact) unless every category is expected often enough both in a subset and outside;
 - vectors, grid Laplace: from a reply of each user (exact) where there are few users;
-- otherwise these three: normal with the exact mean and covariance of the sum, then rounded to whole units (central limit
-  theorem; the covariance is that of the randomizer, input by input);
+- otherwise these three: normal with the exact mean and covariance of the sum, then rounded to whole units (central
+  limit theorem; the covariance is that of the randomizer, input by input);
 - the tuned one-round protocol's sum of y'Dy is set to its exact mean: its fluctuation is 1/n of the error's variance.
 
 A round of any other kind is answered by its own `respond` for every user.
