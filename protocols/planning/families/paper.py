@@ -194,7 +194,7 @@ class TwoRoundBlackBoxPlanning(Planning[TwoRoundBlackBox]):
         cls, kind: type[TwoRoundBlackBox], workload: Workload, *, epsilon: float, users: int
     ) -> TwoRoundBlackBox:
         half = (epsilon - epsilon * side_share(workload)) / 2
-        oracle = MatrixMechanism.design(workload, epsilon=half, users=users)
+        oracle = with_factors(MatrixMechanism, workload, half, users, exact(workload))
         return kind(workload=workload, epsilon=epsilon, users=users, oracle=oracle)
 
     def form_variance(self, replies: tuple[int, ...], histogram: Floats | None = None) -> float:
