@@ -13,7 +13,7 @@ from parley.emulator.randomizer import Floats
 from parley.protocols.factorization.factors import Approximation, exact
 from parley.protocols.factorization.fixed_point import fixed_point
 from parley.protocols.paper.linear_queries import MatrixMechanism
-from parley.protocols.paper.linear_queries_by_reduction import ORACLES, Reduction
+from parley.protocols.paper.linear_queries_by_reduction import ORACLES, Oracle, Reduction
 from parley.protocols.paper.one_round import OneRound
 from parley.protocols.planning.families.paper import with_factors
 from parley.protocols.planning.noise import VectorNoise, noise_of
@@ -119,7 +119,10 @@ class MatrixMechanismPlanning(AnswersPlanning):
 
 
 class ReductionPlanning(AnswersPlanning):
-    """Two oracles err independently: 4 alpha(eps/2, 2n) on the doubled histogram and alpha(eps/2, n)/4."""
+    """4 alpha(eps/2, 2n) on the doubled histogram, alpha(eps/2, n)/4, and what the two oracles' biases b', b add.
+
+    The answer errs by 2 e' - e/2. The oracles' noise is independent, so E(2 e' - e/2)^2 = 4 E e'^2 + E e^2 / 4 - 2 b' b.
+    """
 
     @classmethod
     def design(
@@ -144,7 +147,11 @@ class ReductionPlanning(AnswersPlanning):
         """The MSE of one answer; without a histogram the mMSE, at most: both oracles on their worst ones."""
         joint = None if histogram is None else (histogram + np.eye(self.protocol.inputs)[each]) / 2
         first, second = self.protocol.first.planning, self.protocol.second.planning
-        return float(4 * second.form_variance((2 * replies,), joint) + first.form_variance((replies,), histogram) / 4)
+        # The most a bias can be has no sign: then both may add up.
+        sign = 1 if histogram is None else -1
+        cross = sign * 2 * bias_of(self.protocol.second, joint) * bias_of(self.protocol.first, histogram)
+        alone = 4 * second.form_variance((2 * replies,), joint) + first.form_variance((replies,), histogram) / 4
+        return float(alone + cross)
 
     def predicted_rmse(self, histogram: Floats | None = None) -> float:
         """The RMSE of the one number a Result carries; without a histogram, for the worst one."""
@@ -155,3 +162,9 @@ class ReductionPlanning(AnswersPlanning):
         error = self.answer_variance(self.hardest, max(2, heard.tally.replies))
         details = {"answers": tuple(answers.tolist()), "query": self.hardest, "mmse": math.sqrt(error) ** 2}
         return Estimate.normal(float(answers[self.hardest]), math.sqrt(error), details)
+
+
+def bias_of(oracle: Oracle, histogram: Floats | None) -> float:
+    """h'(W~ - W)h of an oracle that encodes a W~ near W; without a histogram the most it can be."""
+    approximation: Approximation | None = getattr(oracle, "approximation", None)
+    return 0.0 if approximation is None else approximation.bias(histogram)
