@@ -90,9 +90,13 @@ class MatrixMechanismPlanning(AnswersPlanning):
         return np.asarray(biases**2 + weights**2 * self.answer_variances(replies, histogram))
 
     def answer_variances(self, replies: int, histogram: Floats | None = None) -> Floats:
-        """The noise of every raw answer: (a |L_j|^2 + b sum_x h_x W[j, x]^2)/n; the worst histogram makes the sum extreme."""
-        isotropic = self.noise.isotropic * self.protocol.approximation.factors.left.norms() ** 2
-        squares = (self.protocol.workload.matrix() - self.protocol.workload.shift) ** 2
+        """The noise of raw answers: (a |L_j|^2 + b sum_x h_x W~[j, x]^2)/n; the worst histogram makes the sum extreme."""
+        approximation = self.protocol.approximation
+        isotropic = self.noise.isotropic * approximation.factors.left.norms() ** 2
+        if approximation.target is None:
+            squares = (self.protocol.workload.matrix() - self.protocol.workload.shift) ** 2
+        else:
+            squares = approximation.factors.dense() ** 2
         if histogram is not None:
             radial: Floats = squares @ histogram
         else:
@@ -121,7 +125,7 @@ class MatrixMechanismPlanning(AnswersPlanning):
 class ReductionPlanning(AnswersPlanning):
     """4 alpha(eps/2, 2n) on the doubled histogram, alpha(eps/2, n)/4, and what the two oracles' biases b', b add.
 
-    The answer errs by 2 e' - e/2. The oracles' noise is independent, so E(2 e' - e/2)^2 = 4 E e'^2 + E e^2 / 4 - 2 b' b.
+    An answer errs by 2 e' - e/2. The oracles' noise is independent: E(2 e' - e/2)^2 = 4 E e'^2 + E e^2 / 4 - 2 b' b.
     """
 
     @classmethod

@@ -58,6 +58,15 @@ def blurred(factor: Factor, noise: VectorNoise, histogram: Floats, replies: int)
     return np.asarray((isotropic + factor @ along) / np.sqrt(replies))
 
 
+def excess_variance(bound: float, deviation: float) -> float:
+    """E max(0, X - bound)^2 for X normal with mean 0."""
+    if deviation == 0:
+        return 0.0
+    ratio = bound / deviation
+    density = math.exp(-(ratio**2) / 2) / math.sqrt(2 * math.pi)
+    return deviation**2 * ((1 + ratio**2) * math.erfc(ratio / math.sqrt(2)) / 2 - ratio * density)
+
+
 class OneRoundPlanning(NonInteractivePlanning[OneRound]):
     """Lemma basic-one-round-lem: alpha^2 + linear/n + quadratic/n^2."""
 
@@ -222,44 +231,58 @@ class TwoRoundBlackBoxPlanning(Planning[TwoRoundBlackBox]):
 
 
 class ThreeRoundPlanning(InteractivePlanning[ThreeRound]):
-    """Theorem alg-interactive-app: kappa, z, and <Z, Rh - mu>."""
+    """Theorem alg-interactive-app: kappa, z, and what Z makes of mean clip_tau(<Y, R 1_x - mu>).
+
+    Without clipping the last is <Z, Rh - mu>. Clipping takes away from it where Z is large, and adds a bias.
+    """
 
     vectors = "vectors of rounds 1 and 2"
     scalars: ClassVar = {"scalars of round 2": (2, "a"), "scalars of round 3": (3, "v")}
 
     def form_variance(self, replies: tuple[int, ...], histogram: Floats | None = None) -> float:
-        lost = self._worst_loss(replies[0]) if histogram is None else self._loss(histogram, replies[0])
+        lost = self._worst_loss(replies) if histogram is None else self._loss(histogram, replies)
         return self._variance(replies, lost)
 
     def estimated_variance(self, heard: tuple[Heard, ...]) -> float:
         """Next to kappa and z the loss is small, and users wait for the analyst: that of a public guess will do."""
         replies = tuple(each.replies for each in heard)
-        usual = self._guessed_loss * self._worst_loss(replies[0]) / self._worst_loss(self.protocol.users)
+        usual = self._guessed_loss * self._worst_loss(replies) / self._worst_loss(self.planned_replies)
         return self._variance(replies, usual)
 
     def _variance(self, replies: tuple[int, ...], lost: float) -> float:
         protocol = self.protocol
-        return (
-            protocol.laplace(protocol.norm).variance / replies[1]
-            + protocol.laplace(protocol.tau).variance / replies[2]
-            + protocol.vrand.variance / replies[1] * lost
-        )
+        kappa = protocol.laplace(protocol.norm).variance / replies[1]
+        return kappa + protocol.laplace(protocol.tau).variance / replies[2] + lost
 
-    def _worst_loss(self, replies: int) -> float:
-        """Theorem proj's bound on E|Rh - mu|^2."""
-        return projection_error(self.protocol.R, self.protocol.vrand.variance / replies)
+    def _worst_loss(self, replies: tuple[int, ...]) -> float:
+        """Theorem proj's bound on E|Rh - mu|^2 times the variance of Z, and the error of clipping (Lemma clip-err).
+
+        <Y, R 1_x - mu> is a number of size 2|W| at most plus normal noise, and clipping cuts off what lies beyond
+        tau. Whatever the noise is, a clipped number lies within tau + 2|W| of what it stands for.
+        """
+        protocol = self.protocol
+        variances = [protocol.vrand.variance / each for each in replies]
+        noise = math.sqrt(variances[1] * projection_error(protocol.R, variances[0]))
+        beyond = excess_variance(protocol.tau - 2 * protocol.norm, 2 * protocol.R.radius * math.sqrt(variances[1]))
+        return min(noise + math.sqrt(2 * beyond), protocol.tau + 2 * protocol.norm) ** 2
 
     @cached_property
     def _guessed_loss(self) -> float:
-        return self._loss(public_guesses(self.protocol.workload)[0], self.protocol.users, runs=FEW)
+        return self._loss(public_guesses(self.protocol.workload)[0], self.planned_replies, runs=FEW)
 
-    def _loss(self, histogram: Floats, replies: int, runs: int = RUNS) -> float:
-        """E|Rh - mu|^2 for this histogram, by a few projections of simulated means; the seed is fixed."""
-        R = densified(self.protocol.R)
-        generator, centre = np.random.default_rng(SEED), R @ histogram
-        noise = np.sqrt(self.protocol.vrand.variance / replies) * generator.standard_normal((runs, self.protocol.d))
-        points = [project_l1(R, centre + each, tolerance=TOLERANCE).point for each in noise]
-        return float(np.mean([np.sum((point - centre) ** 2) for point in points]))
+    def _loss(self, histogram: Floats, replies: tuple[int, ...], runs: int = RUNS) -> float:
+        """The same for this histogram, by a few projections of simulated means and many Y; the seed is fixed."""
+        protocol, generator = self.protocol, np.random.default_rng(SEED)
+        L, R = densified(protocol.L), densified(protocol.R)
+        left, right = L @ histogram, R @ histogram
+        scales = [math.sqrt(protocol.vrand.variance / each) for each in replies]
+        squares = []
+        for each in scales[0] * generator.standard_normal((runs, protocol.d)):
+            mu = project_l1(R, right + each, tolerance=TOLERANCE).point
+            Y = left[:, None] + scales[1] * generator.standard_normal((protocol.d, SIMULATED))
+            clipped = np.clip(R.T @ Y - mu @ Y, -protocol.tau, protocol.tau)
+            squares.append(np.mean((histogram @ clipped - left @ (right - mu)) ** 2))
+        return float(np.mean(squares))
 
     def _steps(self, heard: tuple[Heard, ...], histogram: Floats) -> list[float]:
         """<Z, Rh - mu>, kappa and z of Theorem alg-interactive-app."""
