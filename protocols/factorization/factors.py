@@ -28,6 +28,8 @@ COMPUTED = ("kernel", "lipschitz", "margin")
 LARGEST_DENSE = 4096
 # Reducing the rank takes k^3 steps for each alpha that is tried.
 LARGEST_REDUCED = 256
+# A W~ this near to zeta's is as good: what is compared is the predicted error.
+NEAR = 0.02
 # Random projections are public, and the same for everybody who designs the same protocol.
 SEED = 1984
 
@@ -82,13 +84,15 @@ def useful_approximations(workload: Workload, *, epsilon: float, users: int) -> 
     yield exact(workload)
     # Only who designs a protocol solves a program for it.
     from parley.protocols.factorization.zeta import LARGEST as LARGEST_PROGRAM
-    from parley.protocols.factorization.zeta import zeta
+    from parley.protocols.factorization.zeta import approximation_is_useless, zeta
 
     slope = epsilon * math.sqrt(users)
     # A dual certificate G has |G|_1 <= sqrt(k) gamma_2*(G), so a steeper slope makes alpha = 0 optimal.
     if workload.size > LARGEST_PROGRAM or slope >= math.sqrt(workload.size):
         return
-    alpha, factors = zeta(shifted(workload), slope) or (0.0, None)
+    if approximation_is_useless(shifted(workload), slope, NEAR):
+        return
+    alpha, factors = zeta(shifted(workload), slope, NEAR) or (0.0, None)
     if alpha > 0 and factors is not None and factors.upper > 0:
         yield Approximation(factors=factors, target=shifted(workload))
 

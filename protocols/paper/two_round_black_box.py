@@ -5,6 +5,9 @@ each user sends its own answer z^_x + kappa with eps/2; the mean is the estimate
 
 The paper leaves to the reader that an answer need not be bounded: |W h| <= |W|, so the analyst moves every answer into
 [-|W|, |W|], which brings none of them farther from the truth, and a user refuses answers that lie outside.
+
+Moving answers makes the estimate biased: where an answer is near +-|W|, noise beyond it is cut off on one side only,
+by 0.4 standard deviations of the answer at most. The predicted error counts the bias; the interval is wider by it.
 """
 
 from dataclasses import dataclass, field

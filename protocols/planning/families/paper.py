@@ -9,7 +9,7 @@ from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 
-from parley.emulator.protocol import Heard, Inputs
+from parley.emulator.protocol import QUANTILE_95, Heard, Inputs
 from parley.emulator.randomizer import Floats
 from parley.protocols.factorization.factors import Approximation, exact, reductions, useful_approximations
 from parley.protocols.factorization.operator import Dense, Factor
@@ -207,22 +207,31 @@ class TwoRoundBlackBoxPlanning(Planning[TwoRoundBlackBox]):
         return kind(workload=workload, epsilon=epsilon, users=users, oracle=oracle)
 
     def form_variance(self, replies: tuple[int, ...], histogram: Floats | None = None) -> float:
-        protocol = self.protocol
-        kappa = protocol.laplace.variance / replies[1]
+        kappa = self.protocol.laplace.variance / replies[1]
         if histogram is None:
-            return kappa + float(protocol.oracle.planning.mean_squared_error(replies[0]))
-        left, right = self._factors
-        blur = blurred(right, protocol.oracle.planning.noise, histogram, replies[0])
-        answers = protocol.workload.apply(histogram)[:, None] + left.T @ blur
-        clipped = np.clip(answers, -protocol.norm, protocol.norm)
-        return kappa + float(np.mean((histogram @ clipped - protocol.workload.form(histogram)) ** 2))
+            # Clipping brings no answer farther from the truth.
+            return kappa + float(self.protocol.oracle.planning.mean_squared_error(replies[0]))
+        return kappa + float(np.mean(self._errors(histogram, replies[0]) ** 2))
 
     def estimated_variance(self, heard: tuple[Heard, ...]) -> float:
-        """The same for a histogram that explains the answers, as even as the mean vector's length says."""
+        """The same for a histogram that explains the answers, as even as the mean vector's length says.
+
+        Clipping makes the estimate biased; 1.96 times the root of this is 1.96 standard deviations and the bias.
+        """
         one, two = heard
         explained = simplex_weights(Dense(self.protocol.workload.matrix()), two.asked["answers"][None])[:, 0]
         energy = self.protocol.oracle.planning.noise.squared_length(one.mean("y"), one.replies)
-        return self.form_variance((one.replies, two.replies), shrunk_to_norm(self._factors[1], explained, energy))
+        errors = self._errors(shrunk_to_norm(self._factors[1], explained, energy), one.replies)
+        deviation = math.sqrt(two.variance("own") + float(errors.var()))
+        return (deviation + abs(float(errors.mean())) / QUANTILE_95) ** 2
+
+    def _errors(self, histogram: Floats, replies: int) -> Floats:
+        """h'z^ - h'Wh for simulated first rounds."""
+        left, right = self._factors
+        blur = blurred(right, self.protocol.oracle.planning.noise, histogram, replies)
+        answers = self.protocol.workload.apply(histogram)[:, None] + left.T @ blur
+        clipped = np.clip(answers, -self.protocol.norm, self.protocol.norm)
+        return np.asarray(histogram @ clipped - self.protocol.workload.form(histogram))
 
     @cached_property
     def _factors(self) -> tuple[Factor, Factor]:
