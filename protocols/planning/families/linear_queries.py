@@ -90,7 +90,7 @@ class MatrixMechanismPlanning(AnswersPlanning):
         return np.asarray(biases**2 + weights**2 * self.answer_variances(replies, histogram))
 
     def answer_variances(self, replies: int, histogram: Floats | None = None) -> Floats:
-        """The noise of raw answers: (a |L_j|^2 + b sum_x h_x W~[j, x]^2)/n; the sum is extreme for the worst histogram."""
+        """The noise of raw answers: (a |L_j|^2 + b sum_x h_x W~[j, x]^2)/n; the worst histogram has an extreme sum."""
         approximation = self.protocol.approximation
         isotropic = self.noise.isotropic * approximation.factors.left.norms() ** 2
         if approximation.target is None:
