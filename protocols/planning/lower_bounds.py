@@ -1,6 +1,6 @@
 """What no protocol can promise to beat, with every constant, and the scale of the paper's bound for one round.
 
-**A bound that is proven (Le Cam's two points).** Let h0 = (1 - d) e_a + d e_b and h1 = (1 - d) e_a + d e_c, and draw all
+**A bound that is proven (Le Cam's two points).** Let h0 = (1 - d) e_a + d e_b and h1 = (1 - d) e_a + d e_c; draw all
 inputs independently from one of them. The statistic has the means t0, t1, and its own sampling has the standard
 deviations s0, s1.
 

@@ -10,7 +10,7 @@ import numpy as np
 from parley.emulator.errors import BadInput
 from parley.emulator.protocol import Estimate, Heard
 from parley.emulator.randomizer import Floats
-from parley.protocols.factorization.factors import Approximation, exact
+from parley.protocols.factorization.factors import Approximation, approximations, exact
 from parley.protocols.factorization.fixed_point import fixed_point
 from parley.protocols.paper.linear_queries import MatrixMechanism
 from parley.protocols.paper.linear_queries_by_reduction import ORACLES, Oracle, Reduction
@@ -42,11 +42,17 @@ class MatrixMechanismPlanning(AnswersPlanning):
     def design(
         cls, kind: type[MatrixMechanism], workload: LinearQueries | Workload, *, epsilon: float, users: int
     ) -> MatrixMechanism:
+        """W's own factors, or those of a W~ that costs less noise than it errs by (Lemma fac-vs-apx-fac)."""
         if isinstance(workload, Workload):
-            found = exact(workload)
+            found, target = exact(workload), workload.matrix() - workload.shift
         else:
-            found = Approximation(factors=fixed_point(workload.values), target=workload.values)
-        return replace(with_factors(kind, workload, epsilon, users, found), shrunk=True)
+            found, target = Approximation(factors=fixed_point(workload.values), target=workload.values), workload.values
+        whole = with_factors(kind, workload, epsilon, users, found)
+        # An answer's noise is gamma_2 over this; the paper has eps sqrt(n) up to a constant.
+        slope = math.sqrt(users * found.factors.upper / noise_of(whole.vrand).isotropic)
+        nearby = [with_factors(kind, workload, epsilon, users, each) for each in approximations(target, slope)]
+        drafts = [replace(draft, shrunk=True) for draft in (whole, *nearby)]
+        return min(drafts, key=lambda draft: cls(draft).mean_squared_error(users))
 
     @cached_property
     def noise(self) -> VectorNoise:

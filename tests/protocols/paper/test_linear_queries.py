@@ -8,8 +8,11 @@ import pytest
 
 from parley.emulator.coins import key_from_seed
 from parley.emulator.protocol import Inputs, Protocol
+from parley.protocols.factorization.factors import Approximation
+from parley.protocols.factorization.fixed_point import fixed_point
 from parley.protocols.paper.linear_queries import MatrixMechanism
 from parley.protocols.planning import fast_simulation
+from parley.protocols.planning.families.paper import with_factors
 from parley.protocols.workloads.kendall import Kendall
 from parley.protocols.workloads.linear import LinearQueries
 from tests.contracts.protocol_contract import SIGMAS, ProtocolContract, estimate
@@ -92,3 +95,23 @@ def test_a_query_that_asks_nothing_is_answered_exactly() -> None:
     queries = LinearQueries(np.array([[1.0, 1.0, 1.0], [0.0, 1.0, 2.0]]))
     protocol = MatrixMechanism.design(queries, epsilon=1.0, users=50)
     assert not errors_of(protocol, np.arange(50) % 3, 5)[:, 0].any()
+
+
+def test_a_cheaper_matrix_nearby_is_used_where_it_pays() -> None:
+    """Lemma fac-vs-apx-fac: one strong pattern and weak signs. Few users are better off without the weak signs."""
+    generator = np.random.default_rng(2)
+    strong = np.sign(generator.standard_normal(24))
+    queries = LinearQueries(np.outer(strong, strong) + 0.15 * np.sign(generator.standard_normal((24, 24))))
+    protocol = MatrixMechanism.design(queries, epsilon=0.5, users=300)
+    alpha = protocol.approximation.bias(None)
+    assert 0 < alpha < 0.2
+    own = Approximation(factors=fixed_point(queries.values), target=queries.values)
+    whole = replace(with_factors(MatrixMechanism, queries, 0.5, 300, own), shrunk=True)
+    errors = protocol.planning.answer_errors(300)
+    assert errors.max() < 0.75 * whole.planning.mean_squared_error(300)
+    for inputs in (np.zeros(300, dtype=np.int64), np.arange(300) % 24):
+        squares = errors_of(protocol, inputs, 300) ** 2
+        spread = SIGMAS * squares.std(axis=0) / np.sqrt(len(squares))
+        assert np.all(squares.mean(axis=0) <= errors + spread), f"{squares.mean(axis=0)} {errors} {spread}"
+    many = MatrixMechanism.design(queries, epsilon=0.5, users=100_000)
+    assert many.approximation.bias(None) < 1e-9
