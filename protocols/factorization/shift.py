@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from parley.emulator.randomizer import Floats
+from parley.protocols.convergence import stopped_short
 from parley.protocols.factorization.fixed_point import Bracket, assemble, bracket, check_tolerance, embed, fixed_point
 from parley.protocols.factorization.model import Factorization
 from parley.protocols.factorization.operator import check_matrix
@@ -50,6 +51,8 @@ def best_shift(matrix: ArrayLike, tolerance: float = TOLERANCE) -> tuple[float, 
         return float(workload[0, 0]), fixed_point(np.zeros_like(workload))
     scale = float(np.max(np.abs(workload)))
     shift, found, floor = _search(workload / scale, tolerance)
+    if (gap := found.above.upper / max(floor, 5e-324) - 1) > tolerance:
+        stopped_short("the best shift", gap, tolerance, "any shift gives the same statistic, another one less noise")
     every = tuple(np.ones(size, dtype=np.bool_) for size in workload.shape)
     whole = embed(assemble(workload / scale - shift, found), scale, *every)
     return shift * scale, replace(whole, lower=min(floor * scale, whole.upper))
