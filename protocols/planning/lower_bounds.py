@@ -81,7 +81,9 @@ def hard_pairs(workload: Workload, users: int, epsilon: float, *, repeated: bool
         spreads = [_sampling(each, small, users) for each in shares]
         found = _least(means[1] - means[0], spreads[0], spreads[1], affinity)
         best = int(np.argmax(found))
-        whole = [np.bincount(places, each[best], minlength=workload.size) for each in shares]
+        whole = [np.zeros(workload.size), np.zeros(workload.size)]
+        for histogram, each in zip(whole, shares, strict=True):
+            np.add.at(histogram, places, each[best])
         yield HardPair(low=whole[0], high=whole[1], bound=max(0.0, float(found[best])))
 
 
@@ -140,7 +142,7 @@ def _sampling(shares: Floats, small: Floats, users: int) -> Floats:
     first = np.einsum("di,di->d", rows**2, shares) - form**2
     pairs = np.einsum("di,ij,dj->d", shares, small**2, shares) - form**2
     variance = (4 * (users - 2) * first + 2 * pairs) / (users * max(users - 1, 1))
-    return np.sqrt(np.maximum(variance, 0.0))
+    return np.asarray(np.sqrt(np.maximum(variance, 0.0)))
 
 
 def _least(apart: Floats, first: Floats, second: Floats, affinity: Floats) -> Floats:
