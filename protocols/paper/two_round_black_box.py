@@ -38,6 +38,8 @@ class TwoRoundBlackBox(Pairwise):
     summary: ClassVar[str] = "Any linear-queries protocol, then each user's own answer + kappa; eps/2 each"
 
     oracle: MatrixMechanism = field(repr=False)
+    # Whether the interval knows what clipping does; older records do not say so, and theirs does not.
+    clipping: bool | None = None
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -85,6 +85,8 @@ class ProtocolContract:
     bias: ClassVar[float] = 0.0
     # Parameters for which some other value than the given one makes sense too are left out of the nonsense test.
     lenient: ClassVar[tuple[str, ...]] = ()
+    # Parameters that are true or missing, as in older records.
+    flags: ClassVar[tuple[str, ...]] = ()
 
     def make(self) -> Protocol:
         return registry.design(self.protocol, self.workload, epsilon=self.epsilon, users=self.users)
@@ -163,7 +165,7 @@ class ProtocolContract:
         parameters = dict(self.made.parameters())
         with pytest.raises(BadInput):
             registry.build(self.protocol, {**parameters, "surprise": 1})
-        for name in parameters:
+        for name in set(parameters) - set(self.flags):
             with pytest.raises(BadInput):
                 registry.build(self.protocol, {key: value for key, value in parameters.items() if key != name})
 
@@ -171,7 +173,7 @@ class ProtocolContract:
         parameters = dict(self.made.parameters())
         for name in sorted(set(parameters) - set(self.lenient)):
             for value in NONSENSE:
-                if value == 2.5 and type(parameters[name]) is float:
+                if (value == 2.5 and type(parameters[name]) is float) or (name in self.flags and value in (None, True)):
                     continue
                 with pytest.raises(BadInput):
                     registry.build(self.protocol, {**parameters, name: value})

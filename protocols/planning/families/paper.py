@@ -204,7 +204,7 @@ class TwoRoundBlackBoxPlanning(Planning[TwoRoundBlackBox]):
     ) -> TwoRoundBlackBox:
         half = (epsilon - epsilon * side_share(workload)) / 2
         oracle = with_factors(MatrixMechanism, workload, half, users, exact(workload))
-        return kind(workload=workload, epsilon=epsilon, users=users, oracle=oracle)
+        return kind(workload=workload, epsilon=epsilon, users=users, oracle=oracle, clipping=True)
 
     def form_variance(self, replies: tuple[int, ...], histogram: Floats | None = None) -> float:
         kappa = self.protocol.laplace.variance / replies[1]
@@ -222,6 +222,8 @@ class TwoRoundBlackBoxPlanning(Planning[TwoRoundBlackBox]):
         explained = simplex_weights(Dense(self.protocol.workload.matrix()), two.asked["answers"][None])[:, 0]
         energy = self.protocol.oracle.planning.noise.squared_length(one.mean("y"), one.replies)
         errors = self._errors(shrunk_to_norm(self._factors[1], explained, energy), one.replies)
+        if not self.protocol.clipping:
+            return self.protocol.laplace.variance / two.replies + float(np.mean(errors**2))
         deviation = math.sqrt(two.variance("own") + float(errors.var()))
         return (deviation + abs(float(errors.mean())) / QUANTILE_95) ** 2
 
@@ -248,6 +250,10 @@ class ThreeRoundPlanning(InteractivePlanning[ThreeRound]):
     vectors = "vectors of rounds 1 and 2"
     scalars: ClassVar = {"scalars of round 2": (2, "a"), "scalars of round 3": (3, "v")}
 
+    @classmethod
+    def design(cls, kind: type[ThreeRound], workload: Workload, *, epsilon: float, users: int) -> ThreeRound:
+        return replace(super().design(kind, workload, epsilon=epsilon, users=users), clipping=True)
+
     def form_variance(self, replies: tuple[int, ...], histogram: Floats | None = None) -> float:
         lost = self._worst_loss(replies) if histogram is None else self._loss(histogram, replies)
         return self._variance(replies, lost)
@@ -255,6 +261,8 @@ class ThreeRoundPlanning(InteractivePlanning[ThreeRound]):
     def estimated_variance(self, heard: tuple[Heard, ...]) -> float:
         """Next to kappa and z the loss is small, and users wait for the analyst: that of a public guess will do."""
         replies = tuple(each.replies for each in heard)
+        if not self.protocol.clipping:
+            return self._variance(replies, self._unclipped_loss(replies))
         usual = self._guessed_loss * self._worst_loss(replies) / self._worst_loss(self.planned_replies)
         return self._variance(replies, usual)
 
@@ -274,6 +282,17 @@ class ThreeRoundPlanning(InteractivePlanning[ThreeRound]):
         noise = math.sqrt(variances[1] * projection_error(protocol.R, variances[0]))
         beyond = excess_variance(protocol.tau - 2 * protocol.norm, 2 * protocol.R.radius * math.sqrt(variances[1]))
         return min(noise + math.sqrt(2 * beyond), protocol.tau + 2 * protocol.norm) ** 2
+
+    def _unclipped_loss(self, replies: tuple[int, ...]) -> float:
+        """The variance of <Z, Rh - mu> for a public guess, which older records took for the whole loss."""
+        R, variance = densified(self.protocol.R), self.protocol.vrand.variance
+        centre = R @ public_guesses(self.protocol.workload)[0]
+        noise = np.random.default_rng(SEED).standard_normal((FEW, self.protocol.d))
+        scale = np.sqrt(variance / self.protocol.users)
+        points = [project_l1(R, centre + each, tolerance=TOLERANCE).point for each in scale * noise]
+        guessed = float(np.mean([np.sum((point - centre) ** 2) for point in points]))
+        bounds = [projection_error(self.protocol.R, variance / users) for users in (replies[0], self.protocol.users)]
+        return variance / replies[1] * (guessed * bounds[0] / bounds[1])
 
     @cached_property
     def _guessed_loss(self) -> float:

@@ -19,6 +19,7 @@ KERNEL = Kernel(np.array([[1.0, 0.5, -1.0], [0.5, -2.0, 0.0], [-1.0, 0.0, 3.0]])
 
 class TestThreeRound(ProtocolContract):
     protocol = "three-round"
+    flags = ("clipping",)
 
     def test_an_absurd_broadcast_is_refused(self) -> None:
         second = self.made.rounds[1]
@@ -29,6 +30,7 @@ class TestThreeRound(ProtocolContract):
 
 class TestWithDiagonal(ProtocolContract):
     protocol = "three-round"
+    flags = ("clipping",)
     workload = KERNEL
     data = "zipf"
     trials = 100
@@ -36,6 +38,7 @@ class TestWithDiagonal(ProtocolContract):
 
 class TestWithLabels(ProtocolContract):
     protocol = "three-round"
+    flags = ("clipping",)
     workload = AreaUnderCurve(levels=3)
     data = "scores"
     users = 20_000

@@ -17,6 +17,7 @@ KERNEL = Kernel(np.array([[1.0, 0.5, -1.0], [0.5, -2.0, 0.0], [-1.0, 0.0, 3.0]])
 
 class TestTwoRoundBlackBox(ProtocolContract):
     protocol = "two-round-black-box"
+    flags = ("clipping",)
 
     def test_an_absurd_broadcast_is_refused(self) -> None:
         second = self.made.rounds[1]
@@ -27,6 +28,7 @@ class TestTwoRoundBlackBox(ProtocolContract):
 
 class TestWithDiagonal(ProtocolContract):
     protocol = "two-round-black-box"
+    flags = ("clipping",)
     workload = KERNEL
     data = "zipf"
     trials = 100
@@ -34,6 +36,7 @@ class TestWithDiagonal(ProtocolContract):
 
 class TestWithLabels(ProtocolContract):
     protocol = "two-round-black-box"
+    flags = ("clipping",)
     workload = AreaUnderCurve(levels=3)
     data = "scores"
     users = 20_000
