@@ -106,6 +106,12 @@ def approximations(target: Floats, slope: float) -> Iterator[Approximation]:
         yield Approximation(factors=factors, target=target)
 
 
+def scaled(workload: Workload, base: Approximation, share: float) -> Approximation:
+    """W~ = share (W - cJ): the cheapest approximation where noise is larger than W, at a bias of 1 - share of |W|."""
+    left, right = (math.sqrt(share) * each.dense() for each in (base.factors.left, base.factors.right))
+    return Approximation(factors=plain(left, right), target=shifted(workload))
+
+
 def reductions(workload: Workload, base: Approximation, alphas: Sequence[float]) -> Iterator[Approximation]:
     """Lemma rank-striction for each alpha, where it shortens the vectors at all."""
     from parley.protocols.factorization.truncation import reduce_rank

@@ -135,13 +135,16 @@ def zeta(workload: Floats, slope: float, tolerance: float = TOLERANCE) -> tuple[
 
 
 def approximation_is_useless(workload: Floats, slope: float, tolerance: float = TOLERANCE) -> bool:
-    """Whether W itself is within the tolerance of zeta: shown by the weights behind gamma_2, without a program."""
+    """Whether W itself, or nothing at all, is within the tolerance of zeta: shown without a program.
+
+    The weights behind gamma_2 give a lower bound; W costs gamma_2, and W~ = 0 costs slope |W|_inf.
+    """
     scale = float(np.max(np.abs(workload)))
     if scale == 0 or not (np.any(workload, axis=0).all() and np.any(workload, axis=1).all()):
         return False
     found = bracket(workload / scale, tolerance / 4)
     proof = polar_certificate(workload / scale, found.below.rows, found.below.columns)
-    return proof.zeta(workload / scale, slope) * (1 + tolerance) >= found.above.upper
+    return proof.zeta(workload / scale, slope) * (1 + tolerance) >= min(found.above.upper, slope)
 
 
 def solved(problem: Any, size: int, tolerance: float) -> Iterator[str]:

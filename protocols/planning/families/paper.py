@@ -11,7 +11,15 @@ import numpy as np
 
 from parley.emulator.protocol import QUANTILE_95, Heard, Inputs
 from parley.emulator.randomizer import Floats
-from parley.protocols.factorization.factors import Approximation, exact, reductions, useful_approximations
+from parley.protocols.factorization.factors import (
+    LARGEST_DENSE,
+    Approximation,
+    exact,
+    infinity_norm,
+    reductions,
+    scaled,
+    useful_approximations,
+)
 from parley.protocols.factorization.operator import Dense, Factor
 from parley.protocols.pairwise import side_share
 from parley.protocols.paper.linear_queries import MatrixMechanism
@@ -78,7 +86,17 @@ class OneRoundPlanning(NonInteractivePlanning[OneRound]):
         for base, draft in zip(bases, list(drafts), strict=True):
             shorter = reductions(workload, base, cls(draft).worthwhile_errors)
             drafts += [with_factors(kind, workload, epsilon, users, each) for each in shorter]
-        return min(drafts, key=lambda draft: cls(draft).form_variance((users,)))
+        best = min(drafts, key=lambda draft: cls(draft).form_variance((users,)))
+        square, error = infinity_norm(workload) ** 2, cls(best).form_variance((users,))
+        if error <= square or workload.size > LARGEST_DENSE:
+            return best
+        # Noise beyond |W|: of s W~ it is s^2 of the error, for a bias of (1 - s)|W|.
+        smaller = scaled(workload, best.approximation, square / (square + error))
+        return min(
+            best,
+            with_factors(kind, workload, epsilon, users, smaller),
+            key=lambda draft: cls(draft).form_variance((users,)),
+        )
 
     @property
     def worthwhile_errors(self) -> list[float]:
