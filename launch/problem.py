@@ -1,7 +1,6 @@
 """The problem flags, the same for every command, and the problem they describe."""
 
 import functools
-import math
 from collections.abc import Callable
 from dataclasses import dataclass, field, fields
 from pathlib import Path
@@ -13,6 +12,7 @@ from parley.emulator.errors import BadInput
 from parley.emulator.roles.consent import domain_of
 from parley.launch.api import Problem, declared, problem
 from parley.launch.settings import protocol_file_option
+from parley.protocols.randomizers.exact import check_epsilon
 from parley.protocols.workloads.choice import STATISTICS, make_domain
 from parley.protocols.workloads.workload import Levels, Workload
 
@@ -71,8 +71,7 @@ def problem_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 def make_problem(flags: ProblemFlags) -> Problem:
     """The problem the flags describe, or BadInput naming the flag that is wrong."""
-    if not (math.isfinite(flags.epsilon) and flags.epsilon > 0):
-        raise BadInput(f"--epsilon {flags.epsilon} cannot be promised; it must be positive and finite")
+    check_epsilon(flags.epsilon)
     if flags.seed is not None and not 0 <= flags.seed < LARGEST_SEED:
         raise BadInput(f"--seed {flags.seed} cannot be used; give a whole number from 0 to 2^127 - 1")
     others = ("epsilon", "delta", "protocol")

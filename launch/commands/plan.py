@@ -101,6 +101,8 @@ def record(
         "gamma_2": None if limits is None else {"lower": limits.gamma_lower, "upper": limits.gamma_upper},
         "floor": None if limits is None else limits.floor,
         "lower_bound": None if limits is None else limits.lower_bound,
+        "scale": None if limits is None else limits.scale,
+        "separation": None if limits is None else limits.separation,
         "protocols": [{name: getattr(option, name) for name in SHOWN} for option in options],
     }
 
@@ -121,7 +123,9 @@ def show(title: str, limits: Bounds | None, options: list[Option]) -> None:
     gamma = f"{low:.4g}" if low == high else f"in [{low:.4g}, {high:.4g}]"
     click.echo(f"gamma_2 of W - cJ: {gamma}")
     click.echo(f"floor (h known, one scalar a user): {limits.floor:.3g}")
-    click.echo(f"bound for one round, its constant taken as 1: {limits.lower_bound:.3g}")
+    click.echo(f"proven: on some data every protocol errs by at least {limits.lower_bound:.3g}")
+    click.echo(f"scale of one round, zeta/(epsilon sqrt n): {limits.scale:.3g}")
+    click.echo(f"users from which three rounds must beat one, up to a constant: {limits.separation:.2g}")
 
 
 def analyst_seconds(protocol: Protocol) -> float:
