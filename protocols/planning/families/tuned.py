@@ -12,7 +12,7 @@ everybody.
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, lru_cache
+from functools import cached_property
 from typing import Any, Generic, TypeVar
 
 import numpy as np
@@ -28,7 +28,6 @@ from parley.protocols.tuned.objective import Point
 from parley.protocols.tuned.one_round_tuned import OneRoundTuned
 from parley.protocols.tuned.scalar_question import ScalarQuestion, scalar_question
 from parley.protocols.tuned.two_round_tuned import TwoRoundTuned
-from parley.protocols.workloads.kernel import Kernel
 from parley.protocols.workloads.workload import Workload
 
 Tuned = TypeVar("Tuned", bound=CodebookRound)
