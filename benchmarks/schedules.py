@@ -22,7 +22,7 @@ def rows(tally: Tally, world: World, processor: float) -> list[tuple[str, object
     return [
         ("protocol", world.protocol),
         ("schedules", tally.schedules),
-        ("completed, with the estimate of the quiet run", tally.completed),
+        ("completed, with the estimate of the quiet run or, at a quorum, of fewer replies", tally.completed),
         ("ended cleanly without a result", tally.failed),
         ("violations", len(tally.findings)),
         ("faults", ", ".join(f"{kind} {count:,}" for kind, count in sorted(tally.faults.items()))),
