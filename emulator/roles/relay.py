@@ -59,7 +59,7 @@ class RelayRole:
         self.nodes.add(message.node)
         if isinstance(message, wire.Replies | wire.Refusal):
             self._answered.add(message.node)
-        lacks = isinstance(message, wire.Ready) and message.node not in self._answered
+        lacks = isinstance(message, wire.Ready) and (self.over or message.node not in self._answered)
         if not lacks or now - self._repeated < REPEAT_SECONDS:
             return Passed(up=(frame,))
         self._repeated = now
@@ -74,6 +74,8 @@ class RelayRole:
         if not isinstance(message, wire.BROADCASTS):
             raise RemoteProtocolError(f"relay {self.name}: a {message.kind} on the feed of broadcasts")
         if isinstance(message, wire.Reminder):
+            # What they said has not reached the board, and who comes back meanwhile needs the setup, too.
+            self._answered.difference_update(message.missing)
             if self.nodes.isdisjoint(message.missing) and now - self._spoke < QUIET_SECONDS:
                 return Passed()
             self._spoke = now

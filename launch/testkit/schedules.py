@@ -48,8 +48,6 @@ DOWN = ("roster", "setup", "announce", "reminder", "close", "receipt", "seating"
 ANALYST_UP = ("setup", "announce", "result", "resume")
 ANALYST_DOWN = ("ready", "roster", "setup", "announce", "replies", "close", "result")
 LONGEST_AWAY = 2.0
-# In memory, where there is such a place: a search makes and removes thousands of folders.
-FAST = Path("/dev/shm")
 
 
 class Stage:
@@ -65,7 +63,7 @@ class Stage:
     def __enter__(self) -> "Stage":
         self._quiet = quiet_logs()
         self._quiet.__enter__()
-        self._folder = Path(tempfile.mkdtemp(prefix="parley-schedules-", dir=FAST if FAST.is_dir() else None))
+        self._folder = Path(tempfile.mkdtemp(prefix="parley-schedules-"))
         return self
 
     def __exit__(self, *_: object) -> None:

@@ -84,6 +84,23 @@ def test_a_node_that_asks_hears_everything_again_from_the_relay_unless_it_has_an
     assert role.hear_node(ready("a"), None, 5.0).down == (SETUP, following)
 
 
+def test_a_node_whose_reply_was_lost_behind_the_relay_hears_everything_when_it_comes_back() -> None:
+    """Found by the search over schedules: the relay took the node for one that had answered, and the round failed."""
+    role = running()
+    role.hear_node(replies("a"), None, 2.0)
+    assert role.hear_node(ready("a"), None, 3.0) == Passed(up=(ready("a"),))
+    role.hear_board(sealed(9, Reminder(run=RUN, round=1, missing={"a": ()})), 4.0)
+    assert role.hear_node(ready("a"), None, 5.0) == Passed(up=(ready("a"),), down=(SETUP, ANNOUNCE))
+
+
+def test_a_node_that_comes_back_after_the_end_hears_the_setup_with_it() -> None:
+    role = running()
+    role.hear_node(replies("a"), None, 2.0)
+    abort = sealed(9, Abort(run=RUN, outcome="failed", reason="over"))
+    role.hear_board(abort, 3.0)
+    assert role.hear_node(ready("a"), None, 4.0) == Passed(up=(ready("a"),), down=(SETUP, ANNOUNCE, abort))
+
+
 def test_a_reminder_wakes_a_host_only_if_one_of_its_nodes_is_named() -> None:
     role = running()
     ours = sealed(5, Reminder(run=RUN, round=1, missing={"b": (), "z": ()}))
