@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from parley.launch.testkit.small_world import Report, explore
+from parley.launch.testkit.small_world import explore
 from parley.launch.testkit.world.processes import Cast
 from tests.launch.testkit.world.planted import (
     CountsTwice,
@@ -50,17 +50,24 @@ FOUND: dict[str, tuple[Cast, dict[str, Any], str, Sequence[str]]] = {
 }
 
 
-def found(name: str) -> Report:
-    cast, settings, _, _ = FOUND[name]
-    return explore(small(1), cast=cast, **settings)
-
-
 @pytest.mark.parametrize("name", FOUND)
-def test_a_planted_fault_is_found(name: str) -> None:
-    report = found(name)
-    _, _, what, steps = FOUND[name]
+def test_a_planted_fault_is_found_with_the_fewest_faults(name: str) -> None:
+    cast, settings, what, steps = FOUND[name]
+    report = explore(small(1), cast=cast, **settings)
     assert report.violation is not None
-    print(name, report.violation)
     assert what in report.violation.what
     for step in steps:
         assert any(step in each for each in report.violation.schedule), str(report.violation)
+    # One fault less shows nothing.
+    if report.violation.faults:
+        assert explore(small(1), cast=cast, **settings, faults=report.violation.faults - 1).ok
+
+
+def test_a_schedule_reads_as_a_list_of_steps() -> None:
+    cast, settings, _, _ = FOUND["a board that forgets a chunk"]
+    report = explore(small(1), cast=cast, **settings)
+    assert report.violation is not None
+    first, *steps = str(report.violation).splitlines()
+    assert first == report.violation.what
+    assert steps[0] == "  1. ready of node-0 arrives at board"
+    assert len(steps) == len(report.violation.schedule) < 15
