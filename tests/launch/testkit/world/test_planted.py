@@ -37,7 +37,7 @@ FOUND: dict[str, tuple[Cast, dict[str, Any], int, str]] = {
     "coins that are not bound to the question": (
         Cast(cohort=FreshCoins),
         {},
-        1,
+        0,
         "gave two different replies to one question in round 1",
     ),
     "an analyst that counts twice": (Cast(analyst=CountsTwice), {}, 0, "the result is"),
