@@ -31,7 +31,7 @@ def test_with_any_one_fault_the_result_is_the_quiet_one_or_the_end_is_clean(roun
     assert {each.split(":")[0].split(",")[0] for each in report.outcomes} == {QUIET, "a clean end"}
 
 
-@pytest.mark.parametrize("rounds", [1, 2, 3])
+@pytest.mark.parametrize("rounds", [1, 3])
 def test_any_two_faults_around_one_node(rounds: int) -> None:
     good(explore(small(rounds), nodes=1, faults=2))
 
