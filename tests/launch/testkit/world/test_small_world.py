@@ -60,10 +60,10 @@ def test_timers_that_fire_early_do_no_harm() -> None:
     good(explore(small(1), faults=1, signed=False, early=True))
 
 
-@pytest.mark.parametrize("rounds", [1, 2])
-def test_a_restart_and_a_lie(rounds: int) -> None:
+@pytest.mark.parametrize(("rounds", "signed"), [(1, True), (2, False)])
+def test_a_restart_and_a_lie(rounds: int, signed: bool) -> None:
     """One node, told another run or another question before or after it was killed, gives one draw for each round."""
-    report = good(explore(small(rounds), nodes=1, faults=2, lies=True))
+    report = good(explore(small(rounds), nodes=1, faults=2, lies=True, signed=signed))
     assert any(each.startswith("a clean end") for each in report.outcomes)
 
 
