@@ -36,9 +36,10 @@ Progress = Callable[[int, int], None]
 
 @dataclass(frozen=True, kw_only=True)
 class Violation:
-    """What is wrong in a state, and the shortest schedule that leads there."""
+    """What is wrong in a state, the fewest faults that lead there and, with these, the shortest schedule."""
 
     what: str
+    faults: int
     schedule: tuple[str, ...]
 
     def __str__(self) -> str:
@@ -181,7 +182,7 @@ class _Search:
         while place > 0:
             place, (text, *gaps) = self.came[place]
             steps.append(text.format(*gaps))
-        return Violation(what=what, schedule=tuple(reversed(steps)))
+        return Violation(what=what, faults=self.network.faults, schedule=tuple(reversed(steps)))
 
     def _stuck(self) -> int | None:
         """The first state from which no end is reached without further faults."""

@@ -258,7 +258,8 @@ class Company:
             cuts.setdefault((disk[: cut.size], sent, words), Crash(disk[: cut.size], sent, words, how))
         sent, words = self._left(parcels)
         cuts.pop((disk, sent, words), None)
-        if standing.number in self._alive or process.ended:
+        if standing.number in self._alive or process.ended or (standing.born, standing.heard) != (born, heard):
+            # It came here on another way, so its clock may stand elsewhere than that of one that is made again.
             process.close()
         else:
             self._alive[standing.number] = process

@@ -15,9 +15,11 @@ from parley.nodes.state.user_state import Identity
 
 
 class ForgetsItsJournal(Cast):
-    """Whoever restarts a node makes it a new state, coins included."""
+    """Whoever restarts a node that has answered makes it a new state, coins included."""
 
     def reopened(self, disk: bytes, identity: Identity, fresh: Callable[[Identity], bytes]) -> bytes:
+        if b"answered" not in disk:
+            return disk
         return fresh(replace(identity, coin_key=bytes(reversed(identity.coin_key))))
 
 
@@ -44,12 +46,16 @@ class ForgetfulBoard(BoardNode):
 
 
 class FreshSpeakers(Speakers):
-    """Flips coins in the order in which it is asked, whatever the question."""
+    """Flips other coins whenever it is asked again, whatever the question."""
+
+    flips: Iterator[int]
 
     def answer(
         self, protocol: Protocol, announce: wire.Announce, question: bytes, wanted: Iterable[int]
     ) -> Iterator[wire.Replies]:
-        for replies in super().answer(protocol, announce, bytes((next(self.flips),)) * 32, wanted):
+        number = next(self.flips)
+        bound = bytes((number,)) * len(question) if number else question
+        for replies in super().answer(protocol, announce, bound, wanted):
             yield replace(replies, question=question)
 
 

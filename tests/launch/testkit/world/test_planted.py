@@ -1,11 +1,10 @@
 """Planted faults are found, each with the shortest schedule that shows it."""
 
-from collections.abc import Sequence
 from typing import Any
 
 import pytest
 
-from parley.launch.testkit.small_world import Report, explore
+from parley.launch.testkit.small_world import explore
 from parley.launch.testkit.world.processes import Cast
 from tests.launch.testkit.world.planted import (
     CountsTwice,
@@ -16,51 +15,50 @@ from tests.launch.testkit.world.planted import (
 )
 from tests.launch.testkit.world.worlds import small
 
-FOUND: dict[str, tuple[Cast, dict[str, Any], str, Sequence[str]]] = {
+FOUND: dict[str, tuple[Cast, dict[str, Any], int, str]] = {
     "a node that forgets its journal": (
         ForgetsItsJournal(),
         {"signed": False},
+        1,
         "gave two different replies to one question in round 1",
-        ("crashes", "arrives at node"),
     ),
     "a node that forgets what it answered, and an analyst that asks something else": (
         ForgetsWhatItAnswered(),
         {"lies": True},
+        2,
         "answered two questions in round 1",
-        ("crashes", "lies"),
     ),
     "a board that forgets a chunk": (
         Cast(board_node=ForgetfulBoard),
-        {"signed": False},
+        {"chunk": 1},
+        1,
         "the record holds replies 1 of node-0 twice",
-        ("board crashes", "again"),
     ),
     "coins that are not bound to the question": (
         Cast(cohort=FreshCoins),
         {},
+        0,
         "gave two different replies to one question in round 1",
-        ("again",),
     ),
-    "an analyst that counts twice": (
-        Cast(analyst=CountsTwice),
-        {"signed": False},
-        "the result is",
-        ("the timer of board fires",),
-    ),
+    "an analyst that counts twice": (Cast(analyst=CountsTwice), {}, 0, "the result is"),
 }
-
-
-def found(name: str) -> Report:
-    cast, settings, _, _ = FOUND[name]
-    return explore(small(1), cast=cast, **settings)
+"""Who plays, in which world, with how many faults it is found, and what is found."""
 
 
 @pytest.mark.parametrize("name", FOUND)
-def test_a_planted_fault_is_found(name: str) -> None:
-    report = found(name)
-    _, _, what, steps = FOUND[name]
+def test_a_planted_fault_is_found_with_the_fewest_faults(name: str) -> None:
+    cast, settings, faults, what = FOUND[name]
+    violation = explore(small(1), nodes=1, cast=cast, **settings).violation
+    assert violation is not None
+    assert what in violation.what
+    assert violation.faults == faults, str(violation)
+
+
+def test_a_schedule_reads_as_a_list_of_steps() -> None:
+    cast, settings, *_ = FOUND["a board that forgets a chunk"]
+    report = explore(small(1), nodes=1, cast=cast, **settings)
     assert report.violation is not None
-    print(name, report.violation)
-    assert what in report.violation.what
-    for step in steps:
-        assert any(step in each for each in report.violation.schedule), str(report.violation)
+    first, *steps = str(report.violation).splitlines()
+    assert first == report.violation.what
+    assert steps[0] == "  1. ready of node-0 arrives at board"
+    assert len(steps) == len(report.violation.schedule) < 15

@@ -24,19 +24,20 @@ def test_without_faults_every_order_gives_the_quiet_result(rounds: int, signed: 
     assert set(good(explore(small(rounds), faults=0, signed=signed)).outcomes) == {QUIET}
 
 
-@pytest.mark.parametrize("rounds", [1, 3])
-def test_with_any_one_fault_the_result_is_the_quiet_one_or_the_end_is_clean(rounds: int) -> None:
-    report = good(explore(small(rounds), faults=1))
+@pytest.mark.parametrize(("rounds", "signed"), [(1, True), (3, False)])
+def test_with_any_one_fault_the_result_is_the_quiet_one_or_the_end_is_clean(rounds: int, signed: bool) -> None:
+    report = good(explore(small(rounds), faults=1, signed=signed))
     assert QUIET in report.outcomes
     assert {each.split(":")[0].split(",")[0] for each in report.outcomes} == {QUIET, "a clean end"}
 
 
-def test_any_two_faults_in_one_round() -> None:
-    good(explore(small(1), faults=2, signed=False))
+@pytest.mark.parametrize("rounds", [1, 3])
+def test_any_two_faults_around_one_node(rounds: int) -> None:
+    good(explore(small(rounds), nodes=1, faults=2))
 
 
 def test_three_users_on_two_nodes_in_chunks_of_one() -> None:
-    good(explore(small(1, 3), (0, 1, 1), nodes=2, faults=1, chunk=1))
+    good(explore(small(1, 3), (0, 1, 1), nodes=2, faults=1, chunk=1, signed=False))
 
 
 def test_three_nodes() -> None:
@@ -59,10 +60,10 @@ def test_timers_that_fire_early_do_no_harm() -> None:
     good(explore(small(1), faults=1, signed=False, early=True))
 
 
-@pytest.mark.parametrize("rounds", [1, 2])
-def test_a_restart_and_a_lie(rounds: int) -> None:
+@pytest.mark.parametrize(("rounds", "signed"), [(1, True), (2, False)])
+def test_a_restart_and_a_lie(rounds: int, signed: bool) -> None:
     """One node, told another run or another question before or after it was killed, gives one draw for each round."""
-    report = good(explore(small(rounds), nodes=1, faults=2, lies=True))
+    report = good(explore(small(rounds), nodes=1, faults=2, lies=True, signed=signed))
     assert any(each.startswith("a clean end") for each in report.outcomes)
 
 
