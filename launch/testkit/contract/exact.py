@@ -31,9 +31,9 @@ from parley.launch.testkit.contract.scene import Scene, brief, equal
 from parley.launch.testkit.verdicts import Verdict
 from parley.protocols import registry
 
-DRAWS = {"quick": 10_000, "usual": 30_000, "thorough": 200_000}
+DRAWS = {"quick": 10_000, "usual": 30_000, "thorough": 100_000}
 SEEDS = {"quick": 8, "usual": 32, "thorough": 128}
-SAMPLED = {"quick": 4, "usual": 6, "thorough": 40}
+SAMPLED = {"quick": 4, "usual": 6, "thorough": 16}
 # What a stranger may put in the place of any parameter.
 NONSENSE: tuple[Any, ...] = (None, math.nan, math.inf, -1, 0, "?", [], {"a": 1}, True, 2.5, 10**18)
 
