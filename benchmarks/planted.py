@@ -2,8 +2,8 @@
 
     python -m benchmarks.planted [--write docs/testing.md] [--json]
 
-Each protocol stands in tests/launch/testkit/planted. Time is counted from the start of the first stage until the check
-that finds the fault has given its verdict, with the effort of `--quick`.
+Each protocol stands in tests/launch/testkit/planted_protocols. Time is counted from the start of the first stage until
+the check that finds the fault has given its verdict, with the effort of `--quick`.
 """
 
 import json
@@ -18,7 +18,7 @@ from parley.launch.testkit.stages import find_stages, run_stages
 from parley.launch.testkit.target import find_target
 from parley.launch.testkit.verdicts import Report
 
-FOLDER = Path(__file__).resolve().parent.parent / "tests/launch/testkit/planted"
+FOLDER = Path(__file__).resolve().parent.parent / "tests/launch/testkit/planted_protocols"
 STAGES = ("contract", "accuracy")
 BEGIN, END = "<!-- planted: begin -->", "<!-- planted: end -->"
 
@@ -75,7 +75,7 @@ def table(rows: list[dict[str, Any]]) -> str:
     """The rows as Markdown."""
     lines = ["| planted fault | stage | found by | seconds | what it says |", "|---|---|---|---|---|"]
     for row in rows:
-        link = f"[{row['fault']}](../tests/launch/testkit/planted/{row['file']}.py)"
+        link = f"[{row['fault']}](../tests/launch/testkit/planted_protocols/{row['file']}.py)"
         if row["check"] is None:
             lines.append(f"| {link} | | not found | | |")
         else:

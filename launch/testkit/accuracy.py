@@ -22,7 +22,7 @@ from parley.protocols.planned import truth_of
 from parley.protocols.planning.table import SimulatedPlanning
 
 TRIALS = {"quick": 150, "usual": 400, "thorough": 2000}
-SECONDS = {"quick": 4.0, "usual": 20.0, "thorough": 300.0}
+SECONDS = {"quick": 4.0, "usual": 20.0, "thorough": 60.0}
 LEAST_TRIALS = 60
 EPSILONS = {"quick": (1.0,), "usual": (1.0, 4.0), "thorough": (0.5, 1.0, 4.0)}
 SIGMAS = float(scipy.stats.norm.isf(ALPHA / 2))

@@ -32,9 +32,9 @@ from parley.launch.testkit.contract.scene import Scene, brief
 from parley.launch.testkit.verdicts import Verdict
 
 RUN = "test"
-USERS = {"quick": 90, "usual": 240, "thorough": 1000}
-ALIKE = {"quick": 64, "usual": 128, "thorough": 2048}
-HOSTILE = {"quick": 12, "usual": 20, "thorough": 200}
+USERS = {"quick": 90, "usual": 240, "thorough": 400}
+ALIKE = {"quick": 64, "usual": 128, "thorough": 256}
+HOSTILE = {"quick": 12, "usual": 20, "thorough": 40}
 
 
 def again(protocol: Protocol) -> Protocol:

@@ -31,13 +31,11 @@ from parley.launch.testkit.contract.scene import Scene, brief, equal
 from parley.launch.testkit.verdicts import Verdict
 from parley.protocols import registry
 
-DRAWS = {"quick": 10_000, "usual": 30_000, "thorough": 200_000}
+DRAWS = {"quick": 10_000, "usual": 30_000, "thorough": 100_000}
 SEEDS = {"quick": 8, "usual": 32, "thorough": 128}
-SAMPLED = {"quick": 4, "usual": 6, "thorough": 40}
-# No parameter of any protocol may be one of these.
-NONSENSE: tuple[Any, ...] = (None, "?", {"a": 1})
-# Some parameters may be one of these; then the protocol they make must be a good one, or be refused.
-DOUBTFUL: tuple[Any, ...] = (math.nan, math.inf, -1, 0, [], True, 2.5, 10**18)
+SAMPLED = {"quick": 4, "usual": 6, "thorough": 16}
+# What a stranger may put in the place of any parameter.
+NONSENSE: tuple[Any, ...] = (None, math.nan, math.inf, -1, 0, "?", [], {"a": 1}, True, 2.5, 10**18)
 
 
 @check("budget")
@@ -100,21 +98,13 @@ def check_parameters(scene: Scene) -> Verdict:
     for what, changed in changes:
         tried += 1
         try:
+            # As a node reads it: whatever breaks is the description's fault.
             other = registry.check_rounds(kind.from_parameters(changed))
-        except BadInput:
+        except (BadInput, *registry.MISREAD):
             continue
-        except CRASHES as error:
-            return bad(f"{what}: {type(error).__name__} instead of BadInput: {error!s:.160}")
-        # A flag may be absent; then it is the description of another protocol, to the byte.
+        # Another value may make sense, and some may be left out; but what is built is what is described.
         if pack(other.parameters()) != pack(changed):
-            return bad(f"{what}: a node would build it instead of refusing it")
-    for name in given:
-        for value in DOUBTFUL:
-            tried += 1
-            try:
-                registry.check_rounds(kind.from_parameters({**given, name: value}))
-            except (BadInput, *registry.MISREAD):
-                continue
+            return bad(f"{what}: a node would build something else instead of refusing it")
     return good(
         f"{many(len(given), 'parameter')} come back byte for byte; {tried} other setups are refused or make sense",
         parameters=sorted(given),

@@ -14,8 +14,8 @@ from parley.launch.testkit.target import Case
 from parley.launch.testkit.verdicts import Effort
 
 HONEST = {"quick": 4, "usual": 8, "thorough": 24}
-EXTREME = {"quick": 60, "usual": 120, "thorough": 2000}
-EDGES = {"quick": 8, "usual": 24, "thorough": 200}
+EXTREME = {"quick": 60, "usual": 120, "thorough": 500}
+EDGES = {"quick": 8, "usual": 24, "thorough": 60}
 PLAYERS = 60
 SEED = 16
 

@@ -1,5 +1,9 @@
 """The stage with real processes: a good protocol passes, a run that differs comes with the command that repeats it."""
 
+import os
+import signal
+import subprocess
+import time
 from collections import Counter
 from pathlib import Path
 
@@ -10,10 +14,9 @@ from parley.launch.cluster.fault_driver import READY_MADE
 from parley.launch.testkit.processes import QUIET, Ran, conditions_text, judge, verdict_of
 from parley.launch.testkit.target import find_target
 from parley.launch.testkit.verdicts import Verdict
-from tests.launch.conftest import ROOT
+from tests.launch.conftest import COMMAND, ROOT
 
 MEAN = ROOT / "docs" / "examples" / "mean.py"
-SILENT = ROOT / "tests/launch/testkit/planted/input_silence.py"
 
 
 def test_a_protocol_from_a_file_between_processes_that_are_killed() -> None:
@@ -52,3 +55,20 @@ def test_a_clean_failure_is_good_but_not_of_the_quiet_run() -> None:
     finished = {(each.conditions, each.seed): each for each in runs.values()}
     assert "1 of 1 runs failed cleanly" in verdict_of(target, [runs["lan"]], finished).says
     assert verdict_of(target, [runs[QUIET]], finished).outcome == "fail"
+
+
+def test_whoever_interrupts_a_test_gets_the_terminal_back_and_no_run_goes_on(tmp_path: Path) -> None:
+    command = [*COMMAND, "test", str(MEAN), "--quiet", "--stage", "contract", "--stage", "processes"]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "TMPDIR": str(tmp_path)}
+    process = subprocess.Popen(
+        command, cwd=tmp_path, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    runs = []
+    while not runs and process.poll() is None:
+        runs = list(tmp_path.glob("parley-test-*/*/run/state/addresses.json"))
+        time.sleep(0.05)
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=60)
+    assert (process.returncode, out) == (130, "")
+    assert err.strip().splitlines()[-1] == "parley: interrupted"
+    assert list(tmp_path.glob("parley-test-*")) == []

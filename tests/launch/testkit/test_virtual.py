@@ -1,0 +1,51 @@
+"""The stages in virtual time: good protocols pass, and an analyst that counts twice is found with its schedule."""
+
+from dataclasses import replace
+
+import pytest
+
+from parley.launch.testkit import virtual
+from parley.launch.testkit.target import find_target
+from parley.launch.testkit.verdicts import Verdict
+from tests.launch.conftest import ROOT, Parley
+from tests.launch.conftest import parley as command
+from tests.launch.testkit.planted import PLANTED
+
+__all__ = ["command"]
+
+MEAN = str(ROOT / "docs" / "examples" / "mean.py")
+
+
+@pytest.fixture(autouse=True)
+def few(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(virtual.SCHEDULES, "quick", 50)
+    monkeypatch.setitem(virtual.SECONDS, "quick", 60.0)
+
+
+@pytest.mark.parametrize("target", ["frequency-grr", MEAN])
+def test_no_schedule_breaks_a_rule(target: str) -> None:
+    (verdict,) = [said for said in virtual.judge_schedules(find_target(target), "quick") if isinstance(said, Verdict)]
+    assert verdict.outcome == "pass", verdict.says
+    assert verdict.says.startswith("50 schedules, ")
+    assert sum(verdict.evidence["killed"].values()) > 0
+
+
+def test_a_protocol_that_needs_a_crowd_gets_one() -> None:
+    assert virtual.world_of(find_target("split-and-mix")).fewest == 20
+
+
+def test_a_violation_comes_shrunk_with_the_command_that_repeats_it(
+    command: Parley, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    honest = virtual.world_of
+    parts = PLANTED["analyst counts twice"]
+    monkeypatch.setattr(virtual, "world_of", lambda target: replace(honest(target), parts=parts))
+    monkeypatch.setitem(virtual.SCHEDULES, "quick", 400)
+    target = find_target("frequency-grr")
+    (verdict,) = [said for said in virtual.judge_schedules(target, "quick") if isinstance(said, Verdict)]
+    assert verdict.outcome == "fail"
+    assert verdict.evidence["conditions"].count("[[fault]]") <= 2
+    program, *words = verdict.repeat.split()
+    assert (program, words[:2]) == ("parley", ["run", "--in-memory"])
+    # The node that runs there is not the faulty one, so that the command itself succeeds.
+    assert command(*words, "--quiet", "--out", "again").code == 0
