@@ -36,6 +36,7 @@ MODULES = {
     "contract": ("stages.judge", "What every protocol owes its users, by enumeration where that is possible."),
     "accuracy": ("accuracy.judge", "Bias, error against prediction, coverage."),
     "schedules": ("virtual.judge_schedules", "Many schedules in virtual time, with losses, partitions, kills."),
+    "small-world": ("virtual.judge_small_world", "Every schedule of two users with few faults."),
     "processes": ("processes.judge", "Real processes under ready-made conditions, with kills."),
 }
 

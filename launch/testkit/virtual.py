@@ -1,21 +1,27 @@
-"""Schedules in virtual time, many at random."""
+"""Schedules in virtual time: many at random, and all of a world of two users."""
 
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
+from queue import SimpleQueue
+from threading import Thread
 
-from parley.emulator.errors import BadInput
+from parley.emulator.errors import BadInput, ParleyError
+from parley.emulator.protocol import Protocol
+from parley.launch.testkit.contract.checks import many
 from parley.launch.testkit.schedules import Finding, Tally, World, search, shrink
+from parley.launch.testkit.small_world import Report, explore
 from parley.launch.testkit.target import Target
-from parley.launch.testkit.verdicts import Effort, Said, Step, Verdict, passed, unknown
+from parley.launch.testkit.verdicts import Effort, Said, Step, Verdict, failed, passed, unknown
 
 SCHEDULES: dict[Effort, int] = {"quick": 400, "usual": 3000, "thorough": 20_000}
 SECONDS: dict[Effort, float] = {"quick": 5.0, "usual": 30.0, "thorough": 600.0}
 # Schedules are played in batches, each with a seed of its own, and something is shown in between.
 BATCH = 25
+FAULTS: dict[Effort, int] = {"quick": 0, "usual": 1, "thorough": 2}
 EPSILON = 1.0
 # Those who hide each other's replies must be more.
 SIZES = ((2, 6), (20, 24), (60, 64))
@@ -107,3 +113,62 @@ def shrunk(world: World, tally: Tally) -> Verdict:
         repeat=finding.plan.command(world, conditions),
         evidence=evidence,
     )
+
+
+def judge_small_world(target: Target, effort: Effort) -> Iterator[Said]:
+    """Two users and every order of delivery, loss, duplicate and crash: what must hold holds in every state."""
+    check, faults = "every schedule of two users", FAULTS[effort]
+    try:
+        case = target.case({**target.problems[0], "users": 2}, EPSILON)
+        report: Report | None = None
+        for said in told(lambda tell: explore_in(case.protocol, faults, tell)):
+            if isinstance(said, Step):
+                yield said
+            else:
+                report = said
+        assert report is not None
+    except BadInput as error:
+        yield unknown(check, f"it cannot be played by two users: {error!s:.200}")
+        return
+    ends = many(len(report.outcomes), "kind") + " of end"
+    size = f"{report.states:,} states, {report.transitions:,} steps"
+    evidence = {"states": report.states, "merged": report.merged, "outcomes": dict(report.outcomes), "faults": faults}
+    if report.violation is not None:
+        says = f"{report.violation.what} (after {len(report.violation.schedule)} steps, {size})"
+        yield failed(check, says, schedule=list(report.violation.schedule), **evidence)
+    else:
+        allowed = {0: "without faults", 1: "with at most one fault"}.get(faults, f"with at most {faults} faults")
+        yield passed(check, f"{size}, {allowed}: no rule is broken; {ends}", **evidence)
+
+
+Tell = Callable[[Step], None]
+
+
+def explore_in(protocol: Protocol, faults: int, tell: Tell) -> Report:
+    """Explore, and tell how many states there are so far."""
+
+    def progress(visited: int, known: int) -> None:
+        tell(Step(f"small world: {visited:,} of {known:,} states", visited / max(1, known)))
+
+    inputs = (0, 1) if protocol.inputs > 1 else (0, 0)
+    return explore(protocol, inputs, faults=faults, progress=progress)
+
+
+def told(work: Callable[[Tell], Report]) -> Iterator[Step | Report]:
+    """What work tells while it goes on in a thread, and what it gives in the end."""
+    queue: SimpleQueue[Step | Report | ParleyError] = SimpleQueue()
+
+    def run() -> None:
+        try:
+            queue.put(work(queue.put))
+        except ParleyError as error:
+            queue.put(error)
+
+    Thread(target=run, name="small world", daemon=True).start()
+    while True:
+        said = queue.get()
+        if isinstance(said, ParleyError):
+            raise said
+        yield said
+        if isinstance(said, Report):
+            return

@@ -1,15 +1,18 @@
 """The stages in virtual time: good protocols pass, and an analyst that counts twice is found with its schedule."""
 
 from dataclasses import replace
+from functools import partial
 
 import pytest
 
 from parley.launch.testkit import virtual
+from parley.launch.testkit.small_world import explore
 from parley.launch.testkit.target import find_target
 from parley.launch.testkit.verdicts import Verdict
 from tests.launch.conftest import ROOT, Parley
 from tests.launch.conftest import parley as command
 from tests.launch.testkit.planted import PLANTED
+from tests.launch.testkit.world.planted import ForgetsItsJournal
 
 __all__ = ["command"]
 
@@ -49,3 +52,19 @@ def test_a_violation_comes_shrunk_with_the_command_that_repeats_it(
     assert (program, words[:2]) == ("parley", ["run", "--in-memory"])
     # The node that runs there is not the faulty one, so that the command itself succeeds.
     assert command(*words, "--quiet", "--out", "again").code == 0
+
+
+def test_every_schedule_of_two_users() -> None:
+    (verdict,) = [said for said in virtual.judge_small_world(find_target(MEAN), "quick") if isinstance(said, Verdict)]
+    assert verdict.outcome == "pass", verdict.says
+    assert verdict.evidence["states"] > 100
+    (verdict,) = [s for s in virtual.judge_small_world(find_target("shuffled"), "quick") if isinstance(s, Verdict)]
+    assert verdict.outcome == "unknown"
+
+
+def test_a_node_that_forgets_is_found_with_the_steps_that_lead_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(virtual, "explore", partial(explore, cast=ForgetsItsJournal()))
+    monkeypatch.setitem(virtual.FAULTS, "quick", 1)
+    (verdict,) = [said for said in virtual.judge_small_world(find_target(MEAN), "quick") if isinstance(said, Verdict)]
+    assert verdict.outcome == "fail"
+    assert verdict.evidence["schedule"]
