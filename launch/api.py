@@ -28,7 +28,7 @@ from parley.emulator.record.summary import Summary
 from parley.emulator.roles.consent import domain_of
 from parley.emulator.simulate import conversation
 from parley.emulator.wire.codec import encode
-from parley.launch.data import columns_of, read_columns
+from parley.launch.data import encode_data
 from parley.launch.results.answer import Answer
 from parley.launch.results.folder import RunFolder, choose_folder
 from parley.protocols.planned import truth_of
@@ -36,7 +36,7 @@ from parley.protocols.planning.plan import Option, rank_protocols
 from parley.protocols.plugins import add_file
 from parley.protocols.registry import design
 from parley.protocols.tuned.split_users import salted
-from parley.protocols.workloads.choice import make_domain, make_question
+from parley.protocols.workloads.choice import Missing, implied_levels, make_domain, make_question
 from parley.protocols.workloads.kernel import Kernel
 from parley.protocols.workloads.synthetic import draw, names
 from parley.protocols.workloads.workload import Levels, Workload, check_inputs
@@ -60,6 +60,7 @@ class Problem:
     question: Workload | Levels
     inputs: Inputs
     clipped: Mapping[str, int] = field(default_factory=dict)
+    dropped: int = 0
     domain: Mapping[str, Any] | None = None
 
     def __repr__(self) -> str:
@@ -171,11 +172,12 @@ def problem(
     data: Any = None,
     statistic: str | None = None,
     *,
-    columns: Sequence[str] = (),
+    columns: str | Sequence[str] = (),
     label: str | None = None,
     levels: int | str | Sequence[int] | None = None,
     ranges: Declared = (),
     categories: Declared = (),
+    missing: Missing = "refuse",
     kernel: str | Path | ArrayLike | None = None,
     users: int | None = None,
     synthetic: str | None = None,
@@ -184,12 +186,18 @@ def problem(
 ) -> Problem:
     """A problem from a data frame, a mapping of arrays, or a CSV, TSV or Parquet file; one row per user.
 
-    Ranges and categories are declared, never read off the data: a range that follows the data tells about them.
+    Ranges and categories are declared, never read off the data: a range that follows the data tells about them. Levels
+    need not be said where all columns have categories. Rows without a value are refused; `missing="drop"` leaves them
+    out, `missing="as-category"` makes them a category called `missing`.
+
     Without data, `users` synthetic users hold data that a seed makes repeatable. `protocol_file` is a file with
     protocols of your own; those that estimate no statistic of pairs need `levels` and no statistic.
     """
+    named = [*names_of(columns), *([] if label is None else [label])]
+    described = declared(ranges, categories)
+    if levels is None and kernel is None:
+        levels = implied_levels(statistic, named, described[1], missing)
     question = ask(statistic, levels, kernel, protocol_file)
-    named = [*columns, *([] if label is None else [label])]
     if data is None:
         if named or ranges or categories:
             raise BadInput("--columns, --label, --range and --categories describe a file; name it with --data FILE")
@@ -203,15 +211,21 @@ def problem(
         raise BadInput("--data already says who the users are; leave out --users and --synthetic")
     if not named:
         raise BadInput("say which columns of the data to use, such as --columns age,score")
-    domain = make_domain(question, named, *declared(ranges, categories))
-    found = read_columns(Path(data), named) if isinstance(data, str | Path) else columns_of(data, named)
-    encoded = domain.encode(found)
+    domain = make_domain(question, named, *described, missing)
+    encoded = encode_data(data, domain, missing)
     return Problem(
         question=question,
-        inputs=encoded.indices,
-        clipped={name: count for name, count in encoded.clipped.items() if count},
+        inputs=encoded.inputs,
+        clipped=encoded.clipped,
+        dropped=encoded.dropped,
         domain=domain_of(question.size, domain.declared),
     )
+
+
+def names_of(columns: str | Sequence[str]) -> list[str]:
+    """The names of columns, given one by one or as `age,score`."""
+    several = columns.split(",") if isinstance(columns, str) else columns
+    return [name.strip() for name in several if name.strip()]
 
 
 def coded_problem(
@@ -250,9 +264,9 @@ def ask(
 def declared(ranges: Declared, categories: Declared) -> tuple[list[str], list[str]]:
     """Ranges and categories of columns as they are typed: `age=0:120`, `answer=no,maybe,yes`."""
     if isinstance(ranges, Mapping):
-        ranges = [f"{name}={low!r}:{high!r}" for name, (low, high) in ranges.items()]
+        ranges = [f"{name}={low}:{high}" for name, (low, high) in ranges.items()]
     if isinstance(categories, Mapping):
-        categories = [f"{name}={','.join(values)}" for name, values in categories.items()]
+        categories = [f"{name}={','.join(map(str, values))}" for name, values in categories.items()]
     return list(ranges), list(categories)
 
 

@@ -11,8 +11,8 @@ import numpy as np
 from parley.emulator.errors import BadInput
 from parley.emulator.protocol import Analysis, Protocol, Trust
 from parley.emulator.randomizer import Floats
-from parley.launch.api import ask, public_salt
-from parley.launch.problem import ProblemFlags, declared_domain, make_problem, problem_options
+from parley.launch.api import public_salt
+from parley.launch.problem import ProblemFlags, asked, declared_domain, make_problem, problem_options
 from parley.launch.results.plot import check_plot, draw
 from parley.launch.settings import output_options, path_option, print_table
 from parley.nodes.analyst import write_plan
@@ -44,7 +44,7 @@ def plan(
 ) -> None:
     """Predict every protocol's error, bytes and rounds for a problem; no private value is looked at."""
     check_plot(plot)
-    workload = ask(flags.statistic, flags.levels, flags.kernel)
+    workload = asked(flags)
     # n is public: given, or the number of rows of the data.
     users = make_problem(flags).users if flags.users is None else flags.users
     if flags.users is not None and users < 2:

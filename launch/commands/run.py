@@ -128,6 +128,8 @@ def run(
             click.echo("parley: with --seed the noise is known in advance, so this run is not private", err=True)
         for column, count in problem.clipped.items():
             click.echo(f"parley: {count} values of {column} lie outside its declared range and were clipped", err=True)
+        if problem.dropped:
+            click.echo(f"parley: {problem.dropped} rows without a value were left out", err=True)
         with reporting(folder, watch=watch) as report:
 
             def conclude() -> None:
