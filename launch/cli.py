@@ -24,13 +24,14 @@ COMMANDS = {
     "replay": "Run a recorded conversation again and show the first difference.",
     "report": "Make the page about a run: one HTML file with pictures.",
     "diff": "Compare two runs reply by reply.",
-    "export": "Write the replies of a run as JSON Lines or Parquet.",
+    "export": "Write the replies of a run as JSON Lines, CSV or Parquet.",
     "protocols": "List the protocols there are, or show one round by round.",
     "new-protocol": "Write a file with a protocol of your own that runs.",
     "show": "Show the records of a transcript.",
     "wallet": "Cap what users give away over many runs, and show what they have.",
     "keys": "Make the keys of encrypted links.",
     "node": "Start a board, an analyst or a user node by hand.",
+    "help": "Explain a topic: statistics, data, epsilon, conditions, files, exit codes.",
     "completion": "Print the script that completes `parley` in your shell.",
 }
 NODES = {
@@ -52,7 +53,8 @@ WELCOME = """Parley runs private protocols as real conversations. Three commands
   parley audit runs/latest
       What does the record prove about rounds, privacy and the result?
 
-`parley --help` lists all commands; `parley COMMAND --help` explains one and shows an example."""
+`parley --help` lists all commands; `parley COMMAND --help` explains one and shows an example; `parley help` lists
+topics such as data and epsilon."""
 
 
 class Nodes(click.Group):

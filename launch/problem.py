@@ -12,8 +12,10 @@ import click
 from parley.emulator.errors import BadInput
 from parley.emulator.roles.consent import domain_of
 from parley.launch.api import Problem, ask, declared, names_of, problem
-from parley.launch.settings import protocol_file_option
+from parley.launch.settings import complete, protocol_file_option
+from parley.protocols.registry import names as protocol_names
 from parley.protocols.workloads.choice import STATISTICS, Missing, implied_levels, make_domain
+from parley.protocols.workloads.synthetic import LABELLED, PAIRS, SCALARS
 from parley.protocols.workloads.workload import Levels, Workload
 
 LARGEST_SEED = 2**127
@@ -31,7 +33,9 @@ def _flag(default: Any = None, **settings: Any) -> Any:
 class ProblemFlags:
     """The problem flags as they were typed."""
 
-    statistic: str | None = _flag(metavar="NAME", help=f"What to estimate: {', '.join(STATISTICS)}.")
+    statistic: str | None = _flag(
+        metavar="NAME", help=f"What to estimate: {', '.join(STATISTICS)}.", shell_complete=complete(lambda: STATISTICS)
+    )
     levels: str | None = _flag(metavar="LEVELS", help="Levels of the data: 16x16 for kendall, otherwise one number.")
     kernel: Path | None = _flag(type=FILE, help="A k x k matrix (.npy or .csv) instead of a statistic.")  # noqa: RUF009
     data: Path | None = _flag(type=FILE, help="A .csv, .tsv or .parquet file; each row is a user.")  # noqa: RUF009
@@ -53,14 +57,23 @@ class ProblemFlags:
         help="What to do with rows that lack a value.",
     )
     users: int | None = _flag(type=int, metavar="N", help="Number of users with synthetic data.")
-    synthetic: str | None = _flag(metavar="NAME", help="Kind of synthetic data.")
+    synthetic: str | None = _flag(
+        metavar="NAME",
+        help=f"Kind of synthetic data. For two columns: {', '.join(PAIRS)}; for one: {', '.join(SCALARS)}; for auc: "
+        f"{', '.join(LABELLED)}.  [default: the first]",
+        shell_complete=complete(lambda: dict.fromkeys((*PAIRS, *SCALARS, *LABELLED))),
+    )
     epsilon: float = field(
         metadata={"type": float, "required": True, "help": "The privacy loss that every user is promised at most."}
     )
     delta: float | None = _flag(type=float, help="The delta of protocols that trust a shuffler.  [default: 1e-6]")
     seed: int | None = _flag(type=int, help="Make data and noise repeatable; such a run is not private.")
     protocol: str = _flag(
-        "auto", metavar="NAME", show_default=True, help="A name from `parley protocols`, or auto for the best."
+        "auto",
+        metavar="NAME",
+        show_default=True,
+        help="A name from `parley protocols`, or auto for the best.",
+        shell_complete=complete(lambda: ("auto", *protocol_names("shuffler"))),
     )
 
 
@@ -82,6 +95,8 @@ def make_problem(flags: ProblemFlags) -> Problem:
     """The problem the flags describe, or BadInput naming the flag that is wrong."""
     if not (math.isfinite(flags.epsilon) and flags.epsilon > 0):
         raise BadInput(f"--epsilon {flags.epsilon} cannot be promised; it must be positive and finite")
+    if flags.delta is not None and not 0 < flags.delta < 1:
+        raise BadInput(f"--delta {flags.delta:g} cannot be promised; it must be above 0 and below 1, such as 1e-6")
     if flags.seed is not None and not 0 <= flags.seed < LARGEST_SEED:
         raise BadInput(f"--seed {flags.seed} cannot be used; give a whole number from 0 to 2^127 - 1")
     others = ("epsilon", "delta", "protocol")

@@ -13,7 +13,9 @@ from parley.emulator.protocol import Analysis, Protocol, Trust
 from parley.emulator.randomizer import Floats
 from parley.launch.api import public_salt
 from parley.launch.problem import ProblemFlags, asked, declared_domain, make_problem, problem_options
+from parley.launch.results.effort import warning
 from parley.launch.results.plot import check_plot, draw
+from parley.launch.results.progress import Working
 from parley.launch.settings import output_options, path_option, print_table
 from parley.nodes.analyst import write_plan
 from parley.protocols.planning import fast_simulation
@@ -51,8 +53,11 @@ def plan(
         raise BadInput(f"--users {users} cannot be used; give at least 2")
     guess = None if like is None else checked_histogram(workload, read_numbers(like))
     names = None if flags.protocol in (AUTO, "all") else flags.protocol.split(",")
-    options = rank_protocols(workload, flags.epsilon, users, guess, names, trust, flags.delta)
-    limits = bounds(workload, flags.epsilon, users, guess)
+    if (slow := warning(workload, flags.protocol)) is not None:
+        click.echo(f"parley: {slow}", err=True)
+    with Working("predicting errors"):
+        options = rank_protocols(workload, flags.epsilon, users, guess, names, trust, flags.delta)
+        limits = bounds(workload, flags.epsilon, users, guess)
     if as_json:
         click.echo(json.dumps(record(workload, users, flags.epsilon, limits, options), indent=2))
     else:
@@ -61,12 +66,13 @@ def plan(
         # Predictions from a tenth of the users to ten times as many.
         curves: dict[str, list[tuple[float, float]]] = {}
         floor = []
-        for crowd in (max(2, users // 10), users, users * 10):
-            if (found := bounds(workload, flags.epsilon, crowd, guess)) is not None:
-                floor.append((crowd, found.floor))
-            named = [option.name for option in options]
-            for option in rank_protocols(workload, flags.epsilon, crowd, guess, named, trust, flags.delta):
-                curves.setdefault(option.name, []).append((crowd, option.predicted_rmse))
+        with Working("predicting errors for other numbers of users"):
+            for crowd in (max(2, users // 10), users, users * 10):
+                if (found := bounds(workload, flags.epsilon, crowd, guess)) is not None:
+                    floor.append((crowd, found.floor))
+                named = [option.name for option in options]
+                for option in rank_protocols(workload, flags.epsilon, crowd, guess, named, trust, flags.delta):
+                    curves.setdefault(option.name, []).append((crowd, option.predicted_rmse))
         draw(plot, f"{workload.name}, epsilon {flags.epsilon:g}: predicted", curves, floor)
     if save is not None:
         # What an analyst that is started by hand asks: the protocol, and the columns that its inputs come from.
@@ -109,10 +115,11 @@ def show(title: str, limits: Bounds | None, options: list[Option]) -> None:
     """The same for people, with the worst histogram and the analyst's time beside it."""
     headings = ("protocol", "rounds", "RMSE", "worst RMSE", "B up", "B down", "analyst s")
     rows = []
-    for option in options:
-        errors = (f"{option.predicted_rmse:.3g}", f"{option.worst_rmse:.3g}")
-        costs = (f"{option.bytes_up:.1f}", f"{option.bytes_down:.0f}", f"{analyst_seconds(option.protocol):.2f}")
-        rows.append((option.name, str(option.rounds), *errors, *costs))
+    with Working("timing the analyst"):
+        for option in options:
+            errors = (f"{option.predicted_rmse:.3g}", f"{option.worst_rmse:.3g}")
+            costs = (f"{option.bytes_up:.1f}", f"{option.bytes_down:.0f}", f"{analyst_seconds(option.protocol):.2f}")
+            rows.append((option.name, str(option.rounds), *errors, *costs))
     click.echo(title)
     print_table(headings, rows, words=("protocol",))
     if limits is None:

@@ -3,6 +3,7 @@
 import json
 import signal
 from contextlib import nullcontext
+from dataclasses import replace
 from ipaddress import ip_address
 from pathlib import Path
 from typing import Any
@@ -15,16 +16,17 @@ from parley.emulator.wire.signatures import derived
 from parley.launch.api import USUAL_PROCESSES, coin_key
 from parley.launch.cluster.cluster import Cluster
 from parley.launch.cluster.dask import Farm, Workers
-from parley.launch.cluster.fault_driver import find_conditions
+from parley.launch.cluster.fault_driver import find_conditions, ready_made
 from parley.launch.cluster.in_memory import MemoryCluster
 from parley.launch.cluster.layout import LOOPBACK
 from parley.launch.problem import ProblemFlags, make_problem, problem_options
 from parley.launch.processes.command_lines import CROWD
 from parley.launch.processes.processes import Processes
 from parley.launch.results.answer import Answer
-from parley.launch.results.progress import make_progress
+from parley.launch.results.effort import warning
+from parley.launch.results.progress import Working, make_progress
 from parley.launch.results.reporting import reporting
-from parley.launch.settings import Stopped, output_options, path_option, signals
+from parley.launch.settings import Stopped, command_seconds, complete, output_options, path_option, signals
 from parley.protocols.shuffle.sealed import sealed
 
 
@@ -46,7 +48,10 @@ from parley.protocols.shuffle.sealed import sealed
 @click.option("--quorum", default=1.0, show_default=True, help="Share of users a round needs at its deadline.")
 @click.option("--port", type=int, help="First of three ports of the board on loopback.  [default: free ones]")
 @click.option(
-    "--conditions", metavar="FILE|NAME", help="Faults to inject: a TOML file, or the name of a ready-made one."
+    "--conditions",
+    metavar="FILE|NAME",
+    help=f"Faults to inject: a TOML file, or one of {', '.join(ready_made())}.",
+    shell_complete=complete(ready_made),
 )
 @click.option("--restarts", default=3, show_default=True, help="How often to restart a node that was killed.")
 @path_option("--keys", help="Encrypt every link with the keys of this folder.")
@@ -93,8 +98,14 @@ def run(
         if workers is not None:
             workers.check()
             hosts, address, usual = Farm(workers), workers.own_address(), len(workers.names)
-        problem = make_problem(flags)
-        protocol = problem.protocol(flags.protocol, flags.epsilon, delta=flags.delta, quorum=quorum, seed=flags.seed)
+        with Working("reading the data", quiet=quiet):
+            problem = make_problem(flags)
+        if (slow := warning(problem.question, flags.protocol)) is not None:
+            click.echo(f"parley: {slow}", err=True)
+        with Working("choosing a protocol", quiet=quiet):
+            protocol = problem.protocol(
+                flags.protocol, flags.epsilon, delta=flags.delta, quorum=quorum, seed=flags.seed
+            )
         opening_key = b""
         if seal:
             opening_key = new_secret() if flags.seed is None else derived(coin_key(flags.seed), "opening").secret
@@ -150,7 +161,8 @@ def run(
                     else Cluster(layout, folder, progress, hosts, started)
                 )
                 cluster.run(conclude)
-            click.echo(json.dumps(answers[0].record(), indent=2) if as_json else str(answers[0]))
+            shown = replace(answers[0], command_seconds=command_seconds())
+            click.echo(json.dumps(shown.record(), indent=2) if as_json else str(shown))
             if answers[0].silent:
                 click.echo(
                     f"parley: wallets refused {answers[0].silent} replies; which ones refuse depends on what they said "

@@ -17,6 +17,7 @@ from parley.emulator.protocol import Inputs
 from parley.launch.cluster.dask import run_on
 from parley.launch.problem import ProblemFlags, make_problem, problem_options
 from parley.launch.results.plot import check_plot, draw
+from parley.launch.results.progress import Working
 from parley.launch.results.sweeps import Batch, Outcome, batches, rmse, spread, trial
 from parley.launch.settings import output_options, path_option, print_table
 from parley.protocols.planned import truth_of
@@ -62,7 +63,8 @@ def sweep(
         raise BadInput(f"--trials {trials} says nothing about a spread; give at least 2")
     check_plot(plot)
     seed = 0 if flags.seed is None else flags.seed
-    cases = make_cases(flags, seed)
+    with Working("designing protocols", quiet=quiet):
+        cases = make_cases(flags, seed)
     work: list[Batch] = []
     for number, case in enumerate(cases):
         work += batches(number, case.protocol, case.inputs, case.truth, trials=trials, seed=seed, exact=exact)

@@ -3,7 +3,7 @@
 import html
 import json
 import tempfile
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Self
@@ -44,6 +44,8 @@ class Answer:
     version: str = ""
     folder: Path | None = None
     silent: int = 0
+    # What a person waited, from the command's first moment to its last; `seconds` is the conversation alone.
+    command_seconds: float | None = field(default=None, compare=False)
 
     @classmethod
     def of(cls, summary: Summary, **known: Any) -> Self:
@@ -131,6 +133,8 @@ class Answer:
             "bytes": f"per user: {self.bytes_up:.1f} sent, {self.bytes_down:.0f} received",
             "seconds": f"{self.seconds:.2f}",
         }
+        if self.command_seconds is not None:
+            lines["seconds"] = f"{self.command_seconds:.2f}, of which the conversation took {self.seconds:.2f}"
         if self.folder is not None:
             lines["files"] = _short(self.folder)
             lines["again"] = f"parley replay {_short(self.folder)}"

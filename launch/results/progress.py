@@ -3,11 +3,12 @@
 import sys
 import threading
 import time
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass
 from typing import Self, TextIO
 
 from rich.console import Console
+from rich.errors import LiveError
 from rich.progress import BarColumn, MofNCompleteColumn, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.progress import Progress as Bars
 
@@ -110,7 +111,11 @@ class Working(AbstractContextManager["Working"]):
         self._what, self._console = what, Console(stderr=True)
         self._lock, self._over = threading.Lock(), quiet
         self._spinner = Bars(
-            SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn(), console=self._console, transient=True
+            SpinnerColumn(),
+            TextColumn("{task.description}"),
+            TimeElapsedColumn(),
+            console=self._console,
+            transient=True,
         )
         self._timer = threading.Timer(PATIENCE_SECONDS, self._speak)
         self._timer.daemon = True
@@ -124,7 +129,8 @@ class Working(AbstractContextManager["Working"]):
         self._timer.cancel()
         with self._lock:
             self._over = True
-            self._spinner.stop()
+            if self._spinner.live.is_started:
+                self._spinner.stop()
 
     def _speak(self) -> None:
         with self._lock:
@@ -136,7 +142,9 @@ class Working(AbstractContextManager["Working"]):
             task = self._spinner.add_task(self._what, total=None)
             # The clock began before the spinner did.
             self._spinner.tasks[task].start_time = self._spinner.get_time() - (time.monotonic() - self._began)
-            self._spinner.start()
+            # Where bars are shown already, they tell that something goes on.
+            with suppress(LiveError):
+                self._spinner.start()
 
 
 def make_progress(*, quiet: bool) -> Progress:
