@@ -1,7 +1,6 @@
 """The problem flags, the same for every command, and the problem they describe."""
 
 import functools
-import math
 from collections.abc import Callable
 from dataclasses import dataclass, field, fields
 from pathlib import Path
@@ -11,7 +10,8 @@ import click
 
 from parley.emulator.errors import BadInput
 from parley.emulator.roles.consent import domain_of
-from parley.launch.api import Problem, ask, declared, names_of, problem
+from parley.launch import api
+from parley.launch.api import Problem, ask, check_promises, declared, names_of
 from parley.launch.settings import complete, protocol_file_option
 from parley.protocols.registry import names as protocol_names
 from parley.protocols.workloads.choice import STATISTICS, Missing, implied_levels, make_domain
@@ -93,15 +93,12 @@ def problem_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 def make_problem(flags: ProblemFlags) -> Problem:
     """The problem the flags describe, or BadInput naming the flag that is wrong."""
-    if not (math.isfinite(flags.epsilon) and flags.epsilon > 0):
-        raise BadInput(f"--epsilon {flags.epsilon} cannot be promised; it must be positive and finite")
-    if flags.delta is not None and not 0 < flags.delta < 1:
-        raise BadInput(f"--delta {flags.delta:g} cannot be promised; it must be above 0 and below 1, such as 1e-6")
+    check_promises(flags.epsilon, flags.delta)
     if flags.seed is not None and not 0 <= flags.seed < LARGEST_SEED:
         raise BadInput(f"--seed {flags.seed} cannot be used; give a whole number from 0 to 2^127 - 1")
     others = ("epsilon", "delta", "protocol")
     given = {each.name: getattr(flags, each.name) for each in fields(flags) if each.name not in others}
-    return problem(**{**given, "columns": flags.columns or ()})
+    return api.make_problem(**{**given, "columns": flags.columns or ()})
 
 
 def asked(flags: ProblemFlags) -> Workload | Levels:

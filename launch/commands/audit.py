@@ -86,10 +86,8 @@ def audit(
 
 def describe(report: Report, good: bool, seconds: float) -> str:
     """The report for people: a line a check, how long it took, and in the end what "good" does not speak about."""
-    record, lines = report.record(), list[str]()
-    for name in report.verdicts:
-        detail = record[name].get("reason") or DETAILS[name](record[name])
-        lines.append(f"{name.replace('_', ' '):<13} {record[name]['verdict']:<8} {printable(detail)}")
+    record = report.record()
+    lines = [f"{name:<13} {verdict:<8} {detail}" for name, verdict, detail in details(report)]
     lines += [f"{'warning':<13} {printable(each)}" for each in record["integrity"].get("warnings", ())]
     users = record["privacy"].get("users")
     speed = f", {users / seconds:,.0f} users a second" if users else ""
@@ -100,6 +98,15 @@ def describe(report: Report, good: bool, seconds: float) -> str:
         if names:
             last += f"; {label}: {', '.join(names).replace('_', ' ')}"
     return "\n".join([*lines, f"{'time':<13} {seconds:.2f} s{speed}", last])
+
+
+def details(report: Report) -> list[tuple[str, str, str]]:
+    """Each check with its verdict, and why or on what grounds."""
+    record, found = report.record(), list[tuple[str, str, str]]()
+    for name in report.verdicts:
+        detail = record[name].get("reason") or DETAILS[name](record[name])
+        found.append((name.replace("_", " "), record[name]["verdict"], printable(detail)))
+    return found
 
 
 def _privacy(check: dict[str, Any]) -> str:

@@ -79,8 +79,12 @@ def sweep(
             [f"{each:.4g}" if isinstance(each, float) else str(each or "") for each in row.values()] for row in rows
         )
         print_table(HEADINGS, cells, words=("protocol",))
-    if plot is None:
-        return
+    if plot is not None:
+        draw_rows(plot, rows)
+
+
+def draw_rows(plot: Path, rows: list[dict[str, Any]]) -> None:
+    """Measured RMSE against users."""
     # A line for every protocol and epsilon; the floor is that of the largest epsilon.
     several = len({row["epsilon"] for row in rows}) > 1
     curves: dict[str, list[tuple[float, float]]] = {}

@@ -1,6 +1,5 @@
 """The outcome of a run as an object: reads well in a terminal and a notebook, gives its numbers as plain data."""
 
-import html
 import json
 import tempfile
 from dataclasses import dataclass, field
@@ -11,6 +10,7 @@ from typing import Any, Self
 from parley.emulator.errors import BadInput, LocalProtocolError, TranscriptError
 from parley.emulator.record.summary import Summary
 from parley.emulator.wire.messages import Result, Setup
+from parley.launch.results import displays
 from parley.launch.settings import release
 from parley.protocols.workloads.lipschitz import Lipschitz
 
@@ -144,11 +144,8 @@ class Answer:
         return "\n".join(f"{label:<9} {text}" for label, text in self.lines.items())
 
     def _repr_html_(self) -> str:
-        rows = "".join(
-            f"<tr><th style='text-align:left'>{html.escape(label)}</th><td>{html.escape(text)}</td></tr>"
-            for label, text in self.lines.items()
-        )
-        return f"<table><caption>{html.escape(self.statistic or 'kernel')}</caption>{rows}</table>"
+        report = "" if self.folder is None else displays.page(self.folder / "report.html", "The report of this run")
+        return displays.facts(self.lines, self.statistic or self.protocol) + report
 
 
 def statistic_name(setup: Setup) -> str | None:

@@ -147,9 +147,15 @@ class Working(AbstractContextManager["Working"]):
                 self._spinner.start()
 
 
+def has_viewer() -> bool:
+    """Whether somebody looks at standard error: a terminal or a notebook."""
+    console = Console(stderr=True)
+    return console.is_terminal or console.is_jupyter
+
+
 def make_progress(*, quiet: bool) -> Progress:
     """Bars if standard error is a terminal, else lines; with `quiet` only what went wrong."""
     if quiet:
         return Progress(sys.stderr)
     console = Console(stderr=True)
-    return Terminal(console) if console.is_terminal else Lines(sys.stderr)
+    return Terminal(console) if console.is_terminal or console.is_jupyter else Lines(sys.stderr)
