@@ -11,13 +11,14 @@ from parley.emulator.errors import BadInput, LocalProtocolError, TranscriptError
 from parley.emulator.record.summary import Summary
 from parley.emulator.wire.messages import Result, Setup
 from parley.launch.results import displays
+from parley.launch.results.meaning import advice, inside
 from parley.launch.settings import release
 from parley.protocols.workloads.lipschitz import Lipschitz
 
 # The fields of a result record, in this order.
 RECORD = (
     *("protocol", "statistic", "users", "replied", "epsilon", "delta", "rounds", "estimate", "predicted_rmse"),
-    *("interval95", "truth", "error", "bytes_up", "bytes_down", "seconds", "seed", "version"),
+    *("interval95", "possible", "truth", "error", "bytes_up", "bytes_down", "seconds", "seed", "version"),
 )
 
 
@@ -44,6 +45,8 @@ class Answer:
     version: str = ""
     folder: Path | None = None
     silent: int = 0
+    # What the statistic can be at all; None where nobody knows.
+    possible: tuple[float, float] | None = None
     # What a person waited, from the command's first moment to its last; `seconds` is the conversation alone.
     command_seconds: float | None = field(default=None, compare=False)
 
@@ -58,9 +61,12 @@ class Answer:
             raise LocalProtocolError("the transcript holds no result: its run did not complete")
         if replied is None:
             raise TranscriptError(summary.unbuilt or summary.uncounted)
+        workload = getattr(summary.protocol, "workload", None)
+        possible = None if workload is None else workload.bounds
         found = {
             "estimate": result.estimate,
-            "interval95": (result.low, result.high),
+            "interval95": inside((result.low, result.high), possible),
+            "possible": possible,
             "predicted_rmse": result.predicted_rmse,
             "statistic": statistic_name(setup),
             "protocol": setup.protocol,
@@ -86,6 +92,8 @@ class Answer:
             plain = {name: record[name] for name in record if name in cls.__dataclass_fields__}
             plain.setdefault("silent", record.get("silent_for_wallets", 0))
             plain["interval95"] = (record["interval95"][0], record["interval95"][1])
+            if record.get("possible") is not None:
+                plain["possible"] = (record["possible"][0], record["possible"][1])
             for each in ("declared", "observed"):
                 plain[f"rounds_{each}"] = record["rounds"][each]
             return cls(**{**plain, "folder": Path(folder)})
@@ -97,11 +105,18 @@ class Answer:
         """How far off the estimate is; emulations only."""
         return None if self.truth is None else self.estimate - self.truth
 
+    @property
+    def advice(self) -> str | None:
+        """What would help where the interval says little."""
+        rmse, users = self.predicted_rmse, self.users
+        return advice(self.interval95, self.possible, rmse=rmse, users=users, epsilon=self.epsilon)
+
     def record(self) -> dict[str, Any]:
         """The result record: plain values, stable names."""
         own = {
             "rounds": {"declared": self.rounds_declared, "observed": self.rounds_observed},
             "interval95": list(self.interval95),
+            "possible": None if self.possible is None else list(self.possible),
         }
         silent = {"silent_for_wallets": self.silent} if self.silent else {}
         return {name: own.get(name) or getattr(self, name) for name in RECORD} | silent
@@ -124,6 +139,8 @@ class Answer:
         """What people are told, label by label."""
         low, high = self.interval95
         lines = {"estimate": f"{self.estimate:.6g}   95% interval [{low:.6g}, {high:.6g}]"}
+        if self.advice is not None:
+            lines["note"] = self.advice
         if self.truth is not None:
             lines["truth"] = f"{self.truth:.6g}   error {self.error:+.3g} (predicted {self.predicted_rmse:.3g})"
         lines |= {

@@ -123,7 +123,7 @@ def test_estimates_from_python_are_unbiased() -> None:
     """On sorted data a fixed split would show; alpha = 1e-6."""
     generator = np.random.default_rng(11)
     asked = parley.coded_problem(np.sort(generator.integers(8, size=600)), "gini-mean-difference", levels=8)
-    runs = [asked.simulate(epsilon=4.0, protocol="two-round-tuned", seed=seed) for seed in range(150)]
+    runs = [asked.simulate(epsilon=4.0, protocol="two-round-tuned", seed=seed) for seed in range(60)]
     errors = np.array([each.error for each in runs])
     statistic = abs(errors.mean()) / (errors.std(ddof=1) / np.sqrt(len(errors)))
     assert statistic < 4.9, f"n = {len(errors)}, z = {statistic:.2f}, threshold 4.9"
@@ -150,11 +150,11 @@ def test_a_run_takes_the_options_of_the_command(tmp_path: Path, monkeypatch: pyt
 
 
 def test_a_plan_is_a_list_a_table_and_a_picture() -> None:
-    planned = parley.plan("kendall", levels=(4, 4), users=5000, epsilon=1.0)
+    planned = parley.plan("kendall", levels=(4, 4), users=400, epsilon=1.0)
     assert [each.predicted_rmse for each in planned] == sorted(each.predicted_rmse for each in planned)
     assert planned.best.name == problem().plan(1.0).best.name
     assert planned.record()["protocols"][0]["name"] == planned[0].name
-    assert str(planned).splitlines()[0] == "kendall, k = 16, 5000 users, epsilon 1"
+    assert str(planned).splitlines()[0] == "kendall, k = 16, 400 users, epsilon 1"
     assert "<table>" in planned._repr_html_()
     assert "<svg" in planned._repr_html_()
 
