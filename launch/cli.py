@@ -2,6 +2,7 @@
 
 import difflib
 import os
+import re
 import signal
 import sys
 import traceback
@@ -125,8 +126,29 @@ def sentence(error: BaseException) -> str:
     """What is said about an error: one line."""
     if isinstance(error, KeyboardInterrupt | click.Abort):
         return "interrupted"
-    text = error.format_message() if isinstance(error, click.ClickException) else str(error)
+    text = usage(error) if isinstance(error, click.ClickException) else str(error)
     return printable(" ".join(text.split()))
+
+
+def usage(error: click.ClickException) -> str:
+    """What click says, in the words of our own errors: what was given, what is allowed."""
+    parameter = getattr(error, "param", None)
+    if isinstance(error, click.MissingParameter) and parameter is not None:
+        named = parameter.opts[0] if isinstance(parameter, click.Option) else parameter.human_readable_name
+        command = error.ctx.command_path if error.ctx is not None else "parley"
+        return f"{named} is missing; `{command} --help` explains it"
+    text = error.format_message()
+    for theirs, ours in (
+        (r"Invalid value for '(--[a-z-]+)': ", r"\1 "),
+        (r"Invalid value for '[^']*': ", ""),
+        (r"is not a valid float(?: range)?\.", "is not a number"),
+        (r"is not a valid integer(?: range)?\.", "is not a whole number"),
+        (r"No such option:? '?(--[a-z0-9-]+)'?\.?", r"there is no option \1"),
+        (r"\.$", ""),
+    ):
+        text = re.sub(theirs, ours, text)
+    listed = re.fullmatch(r"(.*is not one of )('.*')", text)
+    return text if listed is None else listed[1] + listed[2].replace("'", "")
 
 
 def run(arguments: list[str] | None = None) -> int:

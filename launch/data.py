@@ -132,7 +132,7 @@ def _file_batches(path: Path, names: Sequence[str], kinds: Mapping[str, Any] | N
 
     kind = path.suffix.lower()
     if not path.is_file():
-        raise BadInput(f"--data {path} is not a file")
+        raise BadInput(f"--data {path} is not a file; give a .csv, .tsv or .parquet file")
     if kind not in (".parquet", *SEPARATORS):
         raise BadInput(f"--data {path} ends in {kind or 'nothing'}; give a .csv, .tsv or .parquet file")
     try:

@@ -98,11 +98,17 @@ def draw_rows(plot: Path, rows: list[dict[str, Any]]) -> None:
 
 # The same flags as everywhere, but here users and epsilon may be several and all protocols are the default.
 def whole_numbers(text: str) -> tuple[int, ...]:
-    return tuple(map(int, text.split(",")))
+    try:
+        return tuple(map(int, text.split(",")))
+    except ValueError:
+        raise click.BadParameter(f"{text!r} is not a list of whole numbers such as 500,5000") from None
 
 
 def numbers(text: str) -> tuple[float, ...]:
-    return tuple(map(float, text.split(",")))
+    try:
+        return tuple(map(float, text.split(",")))
+    except ValueError:
+        raise click.BadParameter(f"{text!r} is not a list of numbers such as 0.5,1") from None
 
 
 _flags = {str(each.name): each for each in sweep.params}

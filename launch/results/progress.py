@@ -105,7 +105,7 @@ def show_bar(bars: Bars, label: str, done: int, total: int) -> None:
 
 
 class Working(AbstractContextManager["Working"]):
-    """A word about what takes long, once it has taken so long that one wonders: a spinner, or one line."""
+    """On a terminal, a spinner beside what takes long, once it has taken so long that one wonders."""
 
     def __init__(self, what: str, *, quiet: bool = False) -> None:
         self._what, self._console = what, Console(stderr=True)
@@ -134,10 +134,7 @@ class Working(AbstractContextManager["Working"]):
 
     def _speak(self) -> None:
         with self._lock:
-            if self._over:
-                return
-            if not self._console.is_terminal:
-                print(f"{self._what} ...", file=sys.stderr, flush=True)
+            if self._over or not self._console.is_terminal:
                 return
             task = self._spinner.add_task(self._what, total=None)
             # The clock began before the spinner did.

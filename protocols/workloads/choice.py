@@ -78,6 +78,9 @@ def implied_levels(
         named = named[:1]
     if not named or not all(name in counted for name in named):
         return None
+    for name in named:
+        if counted[name] < 2:
+            raise BadInput(f"{name} needs at least 2 categories, got {counted[name]}")
     if missing == "as-category" and statistic == GiniDiversity.name:
         (text,) = (text for text in categories if text.partition("=")[0] == named[0])
         counted[named[0]] += MISSING not in _named_values("--categories", text)[1]
@@ -149,7 +152,7 @@ def _declared(
             if name not in columns:
                 raise BadInput(f"{flag} names {name!r}, which is not among the columns{nearest(name, list(columns))}")
             if name in found:
-                raise BadInput(f"the column {name!r} is declared twice")
+                raise BadInput(f"the column {name!r} is declared twice; give it one --range or one --categories")
             if flag == "--categories":
                 found[name] = values
                 continue
