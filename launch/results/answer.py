@@ -2,6 +2,7 @@
 
 import json
 import tempfile
+import textwrap
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -158,7 +159,13 @@ class Answer:
         return lines
 
     def __str__(self) -> str:
-        return "\n".join(f"{label:<9} {text}" for label, text in self.lines.items())
+        below = "\n" + " " * 10
+        # Only the note is a sentence that a terminal of 80 columns would break inside a word.
+        told = {
+            label: below.join(textwrap.wrap(text, 70)) if label == "note" else text
+            for label, text in self.lines.items()
+        }
+        return "\n".join(f"{label:<9} {text}" for label, text in told.items())
 
     def _repr_html_(self) -> str:
         report = "" if self.folder is None else displays.page(self.folder / "report.html", "The report of this run")
