@@ -24,6 +24,7 @@ from parley.protocols.registry import design
 from parley.protocols.tuned.split_users import salted
 
 TIMED_USERS = 2000
+MOST_TIMED = 4096
 
 
 @click.command(epilog="Example: parley plan --statistic kendall --levels 8x8 --epsilon 1 --users 50000")
@@ -90,10 +91,16 @@ def show(title: str, limits: Bounds | None, options: list[Option]) -> None:
     """The same for people, with the worst histogram and the analyst's time beside it."""
     headings = ("protocol", "rounds", "RMSE", "worst RMSE", "B up", "B down", "analyst s")
     rows = []
+    # With many inputs the timing would take longer than the plan.
+    timed = options[0].protocol.inputs <= MOST_TIMED
     with Working("timing the analyst"):
         for option in options:
             errors = (f"{option.predicted_rmse:.3g}", f"{option.worst_rmse:.3g}")
-            costs = (f"{option.bytes_up:.1f}", f"{option.bytes_down:.0f}", f"{analyst_seconds(option.protocol):.2f}")
+            costs = (
+                f"{option.bytes_up:.1f}",
+                f"{option.bytes_down:.0f}",
+                f"{analyst_seconds(option.protocol):.2f}" if timed else "",
+            )
             rows.append((option.name, str(option.rounds), *errors, *costs))
     click.echo(title)
     print_table(headings, rows, words=("protocol",))
