@@ -11,6 +11,7 @@ print(problem.run(epsilon=1.0, processes=4))
 import hashlib
 import math
 import secrets
+import sys
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -28,15 +29,17 @@ from parley.emulator.record.summary import Summary
 from parley.emulator.roles.consent import domain_of
 from parley.emulator.simulate import conversation
 from parley.emulator.wire.codec import encode
-from parley.launch.data import columns_of, read_columns
+from parley.launch.data import encode_data
+from parley.launch.notebook import in_python_words, python_words
 from parley.launch.results.answer import Answer
 from parley.launch.results.folder import RunFolder, choose_folder
+from parley.launch.results.plans import Plan, make_plan
 from parley.protocols.planned import truth_of
-from parley.protocols.planning.plan import Option, rank_protocols
 from parley.protocols.plugins import add_file
+from parley.protocols.randomizers.exact import check_epsilon
 from parley.protocols.registry import design
 from parley.protocols.tuned.groups import salted
-from parley.protocols.workloads.choice import make_domain, make_question
+from parley.protocols.workloads.choice import Missing, implied_levels, make_domain, make_question
 from parley.protocols.workloads.kernel import Kernel
 from parley.protocols.workloads.synthetic import draw, names
 from parley.protocols.workloads.workload import Levels, Workload, check_inputs
@@ -60,6 +63,7 @@ class Problem:
     question: Workload | Levels
     inputs: Inputs
     clipped: Mapping[str, int] = field(default_factory=dict)
+    dropped: int = 0
     domain: Mapping[str, Any] | None = None
 
     def __repr__(self) -> str:
@@ -75,6 +79,7 @@ class Problem:
             raise BadInput("without a statistic, what is estimated is the protocol's own; see the answer's truth")
         return self.question.exact(self.inputs)
 
+    @in_python_words
     def plan(
         self,
         epsilon: float,
@@ -83,10 +88,12 @@ class Problem:
         like: Floats | None = None,
         trust: Trust = "nobody",
         delta: float | None = None,
-    ) -> list[Option]:
+    ) -> Plan:
         """Every protocol with its predicted error, best first. Private data play no part in it."""
-        named = None if protocol in ("all", "auto") else protocol.split(",")
-        return rank_protocols(self.question, epsilon, self.users, like, named, trust, delta)
+        check_promises(epsilon, delta)
+        return make_plan(
+            self.question, epsilon=epsilon, users=self.users, protocol=protocol, like=like, trust=trust, delta=delta
+        )
 
     def protocol(
         self, name: str, epsilon: float, *, delta: float | None = None, quorum: float = 1.0, seed: int | None = None
@@ -96,10 +103,12 @@ class Problem:
         Where it splits users, the groups are drawn for this run. A shuffler must not post fewer replies than the
         quorum, so privacy is computed for so many.
         """
+        check_promises(epsilon, delta)
         crowd = min(self.users, max(2, math.ceil(quorum * self.users)))
         made = design(name, self.question, epsilon=epsilon, users=self.users, delta=delta, crowd=crowd)
         return salted(made, public_salt(seed))
 
+    @in_python_words
     def simulate(
         self, *, epsilon: float, protocol: str = "auto", delta: float | None = None, seed: int | None = None
     ) -> Answer:
@@ -110,6 +119,7 @@ class Problem:
             summary.hear(message, len(encode(message)), time.monotonic())
         return self.answer(summary, chosen, seed)
 
+    @in_python_words
     def run(
         self,
         *,
@@ -118,31 +128,58 @@ class Problem:
         delta: float | None = None,
         seed: int | None = None,
         processes: int | None = None,
-        out: str | Path | None = None,
-        quorum: float = 1.0,
+        process_per_user: bool = False,
         in_memory: bool = False,
-        **options: Any,
+        on: str | None = None,
+        out: str | Path | None = None,
+        name: str | None = None,
+        quorum: float = 1.0,
+        conditions: str | Path | None = None,
+        keys: str | Path | None = None,
+        secure: bool = False,
+        wallet: str | Path | None = None,
+        signed: bool | None = None,
+        seal: bool = False,
+        watch: bool = False,
+        quiet: bool | None = None,
+        **terms: Any,
     ) -> Answer:
         """The conversation between real processes on this machine, on record in a folder.
 
-        `in_memory`: in this process and in virtual time instead; with a seed every byte of the record repeats.
-
-        `options` are further fields of a `Layout`, such as deadline, conditions, relays, secure or wallet.
+        The arguments are the options of `parley run`. `in_memory`: in this process and in virtual time instead; with a
+        seed every byte of the record repeats. Progress is shown on a terminal and in a notebook unless `quiet`. `terms`
+        are deadline, restarts, relays, port and further fields of a `Layout`.
         """
-        from parley.launch.cluster.cluster import Cluster
-        from parley.launch.cluster.in_memory import MemoryCluster
-        from parley.launch.results.progress import make_progress
+        from parley.launch.results.progress import has_viewer
+        from parley.launch.running import hold_run
 
-        chosen = self.protocol(protocol, epsilon, delta=delta, quorum=quorum, seed=seed)
-        count = min(USUAL_PROCESSES, self.users) if processes is None else processes
-        layout = self.layout(chosen, seed=seed, processes=count, quorum=quorum, in_memory=in_memory, **options)
-        folder = self.folder(None if out is None else Path(out), chosen, in_memory=in_memory)
-        with make_progress(quiet=True) as progress:
-            cluster = MemoryCluster(layout, folder, progress, seed) if in_memory else Cluster(layout, folder, progress)
-            cluster.run()
-        answer = self.answer(cluster.follower.summary, chosen, seed, folder.path)
-        folder.write_result(answer.record())
-        return answer
+        def say(text: str) -> None:
+            print(f"parley: {python_words(text)}", file=sys.stderr)
+
+        return hold_run(
+            lambda: self,
+            say,
+            epsilon=epsilon,
+            protocol=protocol,
+            delta=delta,
+            seed=seed,
+            processes=processes,
+            process_per_user=process_per_user,
+            in_memory=in_memory,
+            on=on,
+            out=None if out is None else Path(out),
+            name=name,
+            quorum=quorum,
+            conditions=None if conditions is None else str(conditions),
+            keys=None if keys is None else Path(keys),
+            secure=secure,
+            wallet=None if wallet is None else Path(wallet),
+            signed=signed,
+            seal=seal,
+            watch=watch,
+            quiet=not has_viewer() if quiet is None else quiet,
+            **terms,
+        )
 
     def layout(self, protocol: Protocol, *, seed: int | None, **options: Any) -> "Layout":
         """Who takes part in a run about this problem, and under which terms."""
@@ -167,15 +204,16 @@ class Problem:
         return Answer.of(summary, truth=truth_of(protocol, self.inputs), seed=seed, folder=folder)
 
 
-def problem(
+def make_problem(
     data: Any = None,
     statistic: str | None = None,
     *,
-    columns: Sequence[str] = (),
+    columns: str | Sequence[str] = (),
     label: str | None = None,
     levels: int | str | Sequence[int] | None = None,
     ranges: Declared = (),
     categories: Declared = (),
+    missing: Missing = "refuse",
     kernel: str | Path | ArrayLike | None = None,
     users: int | None = None,
     synthetic: str | None = None,
@@ -184,12 +222,18 @@ def problem(
 ) -> Problem:
     """A problem from a data frame, a mapping of arrays, or a CSV, TSV or Parquet file; one row per user.
 
-    Ranges and categories are declared, never read off the data: a range that follows the data tells about them.
+    Ranges and categories are declared, never read off the data: a range that follows the data tells about them. Levels
+    need not be said where all columns have categories. Rows without a value are refused; `missing="drop"` leaves them
+    out, `missing="as-category"` makes them a category called `missing`.
+
     Without data, `users` synthetic users hold data that a seed makes repeatable. `protocol_file` is a file with
     protocols of your own; those that estimate no statistic of pairs need `levels` and no statistic.
     """
+    named = [*names_of(columns), *([] if label is None else [label])]
+    described = declared(ranges, categories)
+    if levels is None and kernel is None:
+        levels = implied_levels(statistic, named, described[1], missing)
     question = ask(statistic, levels, kernel, protocol_file)
-    named = [*columns, *([] if label is None else [label])]
     if data is None:
         if named or ranges or categories:
             raise BadInput("--columns, --label, --range and --categories describe a file; name it with --data FILE")
@@ -203,17 +247,27 @@ def problem(
         raise BadInput("--data already says who the users are; leave out --users and --synthetic")
     if not named:
         raise BadInput("say which columns of the data to use, such as --columns age,score")
-    domain = make_domain(question, named, *declared(ranges, categories))
-    found = read_columns(Path(data), named) if isinstance(data, str | Path) else columns_of(data, named)
-    encoded = domain.encode(found)
+    domain = make_domain(question, named, *described, missing)
+    encoded = encode_data(data, domain, missing)
     return Problem(
         question=question,
-        inputs=encoded.indices,
-        clipped={name: count for name, count in encoded.clipped.items() if count},
+        inputs=encoded.inputs,
+        clipped=encoded.clipped,
+        dropped=encoded.dropped,
         domain=domain_of(question.size, domain.declared),
     )
 
 
+problem = in_python_words(make_problem, "problem")
+
+
+def names_of(columns: str | Sequence[str]) -> list[str]:
+    """The names of columns, given one by one or as `age,score`."""
+    several = columns.split(",") if isinstance(columns, str) else columns
+    return [name.strip() for name in several if name.strip()]
+
+
+@in_python_words
 def coded_problem(
     inputs: ArrayLike,
     statistic: str | None = None,
@@ -250,10 +304,17 @@ def ask(
 def declared(ranges: Declared, categories: Declared) -> tuple[list[str], list[str]]:
     """Ranges and categories of columns as they are typed: `age=0:120`, `answer=no,maybe,yes`."""
     if isinstance(ranges, Mapping):
-        ranges = [f"{name}={low!r}:{high!r}" for name, (low, high) in ranges.items()]
+        ranges = [f"{name}={low}:{high}" for name, (low, high) in ranges.items()]
     if isinstance(categories, Mapping):
-        categories = [f"{name}={','.join(values)}" for name, values in categories.items()]
+        categories = [f"{name}={','.join(map(str, values))}" for name, values in categories.items()]
     return list(ranges), list(categories)
+
+
+def check_promises(epsilon: float, delta: float | None = None) -> None:
+    """Epsilon and delta that can be promised, or BadInput."""
+    check_epsilon(epsilon)
+    if delta is not None and not 0 < delta < 1:
+        raise BadInput(f"--delta {delta:g} cannot be promised; it must be above 0 and below 1, such as 1e-6")
 
 
 def coin_key(seed: int | None) -> bytes:

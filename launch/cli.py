@@ -2,6 +2,7 @@
 
 import difflib
 import os
+import re
 import signal
 import sys
 import traceback
@@ -25,13 +26,14 @@ COMMANDS = {
     "replay": "Run a recorded conversation again and show the first difference.",
     "report": "Make the page about a run: one HTML file with pictures.",
     "diff": "Compare two runs reply by reply.",
-    "export": "Write the replies of a run as JSON Lines or Parquet.",
+    "export": "Write the replies of a run as JSON Lines, CSV or Parquet.",
     "protocols": "List the protocols there are, or show one round by round.",
     "new-protocol": "Write a file with a protocol of your own that runs.",
     "show": "Show the records of a transcript.",
     "wallet": "Cap what users give away over many runs, and show what they have.",
     "keys": "Make the keys of encrypted links.",
     "node": "Start a board, an analyst or a user node by hand.",
+    "help": "Explain a topic: statistics, data, epsilon, conditions, files, exit codes.",
     "completion": "Print the script that completes `parley` in your shell.",
 }
 NODES = {
@@ -53,7 +55,8 @@ WELCOME = """Parley runs private protocols as real conversations. Three commands
   parley audit runs/latest
       What does the record prove about rounds, privacy and the result?
 
-`parley --help` lists all commands; `parley COMMAND --help` explains one and shows an example."""
+`parley --help` lists all commands; `parley COMMAND --help` explains one and shows an example; `parley help` lists
+topics such as data and epsilon."""
 
 
 class Nodes(click.Group):
@@ -124,8 +127,29 @@ def sentence(error: BaseException) -> str:
     """What is said about an error: one line."""
     if isinstance(error, KeyboardInterrupt | click.Abort):
         return "interrupted"
-    text = error.format_message() if isinstance(error, click.ClickException) else str(error)
+    text = usage(error) if isinstance(error, click.ClickException) else str(error)
     return printable(" ".join(text.split()))
+
+
+def usage(error: click.ClickException) -> str:
+    """What click says, in the words of our own errors: what was given, what is allowed."""
+    parameter = getattr(error, "param", None)
+    if isinstance(error, click.MissingParameter) and parameter is not None:
+        named = parameter.opts[0] if isinstance(parameter, click.Option) else parameter.human_readable_name
+        command = error.ctx.command_path if error.ctx is not None else "parley"
+        return f"{named} is missing; `{command} --help` explains it"
+    text = error.format_message()
+    for theirs, ours in (
+        (r"Invalid value for '(--[a-z-]+)': ", r"\1 "),
+        (r"Invalid value for '[^']*': ", ""),
+        (r"is not a valid float(?: range)?\.", "is not a number"),
+        (r"is not a valid integer(?: range)?\.", "is not a whole number"),
+        (r"No such option:? '?(--[a-z0-9-]+)'?\.?", r"there is no option \1"),
+        (r"\.$", ""),
+    ):
+        text = re.sub(theirs, ours, text)
+    listed = re.fullmatch(r"(.*is not one of )('.*')", text)
+    return text if listed is None else listed[1] + listed[2].replace("'", "")
 
 
 def run(arguments: list[str] | None = None) -> int:

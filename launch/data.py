@@ -1,6 +1,10 @@
-"""Columns of private values from a file (CSV, TSV, Parquet) or a data frame (pandas, polars, Arrow, ...)."""
+"""Private columns from a file (CSV, TSV, Parquet) or a data frame (pandas, polars, Arrow, ...), as inputs.
 
-from collections.abc import Mapping, Sequence
+Files are read in batches, and of each batch only its inputs are kept, so that memory does not grow with the file.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -8,25 +12,89 @@ import numpy as np
 from numpy.typing import NDArray
 
 from parley.emulator.errors import BadInput
-from parley.protocols.workloads.domain import nearest
+from parley.emulator.protocol import Inputs
+from parley.emulator.randomizer import Integers
+from parley.protocols.workloads.choice import Missing
+from parley.protocols.workloads.domain import Domain, nearest
+from parley.protocols.workloads.values import refuse_missing
 
 Columns = dict[str, NDArray[Any]]
 SEPARATORS = {".csv": ",", ".tsv": "\t"}
+BATCH_ROWS = 1 << 16
+# A batch of a text file, in bytes.
+BLOCK_BYTES = 1 << 20
+BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+
+
+class Encoded:
+    """The inputs of all rows that count, and what had to be done to the others."""
+
+    def __init__(self, domain: Domain, batches: Iterable[Columns], missing: Missing) -> None:
+        clipped: dict[str, int] = defaultdict(int)
+        absent: dict[str, list[Integers]] = defaultdict(list)
+        # Kept in as few bytes as the largest input needs, and as int64 only in the end.
+        narrow, parts = np.min_scalar_type(domain.size - 1), list[NDArray[Any]]()
+        self.rows = 0
+        for columns in batches:
+            found = domain.read(columns, self.rows + 1)
+            for name, count in found.clipped.items():
+                clipped[name] += count
+            for name, rows in found.missing.items():
+                absent[name].append(rows)
+            kept = np.ones(len(found.indices), dtype=bool)
+            for rows in found.missing.values():
+                kept[rows - self.rows - 1] = False
+            parts.append(found.indices[kept].astype(narrow))
+            self.rows += len(found.indices)
+        if missing != "drop":
+            for name, several in absent.items():
+                refuse_missing(name, np.concatenate(several).tolist())
+        self.inputs: Inputs = np.concatenate([np.zeros(0, narrow), *parts], dtype=np.int64)
+        self.clipped = {name: count for name, count in clipped.items() if count}
+
+    @property
+    def dropped(self) -> int:
+        """Rows that were left out because a value is missing."""
+        return self.rows - len(self.inputs)
+
+
+def encode_data(data: Any, domain: Domain, missing: Missing = "refuse") -> Encoded:
+    """Every row of a file, a data frame or a mapping of arrays as an input; at least two of them."""
+    if isinstance(data, str | Path):
+        source = f"--data {data}"
+        encoded = _encode_file(Path(data), domain, missing)
+    else:
+        source = "the data"
+        encoded = Encoded(domain, batches_of(data, domain.columns), missing)
+    if len(encoded.inputs) < 2:
+        left = f", of which {encoded.dropped} lack a value" if encoded.dropped else ""
+        count = {0: "no rows", 1: "only one row"}.get(encoded.rows, f"{encoded.rows} rows")
+        raise BadInput(f"{source} has {count}{left}; each row is a user, and a run needs at least 2")
+    return encoded
 
 
 def read_columns(path: Path, names: Sequence[str]) -> Columns:
-    """The named columns of a file, and no others."""
-    if not path.is_file():
-        raise BadInput(f"--data {path} is not a file")
-    return columns_of(_read(path), names, str(path))
+    """The named columns of a file as they are, and no others."""
+    return _joined(_file_batches(path, names), names)
 
 
 def columns_of(frame: Any, names: Sequence[str], source: str = "the data") -> Columns:
     """The named columns of a data frame or of a mapping of arrays."""
+    return _joined(batches_of(frame, names, source), names)
+
+
+def _joined(batches: Iterable[Columns], names: Sequence[str]) -> Columns:
+    several = list(batches)
+    return {name: np.concatenate([batch[name] for batch in several]) for name in names}
+
+
+def batches_of(frame: Any, names: Sequence[str], source: str = "the data") -> Iterator[Columns]:
+    """The named columns of a data frame or of a mapping of arrays, some rows at a time."""
     if isinstance(frame, Mapping):
         found = {str(name): np.asarray(column) for name, column in frame.items()}
         _check_names(names, list(found), source)
-        return {name: found[name] for name in names}
+        yield {name: found[name] for name in names}
+        return
     import narwhals
 
     try:
@@ -34,32 +102,103 @@ def columns_of(frame: Any, names: Sequence[str], source: str = "the data") -> Co
     except TypeError as error:
         raise BadInput(f"{source} is a {type(frame).__name__}; give a data frame or a mapping of arrays") from error
     _check_names(names, table.columns, source)
-    return {name: _plain(table[name]) for name in names}
+    for first in range(0, max(1, len(table)), BATCH_ROWS):
+        yield {name: _plain_series(table[name][first : first + BATCH_ROWS]) for name in names}
 
 
-def _read(path: Path) -> Any:
+def _encode_file(path: Path, domain: Domain, missing: Missing) -> Encoded:
+    """In one pass if every cell is what its column was declared as, else once more by its text."""
+    import pyarrow
+
+    kinds = {
+        column.name: pyarrow.timestamp("us") if column.dates else pyarrow.float64()
+        for column in domain.declared
+        if not column.categories
+    }
+    texts = {name: pyarrow.string() for name in domain.columns}
+    try:
+        return Encoded(domain, _file_batches(path, domain.columns, {**texts, **kinds}), missing)
+    except _Unreadable:
+        return Encoded(domain, _file_batches(path, domain.columns, texts), missing)
+
+
+class _Unreadable(BadInput):
+    """The file, or a cell of it, is not what was expected."""
+
+
+def _file_batches(path: Path, names: Sequence[str], kinds: Mapping[str, Any] | None = None) -> Iterator[Columns]:
+    """The named columns, some rows at a time; `kinds` are the types of the cells of a text file."""
     from pyarrow import ArrowInvalid, csv, parquet
 
     kind = path.suffix.lower()
+    if not path.is_file():
+        raise BadInput(f"--data {path} is not a file; give a .csv, .tsv or .parquet file")
+    if kind not in (".parquet", *SEPARATORS):
+        raise BadInput(f"--data {path} ends in {kind or 'nothing'}; give a .csv, .tsv or .parquet file")
     try:
+        if not path.stat().st_size:
+            raise BadInput(f"--data {path} is empty; it needs a line with the names of its columns")
         if kind == ".parquet":
-            return parquet.read_table(path)
-        if kind in SEPARATORS:
-            return csv.read_csv(path, parse_options=csv.ParseOptions(delimiter=SEPARATORS[kind]))
-    except (ArrowInvalid, OSError) as error:
-        raise BadInput(f"--data {path} cannot be read: {str(error).splitlines()[0]}") from error
-    raise BadInput(f"--data {path} ends in {kind or 'nothing'}; give a .csv, .tsv or .parquet file")
+            with parquet.ParquetFile(path) as file:
+                _check_names(names, file.schema_arrow.names, str(path))
+                for batch in file.iter_batches(BATCH_ROWS, columns=list(names)):
+                    yield {name: _plain(batch.column(name)) for name in names}
+            return
+        _check_names(names, _header(path, SEPARATORS[kind]), str(path))
+        options = csv.ConvertOptions(include_columns=list(dict.fromkeys(names)), column_types=dict(kinds or {}))
+        reading = csv.ReadOptions(block_size=BLOCK_BYTES, use_threads=False)
+        parsing = csv.ParseOptions(delimiter=SEPARATORS[kind])
+        with csv.open_csv(path, reading, parsing, options) as reader:
+            for batch in reader:
+                yield {name: _plain(batch.column(name)) for name in names}
+    except (ArrowInvalid, OSError, UnicodeDecodeError) as error:
+        raise _Unreadable(f"--data {path} cannot be read: {str(error).splitlines()[0]}") from error
+
+
+def _header(path: Path, separator: str) -> list[str]:
+    """The names of the columns of a text file."""
+    import csv
+
+    with path.open("rb") as file:
+        line = file.readline().removeprefix(BYTE_ORDER_MARK).decode("utf-8")
+    names = next(csv.reader([line.rstrip("\r\n")], delimiter=separator), [])
+    other = next((each for each in (";", "\t", ",") if each != separator and each in line), None)
+    if len(names) == 1 and other is not None:
+        word = {";": "semicolons", "\t": "tabs", ",": "commas"}[other]
+        right = {"\t": "call the file .tsv", ",": "call the file .csv"}.get(other, "write it with commas")
+        raise BadInput(f"--data {path} separates its columns by {word}; {right}")
+    return names
 
 
 def _check_names(names: Sequence[str], known: Sequence[str], source: str) -> None:
     for name in names:
         if name not in known:
             raise BadInput(f"{source} has no column {name!r}{nearest(name, list(known))}")
+        if list(known).count(name) > 1:
+            raise BadInput(f"{source} has several columns called {name!r}; rename all but one")
 
 
-def _plain(series: Any) -> NDArray[Any]:
-    """Numbers as float64 with NaN for what is missing, everything else as objects with None."""
-    if series.dtype.is_numeric():
-        values = series.to_list()
-        return np.array([np.nan if value is None else value for value in values], dtype=np.float64)
-    return np.array(series.to_list(), dtype=object)
+def _plain_series(series: Any) -> NDArray[Any]:
+    """A column of a data frame; what Arrow has no type for, such as mixed objects, stays as it is."""
+    from pyarrow import ArrowInvalid, ArrowTypeError, chunked_array
+
+    try:
+        arrow = series.to_arrow()
+        return _plain(arrow if not hasattr(arrow, "combine_chunks") else chunked_array(arrow).combine_chunks())
+    except (ArrowInvalid, ArrowTypeError):
+        return np.array(series.to_list(), dtype=object)
+
+
+def _plain(array: Any) -> NDArray[Any]:
+    """Numbers as float64 with NaN for what is missing, moments as datetime64, everything else as objects with None."""
+    import pyarrow
+    from pyarrow import types
+
+    kind = array.type
+    if types.is_dictionary(kind):
+        array, kind = array.dictionary_decode(), kind.value_type
+    if types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind):
+        return np.asarray(array.cast(pyarrow.float64(), safe=False).to_numpy(zero_copy_only=False))
+    if types.is_date(kind) or types.is_timestamp(kind):
+        return np.asarray(array.cast(pyarrow.timestamp("us"), safe=False).to_numpy(zero_copy_only=False))
+    return np.asarray(array.to_numpy(zero_copy_only=False), dtype=object)

@@ -4,16 +4,18 @@ import functools
 from collections.abc import Callable
 from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import click
 
 from parley.emulator.errors import BadInput
 from parley.emulator.roles.consent import domain_of
-from parley.launch.api import Problem, declared, problem
-from parley.launch.settings import protocol_file_option
-from parley.protocols.randomizers.exact import check_epsilon
-from parley.protocols.workloads.choice import STATISTICS, make_domain
+from parley.launch import api
+from parley.launch.api import Problem, ask, check_promises, declared, names_of
+from parley.launch.settings import complete, protocol_file_option
+from parley.protocols.registry import names as protocol_names
+from parley.protocols.workloads.choice import STATISTICS, Missing, implied_levels, make_domain
+from parley.protocols.workloads.synthetic import LABELLED, PAIRS, SCALARS
 from parley.protocols.workloads.workload import Levels, Workload
 
 LARGEST_SEED = 2**127
@@ -31,27 +33,47 @@ def _flag(default: Any = None, **settings: Any) -> Any:
 class ProblemFlags:
     """The problem flags as they were typed."""
 
-    statistic: str | None = _flag(metavar="NAME", help=f"What to estimate: {', '.join(STATISTICS)}.")
+    statistic: str | None = _flag(
+        metavar="NAME", help=f"What to estimate: {', '.join(STATISTICS)}.", shell_complete=complete(lambda: STATISTICS)
+    )
     levels: str | None = _flag(metavar="LEVELS", help="Levels of the data: 16x16 for kendall, otherwise one number.")
     kernel: Path | None = _flag(type=FILE, help="A k x k matrix (.npy or .csv) instead of a statistic.")  # noqa: RUF009
     data: Path | None = _flag(type=FILE, help="A .csv, .tsv or .parquet file; each row is a user.")  # noqa: RUF009
     columns: str | None = _flag(metavar="A,B", help="Which columns of the data, in the order of the statistic.")
     label: str | None = _flag(metavar="B", help="For auc: the column of labels; --columns then names the score.")
     ranges: tuple[str, ...] = _flag(
-        (), multiple=True, metavar="A=LO:HI", help="The public range of a column; values outside are clipped."
+        (),
+        multiple=True,
+        metavar="A=LO:HI",
+        help="The public range of a column: numbers or dates, 2024-01-01:2024-12-31.",
     )
     categories: tuple[str, ...] = _flag(
         (), multiple=True, metavar="A=X,Y", help="The public categories of a column, in their order."
     )
+    missing: Missing = _flag(  # noqa: RUF009
+        "refuse",
+        type=click.Choice(get_args(Missing)),
+        show_default=True,
+        help="What to do with rows that lack a value.",
+    )
     users: int | None = _flag(type=int, metavar="N", help="Number of users with synthetic data.")
-    synthetic: str | None = _flag(metavar="NAME", help="Kind of synthetic data.")
+    synthetic: str | None = _flag(
+        metavar="NAME",
+        help=f"Kind of synthetic data. For two columns: {', '.join(PAIRS)}; for one: {', '.join(SCALARS)}; for auc: "
+        f"{', '.join(LABELLED)}.  [default: the first]",
+        shell_complete=complete(lambda: dict.fromkeys((*PAIRS, *SCALARS, *LABELLED))),
+    )
     epsilon: float = field(
         metadata={"type": float, "required": True, "help": "The privacy loss that every user is promised at most."}
     )
     delta: float | None = _flag(type=float, help="The delta of protocols that trust a shuffler.  [default: 1e-6]")
     seed: int | None = _flag(type=int, help="Make data and noise repeatable; such a run is not private.")
     protocol: str = _flag(
-        "auto", metavar="NAME", show_default=True, help="A name from `parley protocols`, or auto for the best."
+        "auto",
+        metavar="NAME",
+        show_default=True,
+        help="A name from `parley protocols`, or auto for the best.",
+        shell_complete=complete(lambda: ("auto", *protocol_names("shuffler"))),
     )
 
 
@@ -71,20 +93,28 @@ def problem_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 def make_problem(flags: ProblemFlags) -> Problem:
     """The problem the flags describe, or BadInput naming the flag that is wrong."""
-    check_epsilon(flags.epsilon)
+    check_promises(flags.epsilon, flags.delta)
     if flags.seed is not None and not 0 <= flags.seed < LARGEST_SEED:
         raise BadInput(f"--seed {flags.seed} cannot be used; give a whole number from 0 to 2^127 - 1")
     others = ("epsilon", "delta", "protocol")
     given = {each.name: getattr(flags, each.name) for each in fields(flags) if each.name not in others}
-    return problem(**{**given, "columns": _columns(flags)})
+    return api.make_problem(**{**given, "columns": flags.columns or ()})
+
+
+def asked(flags: ProblemFlags) -> Workload | Levels:
+    """What the flags ask for, whoever has the data."""
+    levels = flags.levels
+    if levels is None and flags.kernel is None:
+        levels = implied_levels(flags.statistic, _columns(flags), flags.categories, flags.missing)
+    return ask(flags.statistic, levels, flags.kernel)
 
 
 def declared_domain(flags: ProblemFlags, question: Workload | Levels) -> dict[str, Any]:
     """What the inputs mean: the columns the flags declare, or just how many there are."""
-    names = [*_columns(flags), *([] if flags.label is None else [flags.label])]
-    columns = make_domain(question, names, *declared(flags.ranges, flags.categories)).declared if names else ()
+    names, described = _columns(flags), declared(flags.ranges, flags.categories)
+    columns = make_domain(question, names, *described, flags.missing).declared if names else ()
     return domain_of(question.size, columns)
 
 
 def _columns(flags: ProblemFlags) -> list[str]:
-    return [name.strip() for name in (flags.columns or "").split(",") if name.strip()]
+    return [*names_of(flags.columns or ()), *([] if flags.label is None else [flags.label])]

@@ -3,9 +3,10 @@
 import signal
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -23,9 +24,10 @@ class Stopped(Exception):
 
 @dataclass
 class Settings:
-    """What the command line says about the command itself."""
+    """What the command line says about the command itself, and when the command began."""
 
     debug: bool = False
+    began: float = field(default_factory=time.perf_counter)
 
 
 path_option = partial(click.option, type=click.Path(path_type=Path))
@@ -54,13 +56,31 @@ def print_table(headings: Sequence[str], rows: Iterable[Sequence[str]], *, words
     from rich.console import Console
     from rich.table import Table
 
-    table = Table(box=box.SIMPLE_HEAD)
-    for heading in headings:
+    table, cells = Table(box=box.SIMPLE_HEAD), list(rows)
+    for place, heading in enumerate(headings):
         left = heading in words
-        table.add_column(heading, justify="left" if left else "right", no_wrap=heading == headings[0] or not left)
-    for row in rows:
+        whole = heading == headings[0] or not left
+        # A name or a number is never cut, however narrow the terminal.
+        least = max(len(each) for each in (heading, *(row[place] for row in cells))) if whole else None
+        table.add_column(heading, justify="left" if left else "right", no_wrap=whole, min_width=least)
+    for row in cells:
         table.add_row(*row)
     Console(width=None if sys.stdout.isatty() else 140).print(table)
+
+
+def command_seconds() -> float:
+    """How long the command has been at work."""
+    return time.perf_counter() - click.get_current_context().ensure_object(Settings).began
+
+
+def complete(names: Callable[[], Iterable[str]]) -> Callable[..., list[str]]:
+    """What a shell offers for a value: those of the names that begin as what was typed, after the last comma."""
+
+    def offered(context: click.Context, parameter: click.Parameter, typed: str) -> list[str]:
+        before, comma, begun = typed.rpartition(",")
+        return [f"{before}{comma}{name}" for name in names() if name.startswith(begun)]
+
+    return offered
 
 
 def _add_file(context: click.Context, parameter: click.Parameter, value: Path | None) -> None:

@@ -19,23 +19,22 @@ from parley.emulator.wire.security import read_allowed, read_signer, read_trust
 from parley.emulator.wire.signatures import SECRET_BYTES, Signer
 from parley.nodes.common import BAD_INPUT, complain, path_option
 from parley.nodes.state.user_state import Identity, State
+from parley.protocols.workloads.values import read_ends
 
-_RANGE = re.compile(r"(?P<name>[^=]+)=(?P<low>[^:/]+):(?P<high>[^:/]+)/(?P<levels>[0-9]{1,7})")
+_RANGE = re.compile(r"(?P<name>[^=]+)=(?P<ends>[^/]+)/(?P<levels>[0-9]{1,7})")
 
 
 def read_column(text: str) -> Column:
     """A column as it is typed: `age=18:90/16` for 16 bins of a range, `answer=no,maybe,yes` for categories."""
     match = _RANGE.fullmatch(text)
-    try:
-        if match is not None:
-            levels = int(match["levels"])
-            return Column(name=match["name"], levels=levels, low=float(match["low"]), high=float(match["high"]))
-        name, separator, values = text.partition("=")
-        if separator and "," in values:
-            categories = tuple(values.split(","))
-            return Column(name=name, levels=len(categories), categories=categories)
-    except ValueError:
-        pass
+    ends = None if match is None else read_ends(match["ends"])
+    if match is not None and ends is not None:
+        low, high, dates = ends
+        return Column(name=match["name"], levels=int(match["levels"]), low=low, high=high, dates=dates)
+    name, separator, values = text.partition("=")
+    if separator and "," in values:
+        categories = tuple(values.split(","))
+        return Column(name=name, levels=len(categories), categories=categories)
     raise BadInput(f"--column {text!r} must look like age=18:90/16 (a range in 16 bins) or answer=no,maybe,yes")
 
 

@@ -1,6 +1,7 @@
 """Local-differential-privacy protocols as real conversations between processes.
 
-`parley.problem(...)` takes a statistic of private columns, and then `.plan`, `.simulate` or `.run`. `parley.Protocol`
+`parley.problem(...)` takes a statistic of private columns, and then `.plan`, `.simulate` or `.run`. `parley.plan` and
+`parley.sweep` need no data, `parley.audit` and `parley.replay` look at the record of a run. `parley.Protocol`
 with `Send`, `Ask` and the randomizers is all that a protocol of your own needs (docs/own-protocol.md). Names are loaded
 when they are first used, so that a user's node carries only what it needs.
 """
@@ -25,6 +26,10 @@ if TYPE_CHECKING:
     from parley.launch.api import Problem as Problem
     from parley.launch.api import coded_problem as coded_problem
     from parley.launch.api import problem as problem
+    from parley.launch.notebook import audit as audit
+    from parley.launch.notebook import plan as plan
+    from parley.launch.notebook import replay as replay
+    from parley.launch.notebook import sweep as sweep
     from parley.launch.results.answer import Answer as Answer
     from parley.protocols.factorization.factors import factorize as factorize
     from parley.protocols.factorization.model import signed as signed
@@ -51,6 +56,7 @@ _PLACES = {
         *("Analyst", "Ask", "Chosen", "Estimate", "Heard", "Numbers", "Protocol", "Send", "Sends", "require", "sends"),
     ),
     "parley.launch.api": ("Problem", "coded_problem", "problem"),
+    "parley.launch.notebook": ("audit", "plan", "replay", "sweep"),
     "parley.launch.results.answer": ("Answer",),
     "parley.protocols.factorization.factors": ("factorize",),
     "parley.protocols.factorization.model": ("signed",),

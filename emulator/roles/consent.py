@@ -22,13 +22,17 @@ Domain = Mapping[str, Any]
 
 @dataclass(frozen=True, kw_only=True)
 class Column:
-    """A column of the user's values: bins of a numeric range, or categories in their order."""
+    """A column of the user's values: bins of a range of numbers or dates, or categories in their order.
+
+    Dates are seconds since 1970 in UTC.
+    """
 
     name: str
     levels: int
     low: float | None = None
     high: float | None = None
     categories: tuple[str, ...] = ()
+    dates: bool = False
 
     def __post_init__(self) -> None:
         if self.levels < 2 or (self.categories and len(self.categories) != self.levels):
@@ -44,7 +48,7 @@ class Column:
         named: dict[str, Any] = {"name": self.name, "levels": self.levels}
         if self.categories:
             return named | {"type": "categories", "categories": self.categories}
-        return named | {"type": "number", "low": self.low, "high": self.high}
+        return named | {"type": "date" if self.dates else "number", "low": self.low, "high": self.high}
 
 
 def domain_of(inputs: int, columns: Sequence[Column] = ()) -> dict[str, Any]:

@@ -49,6 +49,11 @@ class Strike:
         return f"fault {self.number}: {self.victim} {what[self.kind]}{where}"
 
 
+def ready_made() -> list[str]:
+    """The names of the conditions that come with Parley."""
+    return sorted(each.stem for each in READY_MADE.glob("*.toml"))
+
+
 def find_conditions(named: str) -> Path:
     """A file, or the name of conditions that come with Parley."""
     ready = READY_MADE / f"{named}.toml"
@@ -56,8 +61,7 @@ def find_conditions(named: str) -> Path:
         return ready
     if Path(named).is_file():
         return Path(named)
-    known = ", ".join(sorted(each.stem for each in READY_MADE.glob("*.toml")))
-    raise BadInput(f"--conditions {named} is neither a file nor one of {known}")
+    raise BadInput(f"--conditions {named} is neither a file nor one of {', '.join(ready_made())}")
 
 
 def plan_strikes(conditions: Conditions, names: Iterable[str]) -> list[Strike]:

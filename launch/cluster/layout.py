@@ -80,7 +80,9 @@ class Layout:
         if self.restarts < 0:
             raise BadInput(f"--restarts {self.restarts} makes no sense; give 0 or more")
         if not 0 <= self.relays <= self.processes:
-            raise BadInput(f"--relays {self.relays} cannot serve {self.processes} user nodes; give 0 to as many relays")
+            raise BadInput(
+                f"--relays {self.relays} cannot serve {self.processes} user nodes; give 0 to {self.processes}"
+            )
         if self.relays and self.shuffled:
             raise BadInput(
                 "--relays and a shuffler contradict each other: the shuffler stands before the board already"

@@ -1,6 +1,5 @@
 """`parley audit`: what a run's record proves about it."""
 
-import time
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -17,7 +16,7 @@ from parley.launch.results.against import compare_evidence, compare_records, is_
 from parley.launch.results.printable import printable, printable_json
 from parley.launch.results.progress import show_bar
 from parley.launch.results.run_files import TRUST, find_run, run_argument, witness_option
-from parley.launch.settings import CHECK_FAILED, GOOD, output_options, path_option
+from parley.launch.settings import CHECK_FAILED, GOOD, command_seconds, output_options, path_option
 
 
 @click.command(epilog="Example: parley audit runs/latest")
@@ -66,7 +65,6 @@ def audit(
         lines = "\n".join(map(printable, found.findings))
         click.echo(printable_json(found.record(), indent=2) if as_json else lines)
         return GOOD if found.good else CHECK_FAILED
-    began = time.perf_counter()
     console = Console(stderr=True)
     columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeElapsedColumn())
     with Bars(*columns, console=console, disable=silent or not console.is_terminal) as bars:
@@ -79,7 +77,7 @@ def audit(
             trials=trials if empirical else None,
             progress=partial(show_bar, bars),
         )
-    seconds = time.perf_counter() - began
+    seconds = command_seconds()
     good = report.ok and not (strict and report.named("unknown"))
     record = {**report.record(), "ok": good, "seconds": seconds}
     click.echo(printable_json(record, indent=2) if as_json else describe(report, good, seconds))
@@ -88,10 +86,8 @@ def audit(
 
 def describe(report: Report, good: bool, seconds: float) -> str:
     """The report for people: a line a check, how long it took, and in the end what "good" does not speak about."""
-    record, lines = report.record(), list[str]()
-    for name in report.verdicts:
-        detail = record[name].get("reason") or DETAILS[name](record[name])
-        lines.append(f"{name.replace('_', ' '):<13} {record[name]['verdict']:<8} {printable(detail)}")
+    record = report.record()
+    lines = [f"{name:<13} {verdict:<8} {detail}" for name, verdict, detail in details(report)]
     lines += [f"{'warning':<13} {printable(each)}" for each in record["integrity"].get("warnings", ())]
     users = record["privacy"].get("users")
     speed = f", {users / seconds:,.0f} users a second" if users else ""
@@ -102,6 +98,15 @@ def describe(report: Report, good: bool, seconds: float) -> str:
         if names:
             last += f"; {label}: {', '.join(names).replace('_', ' ')}"
     return "\n".join([*lines, f"{'time':<13} {seconds:.2f} s{speed}", last])
+
+
+def details(report: Report) -> list[tuple[str, str, str]]:
+    """Each check with its verdict, and why or on what grounds."""
+    record, found = report.record(), list[tuple[str, str, str]]()
+    for name in report.verdicts:
+        detail = record[name].get("reason") or DETAILS[name](record[name])
+        found.append((name.replace("_", " "), record[name]["verdict"], printable(detail)))
+    return found
 
 
 def _privacy(check: dict[str, Any]) -> str:

@@ -10,20 +10,21 @@ import numpy as np
 
 from parley.emulator.errors import BadInput
 from parley.emulator.protocol import Analysis, Protocol, Trust
-from parley.emulator.randomizer import Floats
-from parley.launch.api import ask, public_salt
-from parley.launch.problem import ProblemFlags, declared_domain, make_problem, problem_options
+from parley.launch.api import check_promises, public_salt
+from parley.launch.problem import ProblemFlags, asked, declared_domain, make_problem, problem_options
+from parley.launch.results.effort import warning
+from parley.launch.results.plans import make_plan, read_numbers
 from parley.launch.results.plot import check_plot, draw
+from parley.launch.results.progress import Working
 from parley.launch.settings import output_options, path_option, print_table
 from parley.nodes.analyst import write_plan
 from parley.protocols.planning import fast_simulation
-from parley.protocols.planning.plan import AUTO, Bounds, Option, bounds, checked_histogram, rank_protocols
+from parley.protocols.planning.plan import Bounds, Option, bounds, checked_histogram, rank_protocols
 from parley.protocols.registry import design
 from parley.protocols.tuned.groups import salted
-from parley.protocols.workloads.workload import Levels, Workload
 
 TIMED_USERS = 2000
-SHOWN = ("name", "rounds", "predicted_rmse", "bytes_up", "bytes_down")
+MOST_TIMED = 4096
 
 
 @click.command(epilog="Example: parley plan --statistic kendall --levels 8x8 --epsilon 1 --users 50000")
@@ -44,29 +45,39 @@ def plan(
 ) -> None:
     """Predict every protocol's error, bytes and rounds for a problem; no private value is looked at."""
     check_plot(plot)
-    workload = ask(flags.statistic, flags.levels, flags.kernel)
+    check_promises(flags.epsilon, flags.delta)
+    workload = asked(flags)
     # n is public: given, or the number of rows of the data.
     users = make_problem(flags).users if flags.users is None else flags.users
-    if flags.users is not None and users < 2:
-        raise BadInput(f"--users {users} cannot be used; give at least 2")
+    if (slow := warning(workload, flags.protocol)) is not None:
+        click.echo(f"parley: {slow}", err=True)
     guess = None if like is None else checked_histogram(workload, read_numbers(like))
-    names = None if flags.protocol in (AUTO, "all") else flags.protocol.split(",")
-    options = rank_protocols(workload, flags.epsilon, users, guess, names, trust, flags.delta)
-    limits = bounds(workload, flags.epsilon, users, guess)
+    with Working("predicting errors"):
+        planned = make_plan(
+            workload,
+            epsilon=flags.epsilon,
+            users=users,
+            protocol=flags.protocol,
+            like=guess,
+            trust=trust,
+            delta=flags.delta,
+        )
+    options = list(planned)
     if as_json:
-        click.echo(json.dumps(record(workload, users, flags.epsilon, limits, options), indent=2))
+        click.echo(json.dumps(planned.record(), indent=2))
     else:
-        show(f"{workload.name}, k = {workload.size}, {users} users, epsilon {flags.epsilon:g}", limits, options)
+        show(planned.title, planned.limits, options)
     if plot is not None:
         # Predictions from a tenth of the users to ten times as many.
         curves: dict[str, list[tuple[float, float]]] = {}
         floor = []
-        for crowd in (max(2, users // 10), users, users * 10):
-            if (found := bounds(workload, flags.epsilon, crowd, guess)) is not None:
-                floor.append((crowd, found.floor))
-            named = [option.name for option in options]
-            for option in rank_protocols(workload, flags.epsilon, crowd, guess, named, trust, flags.delta):
-                curves.setdefault(option.name, []).append((crowd, option.predicted_rmse))
+        with Working("predicting errors for other numbers of users"):
+            for crowd in (max(2, users // 10), users, users * 10):
+                if (found := bounds(workload, flags.epsilon, crowd, guess)) is not None:
+                    floor.append((crowd, found.floor))
+                named = [option.name for option in options]
+                for option in rank_protocols(workload, flags.epsilon, crowd, guess, named, trust, flags.delta):
+                    curves.setdefault(option.name, []).append((crowd, option.predicted_rmse))
         draw(plot, f"{workload.name}, epsilon {flags.epsilon:g}: predicted", curves, floor)
     if save is not None:
         # What an analyst that is started by hand asks: the protocol, and the columns that its inputs come from.
@@ -76,45 +87,21 @@ def plan(
         write_plan(save, salted(protocol, public_salt(flags.seed)), declared_domain(flags, workload))
 
 
-def read_numbers(path: Path) -> Floats:
-    """The numbers of a .npy or .csv file, in order."""
-    try:
-        if path.suffix.lower() == ".npy":
-            return np.asarray(np.load(path, allow_pickle=False), dtype=np.float64).reshape(-1)
-        text = path.read_text(encoding="utf-8-sig").replace("\n", ",")
-        return np.array([float(cell) for cell in text.split(",") if cell.strip()])
-    except OSError as problem:
-        raise BadInput(f"{path}: cannot be read: {problem.strerror or problem}") from problem
-    except (ValueError, EOFError) as problem:
-        raise BadInput(f"{path}: should hold numbers with commas between them: {problem}") from problem
-
-
-def record(
-    workload: Workload | Levels, users: int, epsilon: float, limits: Bounds | None, options: list[Option]
-) -> dict[str, object]:
-    """What `--json` prints."""
-    return {
-        "statistic": None if isinstance(workload, Levels) else workload.name,
-        "k": workload.size,
-        "users": users,
-        "epsilon": epsilon,
-        "gamma_2": None if limits is None else {"lower": limits.gamma_lower, "upper": limits.gamma_upper},
-        "floor": None if limits is None else limits.floor,
-        "lower_bound": None if limits is None else limits.lower_bound,
-        "scale": None if limits is None else limits.scale,
-        "separation": None if limits is None else limits.separation,
-        "protocols": [{name: getattr(option, name) for name in SHOWN} for option in options],
-    }
-
-
 def show(title: str, limits: Bounds | None, options: list[Option]) -> None:
     """The same for people, with the worst histogram and the analyst's time beside it."""
     headings = ("protocol", "rounds", "RMSE", "worst RMSE", "B up", "B down", "analyst s")
     rows = []
-    for option in options:
-        errors = (f"{option.predicted_rmse:.3g}", f"{option.worst_rmse:.3g}")
-        costs = (f"{option.bytes_up:.1f}", f"{option.bytes_down:.0f}", f"{analyst_seconds(option.protocol):.2f}")
-        rows.append((option.name, str(option.rounds), *errors, *costs))
+    # With many inputs the timing would take longer than the plan.
+    timed = options[0].protocol.inputs <= MOST_TIMED
+    with Working("timing the analyst"):
+        for option in options:
+            errors = (f"{option.predicted_rmse:.3g}", f"{option.worst_rmse:.3g}")
+            costs = (
+                f"{option.bytes_up:.1f}",
+                f"{option.bytes_down:.0f}",
+                f"{analyst_seconds(option.protocol):.2f}" if timed else "",
+            )
+            rows.append((option.name, str(option.rounds), *errors, *costs))
     click.echo(title)
     print_table(headings, rows, words=("protocol",))
     if limits is None:

@@ -3,6 +3,7 @@
 import json
 import re
 import shutil
+import sys
 import textwrap
 from pathlib import Path
 from typing import Any
@@ -10,13 +11,16 @@ from typing import Any
 import click
 
 from parley.emulator.errors import BadInput
-from parley.launch.settings import output_options, print_table, protocol_file_option
+from parley.launch.settings import complete, output_options, print_table, protocol_file_option
 from parley.protocols.outline import example, outline
 from parley.protocols.registry import BUILT_IN, lookup, names
 
+# A narrower terminal has no room for a table of all names and what they mean.
+TABLE_WIDTH = 120
+
 
 @click.command(epilog="Example: parley protocols three-round")
-@click.argument("name", required=False)
+@click.argument("name", required=False, shell_complete=complete(lambda: names("shuffler")))
 @protocol_file_option
 @output_options("a list of records, or the record of one protocol")
 def protocols(name: str | None, as_json: bool) -> None:
@@ -34,6 +38,12 @@ def protocols(name: str | None, as_json: bool) -> None:
     rows = [listed(each) for each in names("shuffler")]
     if as_json:
         click.echo(json.dumps(rows, indent=2))
+    elif sys.stdout.isatty() and shutil.get_terminal_size((80, 24)).columns < TABLE_WIDTH:
+        for row in rows:
+            rounds = "1 round" if row["rounds"] == 1 else f"{row['rounds']} rounds"
+            trusts = "" if row["trusts"] == "nobody" else f", trusts a {row['trusts']}"
+            click.echo(f"{row['name']}: {rounds}, {row['interaction']}{trusts}")
+            click.echo(_wrapped(f"    {row['summary']}"))
     else:
         cells = ([str(value) for value in row.values()] for row in rows)
         print_table(list(rows[0]), cells, words=("name", "interaction", "trusts", "summary"))

@@ -12,7 +12,8 @@ from parley.emulator.record.diff import compare_runs
 from parley.emulator.record.replay import Replay, Role, replay_analyst, replay_users
 from parley.launch.commands.show import place, unclosed
 from parley.launch.results.printable import printable, printable_json
-from parley.launch.results.run_files import find_run, run_argument, witness_option
+from parley.launch.results.progress import Working
+from parley.launch.results.run_files import RunFiles, find_run, run_argument, witness_option
 from parley.launch.settings import CHECK_FAILED, GOOD, output_options
 from parley.nodes.replay import Timing, replay_live
 
@@ -39,16 +40,22 @@ def replay(run: Path, role: Role, live: bool, timing: Timing, witness: Path | No
     if timing == "recorded" and not live:
         raise BadInput("--timing recorded is for --live; without sockets there is nothing to wait for")
     files = find_run(run, witness)
-    conversation = files.listen()
+    with Working("replaying"):
+        conversation = files.listen()
+        outcome = replay_recorded(files, conversation, role, timing if live else None)
+    click.echo(printable_json(outcome.record(), indent=2) if as_json else describe(outcome))
+    return exit_code(outcome.identical, "replayed", conversation)
+
+
+def replay_recorded(files: RunFiles, conversation: Conversation, role: Role, timing: Timing | None) -> Replay:
+    """The roles of a recorded conversation once more; with a timing, the analyst through real sockets."""
     parts: list[Replay] = []
     if role in ("analyst", "all"):
-        parts.append(asyncio.run(replay_live(conversation, timing)) if live else replay_analyst(conversation))
+        parts.append(replay_analyst(conversation) if timing is None else asyncio.run(replay_live(conversation, timing)))
     if role in ("users", "all"):
         parts.append(replay_users(conversation, files.need_witness()))
     difference = next((part.difference for part in parts if part.difference is not None), None)
-    outcome = Replay(role=role, compared=sum(part.compared for part in parts), difference=difference)
-    click.echo(printable_json(outcome.record(), indent=2) if as_json else describe(outcome))
-    return exit_code(outcome.identical, "replayed", conversation)
+    return Replay(role=role, compared=sum(part.compared for part in parts), difference=difference)
 
 
 def describe(outcome: Replay) -> str:
@@ -70,8 +77,9 @@ def diff(a: Path, b: Path, as_json: bool) -> int:
     order they came, does not count. Of a record that was cut off, the whole records are compared, and the exit code
     is 1.
     """
-    one, other = find_run(a).listen(), find_run(b).listen()
-    outcome = compare_runs(one, other).record()
+    with Working("comparing"):
+        one, other = find_run(a).listen(), find_run(b).listen()
+        outcome = compare_runs(one, other).record()
     click.echo(printable_json(outcome, indent=2) if as_json else describe_diff(outcome))
     return exit_code(outcome["identical"], "compared", one, other)
 

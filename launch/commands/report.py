@@ -8,6 +8,7 @@ from parley.emulator.errors import BadInput, TranscriptError
 from parley.launch.report.model import SAMPLE, make_model
 from parley.launch.report.page import write_page
 from parley.launch.results.printable import printable, printable_json
+from parley.launch.results.progress import Working
 from parley.launch.results.run_files import find_run, run_argument, witness_option
 from parley.launch.settings import output_options, path_option
 
@@ -39,7 +40,8 @@ def report(run: Path, witness: Path | None, out: Path | None, public: bool, samp
     files = find_run(run, witness)
     known = None if public else files.load_witness()
     try:
-        model = make_model(files.transcript, witness=known, sample=sample)
+        with Working("reading the record"):
+            model = make_model(files.transcript, witness=known, sample=sample)
     except TranscriptError as error:
         raise BadInput(f"{error}; there is nothing to report") from error
     page = out or files.transcript.with_name("report.html")

@@ -1,30 +1,16 @@
 """`parley run`: start everybody, watch, and say what came out."""
 
 import json
-import signal
-from contextlib import nullcontext
-from ipaddress import ip_address
-from pathlib import Path
+from dataclasses import replace
 from typing import Any
 
 import click
 
-from parley.emulator.errors import BadInput
-from parley.emulator.wire.sealing import new_secret
-from parley.emulator.wire.signatures import derived
-from parley.launch.api import USUAL_PROCESSES, coin_key
-from parley.launch.cluster.cluster import Cluster
-from parley.launch.cluster.dask import Farm, Workers
-from parley.launch.cluster.fault_driver import find_conditions
-from parley.launch.cluster.layout import LOOPBACK
+from parley.launch.cluster.fault_driver import ready_made
 from parley.launch.problem import ProblemFlags, make_problem, problem_options
 from parley.launch.processes.command_lines import CROWD
-from parley.launch.processes.processes import Processes
-from parley.launch.results.answer import Answer
-from parley.launch.results.progress import make_progress
-from parley.launch.results.reporting import reporting
-from parley.launch.settings import Stopped, output_options, path_option, signals
-from parley.protocols.shuffle.sealed import sealed
+from parley.launch.running import hold_run
+from parley.launch.settings import command_seconds, complete, output_options, path_option
 
 
 @click.command(epilog="Example: parley run --statistic kendall --levels 8x8 --epsilon 4 --users 2000")
@@ -45,7 +31,10 @@ from parley.protocols.shuffle.sealed import sealed
 @click.option("--quorum", default=1.0, show_default=True, help="Share of users a round needs at its deadline.")
 @click.option("--port", type=int, help="First of three ports of the board on loopback.  [default: free ones]")
 @click.option(
-    "--conditions", metavar="FILE|NAME", help="Faults to inject: a TOML file, or the name of a ready-made one."
+    "--conditions",
+    metavar="FILE|NAME",
+    help=f"Faults to inject: a TOML file, or one of {', '.join(ready_made())}.",
+    shell_complete=complete(ready_made),
 )
 @click.option("--restarts", default=3, show_default=True, help="How often to restart a node that was killed.")
 @path_option("--keys", help="Encrypt every link with the keys of this folder.")
@@ -60,98 +49,20 @@ from parley.protocols.shuffle.sealed import sealed
 @click.option("--watch", is_flag=True, help="Serve a live page on this machine while the run goes on.")
 @click.option("--quiet", is_flag=True, help="Hide progress.")
 @output_options("the result record")
-def run(
-    flags: ProblemFlags,
-    processes: int | None,
-    process_per_user: bool,
-    in_memory: bool,
-    on: str | None,
-    out: Path | None,
-    name: str | None,
-    quorum: float,
-    conditions: str | None,
-    keys: Path | None,
-    secure: bool,
-    wallet: Path | None,
-    signed: bool | None,
-    seal: bool,
-    watch: bool,
-    as_json: bool,
-    quiet: bool,
-    **terms: Any,
-) -> None:
+def run(flags: ProblemFlags, as_json: bool, **options: Any) -> None:
     """Run a protocol between processes on this machine and print the estimate."""
-    if in_memory and watch:
-        raise BadInput("--in-memory is over before anybody could watch; leave out --watch and open its report")
-    # The process that forks nodes warms up while the problem is read.
-    with (
-        nullcontext() if in_memory else Processes() as started,
-        nullcontext() if on is None else Workers(on) as workers,
-    ):
-        hosts, address, usual = None, LOOPBACK, USUAL_PROCESSES
-        if workers is not None:
-            workers.check()
-            hosts, address, usual = Farm(workers), workers.own_address(), len(workers.names)
-        problem = make_problem(flags)
-        protocol = problem.protocol(flags.protocol, flags.epsilon, delta=flags.delta, quorum=quorum, seed=flags.seed)
-        opening_key = b""
-        if seal:
-            opening_key = new_secret() if flags.seed is None else derived(coin_key(flags.seed), "opening").secret
-        if process_per_user and processes is not None:
-            raise BadInput("--processes and --process-per-user contradict each other; give one of them")
-        many = problem.users if process_per_user else min(usual, problem.users) if processes is None else processes
-        # Where other machines reach the board, it needs keys.
-        secure = secure or (keys is None and not ip_address(address).is_loopback)
-        if signed is None:
-            # Everybody signs, unless a crowd of plain processes does: there it takes a fifth more time and proves
-            # little, because all keys are the launcher's.
-            signed = keys is not None or secure or many < CROWD
-        layout = problem.layout(
-            sealed(protocol, opening_key) if seal else protocol,
-            seed=flags.seed,
-            processes=many,
-            quorum=quorum,
-            conditions=None if conditions is None else find_conditions(conditions),
-            host=address,
-            elsewhere=hosts is not None,
-            keys=None if keys is None else keys.absolute(),
-            secure=secure,
-            opening_key=opening_key,
-            signed=signed,
-            wallet=None if wallet is None else wallet.absolute(),
-            in_memory=in_memory,
-            **terms,
-        )
-        folder = problem.folder(out, layout.protocol, name, in_memory=in_memory)
-        if flags.seed is not None:
-            click.echo("parley: with --seed the noise is known in advance, so this run is not private", err=True)
-        for column, count in problem.clipped.items():
-            click.echo(f"parley: {count} values of {column} lie outside its declared range and were clipped", err=True)
-        with reporting(folder, watch=watch) as report:
 
-            def conclude() -> None:
-                summary = cluster.follower.summary
-                answers.append(problem.answer(summary, layout.protocol, flags.seed, folder.path))
-                folder.write_result(answers[0].record())
-                report()
+    def say(text: str) -> None:
+        click.echo(f"parley: {text}", err=True)
 
-            def stop(*_: object) -> None:
-                raise Stopped("stopped by SIGTERM")
-
-            answers: list[Answer] = []
-            # SIGTERM raises, so that whoever holds processes lets go of them.
-            with signals(stop, signal.SIGTERM), make_progress(quiet=quiet) as progress:
-                if in_memory:
-                    from parley.launch.cluster.in_memory import MemoryCluster
-
-                    cluster: Cluster = MemoryCluster(layout, folder, progress, flags.seed)
-                else:
-                    cluster = Cluster(layout, folder, progress, hosts, started)
-                cluster.run(conclude)
-            click.echo(json.dumps(answers[0].record(), indent=2) if as_json else str(answers[0]))
-            if answers[0].silent:
-                click.echo(
-                    f"parley: wallets refused {answers[0].silent} replies; which ones refuse depends on what they said "
-                    "before, and the interval does not cover that",
-                    err=True,
-                )
+    answer = hold_run(
+        lambda: make_problem(flags),
+        say,
+        epsilon=flags.epsilon,
+        protocol=flags.protocol,
+        delta=flags.delta,
+        seed=flags.seed,
+        **options,
+    )
+    shown = replace(answer, command_seconds=command_seconds())
+    click.echo(json.dumps(shown.record(), indent=2) if as_json else str(shown))

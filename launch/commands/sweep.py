@@ -17,6 +17,7 @@ from parley.emulator.protocol import Inputs
 from parley.launch.cluster.dask import run_on
 from parley.launch.problem import ProblemFlags, make_problem, problem_options
 from parley.launch.results.plot import check_plot, draw
+from parley.launch.results.progress import Working
 from parley.launch.results.sweeps import Batch, Outcome, batches, rmse, spread, trial
 from parley.launch.settings import output_options, path_option, print_table
 from parley.protocols.planned import truth_of
@@ -62,7 +63,8 @@ def sweep(
         raise BadInput(f"--trials {trials} says nothing about a spread; give at least 2")
     check_plot(plot)
     seed = 0 if flags.seed is None else flags.seed
-    cases = make_cases(flags, seed)
+    with Working("designing protocols", quiet=quiet):
+        cases = make_cases(flags, seed)
     work: list[Batch] = []
     for number, case in enumerate(cases):
         work += batches(number, case.protocol, case.inputs, case.truth, trials=trials, seed=seed, exact=exact)
@@ -77,8 +79,12 @@ def sweep(
             [f"{each:.4g}" if isinstance(each, float) else str(each or "") for each in row.values()] for row in rows
         )
         print_table(HEADINGS, cells, words=("protocol",))
-    if plot is None:
-        return
+    if plot is not None:
+        draw_rows(plot, rows)
+
+
+def draw_rows(plot: Path, rows: list[dict[str, Any]]) -> None:
+    """Measured RMSE against users."""
     # A line for every protocol and epsilon; the floor is that of the largest epsilon.
     several = len({row["epsilon"] for row in rows}) > 1
     curves: dict[str, list[tuple[float, float]]] = {}
@@ -92,11 +98,17 @@ def sweep(
 
 # The same flags as everywhere, but here users and epsilon may be several and all protocols are the default.
 def whole_numbers(text: str) -> tuple[int, ...]:
-    return tuple(map(int, text.split(",")))
+    try:
+        return tuple(map(int, text.split(",")))
+    except ValueError:
+        raise click.BadParameter(f"{text!r} is not a list of whole numbers such as 500,5000") from None
 
 
 def numbers(text: str) -> tuple[float, ...]:
-    return tuple(map(float, text.split(",")))
+    try:
+        return tuple(map(float, text.split(",")))
+    except ValueError:
+        raise click.BadParameter(f"{text!r} is not a list of numbers such as 0.5,1") from None
 
 
 _flags = {str(each.name): each for each in sweep.params}

@@ -14,6 +14,7 @@ from parley.emulator.wire.messages import Event, Message, Ready, Replies, Result
 from parley.launch.report.diagram import Diagram
 from parley.launch.report.words import cut, headline, row, value_brief
 from parley.launch.results.answer import statistic_name
+from parley.launch.results.meaning import inside
 from parley.protocols.registry import build
 
 MOST_FAULTS = 500
@@ -67,11 +68,12 @@ class Story:
         if not isinstance(result, Result):
             return None
         silent = result.details.get("silent_for_wallets")
+        low, high = inside((result.low, result.high), None if workload is None else workload.bounds)
         return {
             "bounds": None if workload is None else list(workload.bounds),
             "estimate": result.estimate,
-            "low": result.low,
-            "high": result.high,
+            "low": low,
+            "high": high,
             "predicted_rmse": result.predicted_rmse,
             **({"silent": silent} if isinstance(silent, int) and silent else {}),
         }

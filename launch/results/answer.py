@@ -1,9 +1,9 @@
 """The outcome of a run as an object: reads well in a terminal and a notebook, gives its numbers as plain data."""
 
-import html
 import json
 import tempfile
-from dataclasses import dataclass
+import textwrap
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Self
@@ -11,13 +11,15 @@ from typing import Any, Self
 from parley.emulator.errors import BadInput, LocalProtocolError, TranscriptError
 from parley.emulator.record.summary import Summary
 from parley.emulator.wire.messages import Result, Setup
+from parley.launch.results import displays
+from parley.launch.results.meaning import advice, inside
 from parley.launch.settings import release
 from parley.protocols.workloads.lipschitz import Lipschitz
 
 # The fields of a result record, in this order.
 RECORD = (
     *("protocol", "statistic", "users", "replied", "epsilon", "delta", "rounds", "estimate", "predicted_rmse"),
-    *("interval95", "truth", "error", "bytes_up", "bytes_down", "seconds", "seed", "version"),
+    *("interval95", "possible", "truth", "error", "bytes_up", "bytes_down", "seconds", "seed", "version"),
 )
 
 
@@ -44,6 +46,10 @@ class Answer:
     version: str = ""
     folder: Path | None = None
     silent: int = 0
+    # What the statistic can be at all; None where nobody knows.
+    possible: tuple[float, float] | None = None
+    # What a person waited, from the command's first moment to its last; `seconds` is the conversation alone.
+    command_seconds: float | None = field(default=None, compare=False)
 
     @classmethod
     def of(cls, summary: Summary, **known: Any) -> Self:
@@ -56,9 +62,12 @@ class Answer:
             raise LocalProtocolError("the transcript holds no result: its run did not complete")
         if replied is None:
             raise TranscriptError(summary.unbuilt or summary.uncounted)
+        workload = getattr(summary.protocol, "workload", None)
+        possible = None if workload is None else workload.bounds
         found = {
             "estimate": result.estimate,
-            "interval95": (result.low, result.high),
+            "interval95": inside((result.low, result.high), possible),
+            "possible": possible,
             "predicted_rmse": result.predicted_rmse,
             "statistic": statistic_name(setup),
             "protocol": setup.protocol,
@@ -84,6 +93,8 @@ class Answer:
             plain = {name: record[name] for name in record if name in cls.__dataclass_fields__}
             plain.setdefault("silent", record.get("silent_for_wallets", 0))
             plain["interval95"] = (record["interval95"][0], record["interval95"][1])
+            if record.get("possible") is not None:
+                plain["possible"] = (record["possible"][0], record["possible"][1])
             for each in ("declared", "observed"):
                 plain[f"rounds_{each}"] = record["rounds"][each]
             return cls(**{**plain, "folder": Path(folder)})
@@ -95,11 +106,18 @@ class Answer:
         """How far off the estimate is; emulations only."""
         return None if self.truth is None else self.estimate - self.truth
 
+    @property
+    def advice(self) -> str | None:
+        """What would help where the interval says little."""
+        rmse, users = self.predicted_rmse, self.users
+        return advice(self.interval95, self.possible, rmse=rmse, users=users, epsilon=self.epsilon)
+
     def record(self) -> dict[str, Any]:
         """The result record: plain values, stable names."""
         own = {
             "rounds": {"declared": self.rounds_declared, "observed": self.rounds_observed},
             "interval95": list(self.interval95),
+            "possible": None if self.possible is None else list(self.possible),
         }
         silent = {"silent_for_wallets": self.silent} if self.silent else {}
         return {name: own.get(name) or getattr(self, name) for name in RECORD} | silent
@@ -122,6 +140,8 @@ class Answer:
         """What people are told, label by label."""
         low, high = self.interval95
         lines = {"estimate": f"{self.estimate:.6g}   95% interval [{low:.6g}, {high:.6g}]"}
+        if self.advice is not None:
+            lines["note"] = self.advice
         if self.truth is not None:
             lines["truth"] = f"{self.truth:.6g}   error {self.error:+.3g} (predicted {self.predicted_rmse:.3g})"
         lines |= {
@@ -131,20 +151,25 @@ class Answer:
             "bytes": f"per user: {self.bytes_up:.1f} sent, {self.bytes_down:.0f} received",
             "seconds": f"{self.seconds:.2f}",
         }
+        if self.command_seconds is not None:
+            lines["seconds"] = f"{self.command_seconds:.2f}, of which the conversation took {self.seconds:.2f}"
         if self.folder is not None:
             lines["files"] = _short(self.folder)
             lines["again"] = f"parley replay {_short(self.folder)}"
         return lines
 
     def __str__(self) -> str:
-        return "\n".join(f"{label:<9} {text}" for label, text in self.lines.items())
+        below = "\n" + " " * 10
+        # Only the note is a sentence that a terminal of 80 columns would break inside a word.
+        told = {
+            label: below.join(textwrap.wrap(text, 70)) if label == "note" else text
+            for label, text in self.lines.items()
+        }
+        return "\n".join(f"{label:<9} {text}" for label, text in told.items())
 
     def _repr_html_(self) -> str:
-        rows = "".join(
-            f"<tr><th style='text-align:left'>{html.escape(label)}</th><td>{html.escape(text)}</td></tr>"
-            for label, text in self.lines.items()
-        )
-        return f"<table><caption>{html.escape(self.statistic or 'kernel')}</caption>{rows}</table>"
+        report = "" if self.folder is None else displays.page(self.folder / "report.html", "The report of this run")
+        return displays.facts(self.lines, self.statistic or self.protocol) + report
 
 
 def statistic_name(setup: Setup) -> str | None:

@@ -1,5 +1,6 @@
 """The replies of a run as a table: one row per reply, for people who live in notebooks."""
 
+import csv
 from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, Any, Protocol
@@ -43,6 +44,24 @@ def write_json_lines(source: Source, file: IO[str]) -> int:
             common = zip(COMMON, (record.sequence, record.time_ns, replies.node, replies.round, user), strict=True)
             row = {**dict(common), **{name: column[place] for name, column in columns.items()}}
             file.write(printable_json(row) + "\n")
+            rows += 1
+    return rows
+
+
+def write_csv(source: Source, file: IO[str]) -> int:
+    """A line of names and one line per reply; lists of numbers as JSON, nothing where a round lacks the column."""
+    layouts, _, last = _survey(source)
+    table, rows = csv.writer(file), 0
+    table.writerow([*COMMON, *(printable(column_name(name)) for name in layouts)])
+    for record, replies in source.replies():
+        # A run that still goes on may have said more since, in columns that this file does not have.
+        if record.sequence > last:
+            break
+        columns = [replies.columns[name].tolist() if name in replies.columns else None for name in layouts]
+        for place, user in enumerate(replies.users.tolist()):
+            cells = ["" if column is None else column[place] for column in columns]
+            common = (record.sequence, record.time_ns, printable(replies.node), replies.round, user)
+            table.writerow([*common, *(printable_json(cell) if isinstance(cell, list) else cell for cell in cells)])
             rows += 1
     return rows
 

@@ -65,7 +65,8 @@ class Follower:
         summary = self.summary
         standing = replace(self._expected, joined=len(summary.seats))
         if summary.rounds:
-            standing = replace(standing, round=summary.rounds[-1].number, replies=summary.rounds[-1].replies)
+            last = summary.rounds[-1]
+            standing = replace(standing, round=last.number, replies=last.replies, asked=summary.asked(last.number))
         for each in reversed(summary.rounds[-2:]):
             if each.seconds is not None:
                 return replace(standing, closed=each.number, missing=each.missing, seconds=each.seconds)

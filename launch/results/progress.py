@@ -1,15 +1,20 @@
 """What a person sees while a run goes on: bars on a terminal, one line a round elsewhere, always on standard error."""
 
 import sys
-from contextlib import AbstractContextManager
+import threading
+import time
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass
 from typing import Self, TextIO
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
+from rich.errors import LiveError
+from rich.progress import BarColumn, MofNCompleteColumn, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.progress import Progress as Bars
 
 from parley.launch.results.printable import printable_lines
+
+PATIENCE_SECONDS = 2.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -21,6 +26,8 @@ class Standing:
     users: int
     declared: int
     round: int = 0
+    # Users who are to answer in this round; None where that is not known.
+    asked: int | None = None
     replies: int = 0
     closed: int = 0
     missing: int = 0
@@ -83,9 +90,9 @@ class Terminal(Progress):
     def show(self, standing: Standing) -> None:
         show_bar(self.bars, "start-up", standing.joined, standing.nodes)
         # No more bars than rounds were declared, whatever number the record names.
-        for number in range(1, min(standing.round, standing.declared) + 1):
-            done = standing.replies if number == standing.round else standing.users
-            show_bar(self.bars, f"round {number} of {standing.declared}", done, standing.users)
+        if 1 <= standing.round <= standing.declared:
+            total = standing.users if standing.asked is None else standing.asked
+            show_bar(self.bars, f"round {standing.round} of {standing.declared}", standing.replies, total)
 
     def note(self, text: str) -> None:
         self.bars.console.print(printable_lines(text), markup=False, highlight=False, emoji=False)
@@ -97,9 +104,55 @@ def show_bar(bars: Bars, label: str, done: int, total: int) -> None:
     bars.update(bars.add_task(label) if task is None else task, completed=done, total=total)
 
 
+class Working(AbstractContextManager["Working"]):
+    """On a terminal, a spinner beside what takes long, once it has taken so long that one wonders."""
+
+    def __init__(self, what: str, *, quiet: bool = False) -> None:
+        self._what, self._console = what, Console(stderr=True)
+        self._lock, self._over = threading.Lock(), quiet
+        self._spinner = Bars(
+            SpinnerColumn(),
+            TextColumn("{task.description}"),
+            TimeElapsedColumn(),
+            console=self._console,
+            transient=True,
+        )
+        self._timer = threading.Timer(PATIENCE_SECONDS, self._speak)
+        self._timer.daemon = True
+
+    def __enter__(self) -> Self:
+        self._began = time.monotonic()
+        self._timer.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._timer.cancel()
+        with self._lock:
+            self._over = True
+            if self._spinner.live.is_started:
+                self._spinner.stop()
+
+    def _speak(self) -> None:
+        with self._lock:
+            if self._over or not self._console.is_terminal:
+                return
+            task = self._spinner.add_task(self._what, total=None)
+            # The clock began before the spinner did.
+            self._spinner.tasks[task].start_time = self._spinner.get_time() - (time.monotonic() - self._began)
+            # Where bars are shown already, they tell that something goes on.
+            with suppress(LiveError):
+                self._spinner.start()
+
+
+def has_viewer() -> bool:
+    """Whether somebody looks at standard error: a terminal or a notebook."""
+    console = Console(stderr=True)
+    return console.is_terminal or console.is_jupyter
+
+
 def make_progress(*, quiet: bool) -> Progress:
     """Bars if standard error is a terminal, else lines; with `quiet` only what went wrong."""
     if quiet:
         return Progress(sys.stderr)
     console = Console(stderr=True)
-    return Terminal(console) if console.is_terminal else Lines(sys.stderr)
+    return Terminal(console) if console.is_terminal or console.is_jupyter else Lines(sys.stderr)

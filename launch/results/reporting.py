@@ -20,6 +20,7 @@ from parley.launch.report.model import make_model
 from parley.launch.report.page import write_page
 from parley.launch.results.folder import RunFolder
 from parley.launch.results.printable import printable
+from parley.launch.results.progress import Working
 
 # The page lingers a little for its browsers; after that it is ended.
 PATIENCE_SECONDS = 10.0
@@ -96,7 +97,8 @@ def write_report(folder: RunFolder) -> Path | None:
     report = folder.path / "report.html"
     try:
         witness = Witness.load(folder.witness) if folder.witness.exists() else None
-        write_page(report, make_model(folder.transcript, witness=witness))
+        with Working("writing the report"):
+            write_page(report, make_model(folder.transcript, witness=witness))
     except ParleyError as error:
         click.echo(f"parley: no report was written: {printable(str(error))}", err=True)
         return None

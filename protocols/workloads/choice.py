@@ -4,16 +4,21 @@ import re
 from collections.abc import Callable, Sequence
 from functools import partial, reduce
 from pathlib import Path
+from typing import Literal, NamedTuple
 
 from parley.emulator.errors import BadInput
 from parley.protocols.workloads.auc import AreaUnderCurve
-from parley.protocols.workloads.domain import Categories, Domain, Interval, Pair, nearest
+from parley.protocols.workloads.domain import MISSING, Categories, Domain, Interval, Pair, nearest
 from parley.protocols.workloads.gini import GiniDiversity, GiniMeanDifference
 from parley.protocols.workloads.kendall import Kendall
-from parley.protocols.workloads.kernel import load_kernel
+from parley.protocols.workloads.kernel import Kernel, load_kernel
 from parley.protocols.workloads.lipschitz import DISTANCES, Lipschitz
+from parley.protocols.workloads.values import read_ends
 from parley.protocols.workloads.workload import Levels, Workload
 
+# What becomes of rows without a value: refused, left out (by the launcher of an emulation), or a category of their own,
+# which alone tells nobody who has none.
+Missing = Literal["refuse", "drop", "as-category"]
 SINGLE: dict[str, Callable[..., Workload]] = {
     AreaUnderCurve.name: AreaUnderCurve,
     GiniMeanDifference.name: GiniMeanDifference,
@@ -25,7 +30,9 @@ STATISTICS = (Kendall.name, *SINGLE)
 LABELS = ("0", "1")
 ONE_LEVEL = r"\s*[0-9]{1,9}\s*"
 PAIR_OF_LEVELS = ONE_LEVEL + "[xX]" + ONE_LEVEL
-_EXAMPLES = {"--range": "age=0:120", "--categories": "answer=no,maybe,yes"}
+_EXAMPLES = {"--range": "age=0:120 or day=2024-01-01:2024-12-31", "--categories": "answer=no,maybe,yes"}
+# Here categories have no order, so that one for missing values may stand anywhere.
+UNORDERED = (GiniDiversity, Kernel)
 
 
 def make_question(statistic: str | None, levels: str | None, kernel: str | Path | None) -> Workload | Levels:
@@ -51,13 +58,41 @@ def make_workload(statistic: str | None, levels: str | None, kernel: str | Path 
     both = statistic == Kendall.name
     if levels is None or re.fullmatch(PAIR_OF_LEVELS if both else ONE_LEVEL, levels) is None:
         wanted = "for both columns, such as 16x16" if both else "as one whole number, such as 32"
+        if levels is None and statistic == GiniDiversity.name:
+            wanted += ", or --categories COLUMN=A,B,..."
         raise BadInput(f"{statistic} needs --levels {wanted}, got {'nothing' if levels is None else repr(levels)}")
     numbers = [int(number) for number in re.findall("[0-9]+", levels)]
     return Kendall(levels=(numbers[0], numbers[1])) if both else SINGLE[statistic](levels=numbers[0])
 
 
+def implied_levels(
+    statistic: str | None, columns: Sequence[str], categories: Sequence[str], missing: Missing = "refuse"
+) -> str | None:
+    """The levels that need not be said, because every column is declared by its categories; else None.
+
+    The label of an AUC has its two categories anyway.
+    """
+    counted = {name: len(values) for name, values in (_named_values("--categories", text) for text in categories)}
+    named = list(columns) or list(counted)
+    if statistic == AreaUnderCurve.name:
+        named = named[:1]
+    if not named or not all(name in counted for name in named):
+        return None
+    for name in named:
+        if counted[name] < 2:
+            raise BadInput(f"{name} needs at least 2 categories, got {counted[name]}")
+    if missing == "as-category" and statistic == GiniDiversity.name:
+        (text,) = (text for text in categories if text.partition("=")[0] == named[0])
+        counted[named[0]] += MISSING not in _named_values("--categories", text)[1]
+    return "x".join(str(counted[name]) for name in named)
+
+
 def make_domain(
-    question: Workload | Levels, columns: Sequence[str], ranges: Sequence[str] = (), categories: Sequence[str] = ()
+    question: Workload | Levels,
+    columns: Sequence[str],
+    ranges: Sequence[str] = (),
+    categories: Sequence[str] = (),
+    missing: Missing = "refuse",
 ) -> Domain:
     """How the named columns become inputs, from `column=lo:hi` and `column=value,value,...`."""
     needed = len(question.shape)
@@ -66,40 +101,71 @@ def make_domain(
         raise BadInput(f"{question.name} needs {many}, got {len(columns)}: {', '.join(columns) or 'none'}")
     declared = _declared(columns, ranges, categories)
     if isinstance(question, AreaUnderCurve):
-        declared.setdefault(columns[1], Categories(columns[1], LABELS))
+        declared.setdefault(columns[1], LABELS)
     made: list[Domain] = []
     for name, levels in zip(columns, question.shape, strict=True):
         declaration = declared.get(name)
         if declaration is None:
             raise BadInput(
-                f"declare the column {name!r} with --range {name}=lo:hi; a range is never read off the private data"
+                f"declare the column {name!r}: numbers or dates with --range {name}=lo:hi, text with "
+                f"--categories {name}=A,B,...; neither is ever read off the private data"
             )
-        if isinstance(declaration, Categories) and declaration.size != levels:
-            raise BadInput(f"{name} has {declaration.size} categories, but the statistic expects {levels} levels")
-        made.append(declaration if isinstance(declaration, Categories) else Interval(name, *declaration, levels))
+        if isinstance(declaration, Ends):
+            if missing == "as-category":
+                raise BadInput(
+                    f"--missing as-category needs categories, and the range of {name} has none; give "
+                    f"--categories {name}=A,B,..., or leave such rows out with --missing drop"
+                )
+            made.append(Interval(name, declaration.low, declaration.high, levels, declaration.dates))
+            continue
+        if missing == "as-category" and MISSING not in declaration:
+            if not isinstance(question, UNORDERED):
+                said = ",".join((*declaration, MISSING))
+                raise BadInput(
+                    f"{question.name} depends on the order of values; say where missing ones stand, for instance last: "
+                    f"--categories {name}={said}"
+                )
+            declaration = (*declaration, MISSING)
+        found = Categories(name, declaration, missing == "as-category")
+        if found.size != levels:
+            raise BadInput(f"{name} has {found.size} categories, but the statistic expects {levels} levels")
+        made.append(found)
     return reduce(Pair, made)
+
+
+class Ends(NamedTuple):
+    """A declared range."""
+
+    low: float
+    high: float
+    dates: bool
 
 
 def _declared(
     columns: Sequence[str], ranges: Sequence[str], categories: Sequence[str]
-) -> dict[str, Categories | tuple[float, float]]:
+) -> dict[str, Ends | tuple[str, ...]]:
     """Each column's declaration, at most one a column."""
-    found: dict[str, Categories | tuple[float, float]] = {}
+    found: dict[str, Ends | tuple[str, ...]] = {}
     for flag, texts in (("--range", ranges), ("--categories", categories)):
         for text in texts:
-            name, separator, rest = text.partition("=")
-            if not separator:
-                raise BadInput(f"{flag} {text!r} must look like {_EXAMPLES[flag]}")
+            name, values = _named_values(flag, text)
             if name not in columns:
                 raise BadInput(f"{flag} names {name!r}, which is not among the columns{nearest(name, list(columns))}")
             if name in found:
-                raise BadInput(f"the column {name!r} is declared twice")
+                raise BadInput(f"the column {name!r} is declared twice; give it one --range or one --categories")
             if flag == "--categories":
-                found[name] = Categories(name, tuple(rest.split(",")))
+                found[name] = values
                 continue
-            try:
-                low, high = (float(end) for end in rest.split(":"))
-            except ValueError:
-                raise BadInput(f"--range {text!r} must look like {_EXAMPLES['--range']}") from None
-            found[name] = low, high
+            ends = read_ends(",".join(values))
+            if ends is None:
+                raise BadInput(f"--range {text!r} must look like {_EXAMPLES['--range']}")
+            found[name] = Ends(*ends)
     return found
+
+
+def _named_values(flag: str, text: str) -> tuple[str, tuple[str, ...]]:
+    """Column and values of `column=value,value,...`."""
+    name, separator, rest = text.partition("=")
+    if not separator:
+        raise BadInput(f"{flag} {text!r} must look like {_EXAMPLES[flag]}")
+    return name, tuple(rest.split(","))

@@ -2,7 +2,7 @@
 
 A domain is declared: its range, levels or categories come from whoever asks, never from the private data, since
 a range read off the data would tell something about them. Values outside a declared range are moved to its
-nearer end and counted; missing values and unknown categories are refused. Rows are counted from 1.
+nearer end and counted; unknown categories are refused. Rows are counted from 1.
 """
 
 import difflib
@@ -10,7 +10,7 @@ import math
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -19,19 +19,22 @@ from numpy.typing import NDArray
 
 from parley.emulator.errors import BadInput
 from parley.emulator.protocol import Inputs
-from parley.emulator.randomizer import Floats
+from parley.emulator.randomizer import Floats, Integers
 from parley.emulator.roles.consent import Column
+from parley.protocols.workloads.values import as_text, is_absent, numbers, refuse_missing, truth_value
 from parley.protocols.workloads.workload import LARGEST_SIZE, check_level
 
-SHOWN_ROWS = 5
+# The category of those who have no value, where missing values are a category.
+MISSING = "missing"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Encoded:
-    """Inputs, one for each row, and how many values of each column had to be clipped."""
+    """Inputs, one for each row; how many values of each column were clipped; the rows in which it has no value."""
 
     indices: Inputs
     clipped: Mapping[str, int]
+    missing: Mapping[str, Integers] = field(default_factory=dict)
 
 
 class Domain(ABC):
@@ -52,21 +55,29 @@ class Domain(ABC):
         return tuple(column.name for column in self.declared)
 
     @abstractmethod
+    def read(self, columns: Mapping[str, NDArray[Any]], row: int = 1) -> Encoded:
+        """One input for each row, some input where a value is missing. `row` is the number of the first."""
+
     def encode(self, columns: Mapping[str, NDArray[Any]]) -> Encoded:
-        """One input for each row."""
+        """One input for each row; missing values are refused."""
+        encoded = self.read(columns)
+        for name, rows in encoded.missing.items():
+            refuse_missing(name, rows.tolist())
+        return encoded
 
 
 @dataclass(frozen=True)
 class Interval(Domain):
     """Numbers from `low` to `high`, cut into `levels` bins of equal width; a bin stands for its midpoint.
 
-    Bin j holds edges[j] <= value < edges[j+1], and the last one holds `high` too.
+    Bin j holds edges[j] <= value < edges[j+1], and the last one holds `high` too. Dates are seconds since 1970.
     """
 
     name: str
     low: float
     high: float
     levels: int
+    dates: bool = False
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "levels", check_level(f"the levels of {self.name}", self.levels))
@@ -85,25 +96,31 @@ class Interval(Domain):
 
     @property
     def declared(self) -> tuple[Column, ...]:
-        return (Column(name=self.name, levels=self.levels, low=self.low, high=self.high),)
+        return (Column(name=self.name, levels=self.levels, low=self.low, high=self.high, dates=self.dates),)
 
     @cached_property
     def edges(self) -> Floats:
         return np.linspace(self.low, self.high, self.levels + 1)
 
-    def encode(self, columns: Mapping[str, NDArray[Any]]) -> Encoded:
-        values = numbers(self.name, pick(columns, self.name))
+    def read(self, columns: Mapping[str, NDArray[Any]], row: int = 1) -> Encoded:
+        values = numbers(self.name, pick(columns, self.name), row, dates=self.dates)
         clipped = int(np.count_nonzero((values < self.low) | (values > self.high)))
-        indices = np.searchsorted(self.edges, values, side="right") - 1
-        return Encoded(indices=np.clip(indices, 0, self.levels - 1).astype(np.int64), clipped={self.name: clipped})
+        indices = np.clip(np.searchsorted(self.edges, values, side="right") - 1, 0, self.levels - 1)
+        missing = np.flatnonzero(np.isnan(values)) + row
+        return Encoded(indices=indices.astype(np.int64), clipped={self.name: clipped}, missing={self.name: missing})
 
 
 @dataclass(frozen=True)
 class Categories(Domain):
-    """Named values, input j being the j-th one declared. Compared as text, whole numbers without a point."""
+    """Named values, input j being the j-th one declared. Compared as text, whole numbers without a point.
+
+    Where one category says yes and the other no, every spelling of yes and no counts. A category `missing` is for
+    those who have no value, if `absent` says so.
+    """
 
     name: str
     values: tuple[Any, ...]
+    absent: bool = False
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "values", tuple(self.values))
@@ -115,22 +132,52 @@ class Categories(Domain):
         twice = next((text for text, times in Counter(texts).items() if times > 1), None)
         if twice is not None:
             raise BadInput(f"the category {twice!r} of {self.name} is declared twice")
+        if self.absent and MISSING not in texts:
+            raise BadInput(f"{self.name} needs a category {MISSING!r} for those who have no value")
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        return tuple(str(as_text(value)) for value in self.values)
 
     @property
     def declared(self) -> tuple[Column, ...]:
-        labels = tuple(str(as_text(value)) for value in self.values)
-        return (Column(name=self.name, levels=len(labels), categories=labels),)
+        return (Column(name=self.name, levels=len(self.labels), categories=self.labels),)
 
-    def encode(self, columns: Mapping[str, NDArray[Any]]) -> Encoded:
-        texts = [as_text(value) for value in pick(columns, self.name).tolist()]
-        refuse_missing(self.name, [row for row, text in enumerate(texts, 1) if text is None])
-        number = {str(as_text(value)): index for index, value in enumerate(self.values)}
-        for row, text in enumerate(texts, 1):
-            if text not in number:
-                near = nearest(str(text), list(number))
-                raise BadInput(f"row {row} of {self.name} holds {text!r}, which is not a declared category{near}")
-        indices = np.array([number[str(text)] for text in texts], dtype=np.int64)
-        return Encoded(indices=indices, clipped={self.name: 0})
+    def read(self, columns: Mapping[str, NDArray[Any]], row: int = 1) -> Encoded:
+        number = _Numbers(self)
+        values = pick(columns, self.name).tolist()
+        for place, value in enumerate(values):
+            found = number[value]
+            if found is None:
+                near = nearest(str(as_text(value)), list(self.labels))
+                what = f"row {row + place} of {self.name} holds {as_text(value)!r:.80}"
+                raise BadInput(f"{what}, which is not a declared category{near}")
+            values[place] = found
+        indices = np.array(values, dtype=np.int64)
+        missing = np.flatnonzero(indices < 0) + row
+        return Encoded(indices=np.maximum(indices, 0), clipped={self.name: 0}, missing={self.name: missing})
+
+
+class _Numbers(dict[Any, "int | None"]):
+    """Cell -> number of its category, each spelling looked up once; -1 for no value, None for an unknown word."""
+
+    def __init__(self, domain: Categories) -> None:
+        labels = domain.labels
+        self._by_text = {label: place for place, label in enumerate(labels)}
+        meanings = [truth_value(label) for label in labels]
+        # Only where it is clear which category is yes and which is no.
+        self._by_meaning = {meanings[0]: 0, meanings[1]: 1} if {*meanings} == {True, False} and len(labels) == 2 else {}
+        self._absent = self._by_text[MISSING] if domain.absent else -1
+
+    def __missing__(self, value: Any) -> int | None:
+        text = as_text(value)
+        found = self._by_text.get(text) if text is not None else None
+        if found is None and text is not None:
+            found = self._by_meaning.get(truth_value(text))
+        if found is None and is_absent(value):
+            found = self._absent
+        self[value] = found
+        return found
 
 
 @dataclass(frozen=True)
@@ -150,15 +197,19 @@ class Pair(Domain):
     def declared(self) -> tuple[Column, ...]:
         return self.first.declared + self.second.declared
 
-    def encode(self, columns: Mapping[str, NDArray[Any]]) -> Encoded:
-        first, second = self.first.encode(columns), self.second.encode(columns)
+    def read(self, columns: Mapping[str, NDArray[Any]], row: int = 1) -> Encoded:
+        first, second = self.first.read(columns, row), self.second.read(columns, row)
         if len(first.indices) != len(second.indices):
             raise BadInput(
                 f"{' and '.join(self.columns)} must have equally many rows, "
                 f"got {len(first.indices)} and {len(second.indices)}"
             )
         indices = first.indices * self.second.size + second.indices
-        return Encoded(indices=indices, clipped={**first.clipped, **second.clipped})
+        return Encoded(
+            indices=indices,
+            clipped={**first.clipped, **second.clipped},
+            missing={**first.missing, **second.missing},
+        )
 
 
 def nearest(text: str, names: list[str]) -> str:
@@ -177,40 +228,3 @@ def pick(columns: Mapping[str, NDArray[Any]], name: str) -> NDArray[Any]:
     if column.ndim != 1:
         raise BadInput(f"the column {name!r} must be a vector, got shape {column.shape}")
     return column
-
-
-def numbers(name: str, column: NDArray[Any]) -> Floats:
-    """A column as finite or infinite numbers; missing ones are refused with their rows."""
-    if column.dtype.kind in "biuf":
-        values = column.astype(np.float64)
-    else:
-        values = np.array([_number(name, row, value) for row, value in enumerate(column.tolist(), 1)], dtype=np.float64)
-    refuse_missing(name, (np.flatnonzero(np.isnan(values)) + 1).tolist())
-    return values
-
-
-def as_text(value: Any) -> str | None:
-    """How categories are compared: 1, 1.0 and "1" are the same; None, NaN and "" are missing."""
-    if value is None or (isinstance(value, float) and math.isnan(value)):
-        return None
-    if isinstance(value, float) and value.is_integer():
-        value = int(value)
-    return str(value).strip() or None
-
-
-def refuse_missing(name: str, rows: list[int]) -> None:
-    if rows:
-        shown = ", ".join(str(row) for row in rows[:SHOWN_ROWS])
-        more = f" and {len(rows) - SHOWN_ROWS} more" if len(rows) > SHOWN_ROWS else ""
-        raise BadInput(
-            f"{name} has no value in row{'s' if len(rows) > 1 else ''} {shown}{more}; remove or fill missing values"
-        )
-
-
-def _number(name: str, row: int, value: Any) -> float:
-    if as_text(value) is None:
-        return math.nan
-    try:
-        return float(value)
-    except (TypeError, ValueError, OverflowError):
-        raise BadInput(f"row {row} of {name} holds {value!r}, which is not a number") from None

@@ -5,6 +5,7 @@ import runpy
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas
@@ -101,3 +102,98 @@ def test_files_that_offer_no_protocol(content: str, reason: str, tmp_path: Path)
     ran = parley_command("protocols", "--protocol-file", str(tmp_path / "empty.py"), folder=tmp_path)
     assert ran.returncode == 2
     assert reason in ran.stderr
+
+
+def test_one_column_may_be_named_by_itself() -> None:
+    asked = {"levels": 4, "ranges": {"age": (18, 90)}}
+    found = [parley.problem(FRAME, "gini-diversity", columns=each, **asked).inputs for each in ("age", ["age"])]
+    assert np.array_equal(*found)
+
+
+def test_everybody_is_split_by_a_fresh_salt() -> None:
+    """With one salt for all runs the same users would always speak first, and their estimate would be biased."""
+    asked = problem()
+    salts = {asked.protocol("two-round-tuned", 1.0).parameters()["salt"] for _ in range(20)}
+    assert len(salts) == 20
+    repeated = {asked.protocol("two-round-tuned", 1.0, seed=5).parameters()["salt"] for _ in range(2)}
+    assert len(repeated) == 1
+
+
+def test_estimates_from_python_are_unbiased() -> None:
+    """On sorted data a fixed split would show; alpha = 1e-6."""
+    generator = np.random.default_rng(11)
+    asked = parley.coded_problem(np.sort(generator.integers(8, size=600)), "gini-mean-difference", levels=8)
+    runs = [asked.simulate(epsilon=4.0, protocol="two-round-tuned", seed=seed) for seed in range(60)]
+    errors = np.array([each.error for each in runs])
+    statistic = abs(errors.mean()) / (errors.std(ddof=1) / np.sqrt(len(errors)))
+    assert statistic < 4.9, f"n = {len(errors)}, z = {statistic:.2f}, threshold 4.9"
+
+
+def test_a_run_takes_the_options_of_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    answer = problem().run(
+        epsilon=4.0, protocol="three-round", processes=3, conditions="lan", secure=True, relays=1, name="named"
+    )
+    assert answer.folder is not None
+    assert answer.folder.name.endswith("-named")
+    assert (answer.folder / "report.html").is_file()
+    assert "srcdoc" in answer._repr_html_()
+    audited = parley.audit(answer)
+    assert audited.ok
+    assert audited["privacy"]["verdict"] == "pass"
+    assert "good" in str(audited)
+    assert "<table>" in audited._repr_html_()
+    again = parley.replay(answer, role="all")
+    assert again.identical
+    assert "identical" in again._repr_html_()
+    assert parley.replay("latest").record()["identical"]
+
+
+def test_a_plan_is_a_list_a_table_and_a_picture() -> None:
+    planned = parley.plan("kendall", levels=(4, 4), users=400, epsilon=1.0)
+    assert [each.predicted_rmse for each in planned] == sorted(each.predicted_rmse for each in planned)
+    assert planned.best.name == problem().plan(1.0).best.name
+    assert planned.record()["protocols"][0]["name"] == planned[0].name
+    assert str(planned).splitlines()[0] == "kendall, k = 16, 400 users, epsilon 1"
+    assert "<table>" in planned._repr_html_()
+    assert "<svg" in planned._repr_html_()
+
+
+def test_a_sweep_is_a_list_and_a_table(tmp_path: Path) -> None:
+    swept = parley.sweep(
+        statistic="kendall", levels="4x4", users=(500, 2000), epsilon=1.0, protocol="two-round-tuned", trials=5
+    )
+    assert [(row["users"], row["trials"]) for row in swept] == [(500, 5), (2000, 5)]
+    assert "two-round-tuned" in str(swept)
+    assert "<table>" in swept._repr_html_()
+    swept.plot(tmp_path / "sweep.svg")
+    assert (tmp_path / "sweep.svg").is_file()
+
+
+@pytest.mark.parametrize(
+    ("call", "sentence"),
+    [
+        (lambda: parley.problem(FRAME, "kendall", levels=(4, 4)), r"columns age,score"),
+        (
+            lambda: parley.problem(FRAME, "gini-diversity", columns="age", levels=4),
+            r"with ranges=\{'age': \(lo, hi\)\}, text with categories=",
+        ),
+        (
+            lambda: parley.problem({"x": [1, None]}, "gini-diversity", columns="x", levels=4, ranges={"x": (0, 9)}),
+            r"missing='drop'",
+        ),
+        (lambda: problem().simulate(epsilon=0), "epsilon=0 cannot be promised; it must be positive and finite"),
+        (lambda: problem().run(epsilon=1, delta=5), "delta=5 cannot be promised"),
+        (lambda: problem().run(epsilon=1, conditions="stormy"), "conditions stormy is neither a file nor one of"),
+        (lambda: parley.plan("kendall", levels=(4, 4), users=1, epsilon=1), "users=1 cannot be used"),
+        (
+            lambda: parley.sweep(statistic="kendall", levels="4x4", users=9, epsilon=1, trials=1),
+            "trials=1 says nothing",
+        ),
+        (lambda: parley.problem(statistic="kendall"), "kendall needs levels for both columns"),
+    ],
+)
+def test_errors_speak_python(call: Any, sentence: str) -> None:
+    with pytest.raises(parley.BadInput, match=sentence) as found:
+        call()
+    assert "--" not in str(found.value)

@@ -1,6 +1,7 @@
 """Bad input: exit code 2, one sentence that names what is wrong, nothing written."""
 
 import os
+import shlex
 import socket
 import subprocess
 import sys
@@ -15,6 +16,28 @@ from parley.launch.cluster import layout
 from parley.nodes.state.user_state import FILE, State
 from tests.launch.conftest import PROBLEM, ROOT, Parley, Said
 
+SHORT = {"KENDALL": "--statistic kendall --levels 4x4 --epsilon 1", "USERS": "--users 20"}
+# What lies in the folder.
+FILES = {
+    "people.csv": "age,score,city,day,gap\n20,1,Rome,2024-01-01,1\n30,2,Oslo,2024-02-01,\n40,3,Rome,2024-03-01,3\n",
+    "empty.csv": "",
+    "names.csv": "age,score\n",
+    "one.csv": "age,score\n1,2\n",
+    "semicolons.csv": "age;score\n1;2\n",
+    "ragged.csv": "age,score\n1,2\n3\n",
+    "twice.csv": "age,age\n1,2\n",
+    "sheet.xlsx": "x",
+    "broken.parquet": "x",
+    "wide.csv": "1,2\n3\n",
+    "words.csv": "a,b\nc,d\n",
+    "oblong.csv": "1,2,3\n4,5,6\n",
+    "storm.toml": "loss = 2\n",
+    "short.csv": "1,2,3\n",
+    "protocol.py": "x = 1\n",
+}
+_LINES = (ROOT / "tests" / "launch" / "bad_inputs.txt").read_text().split("\n\nparley ")[1:]
+# Command and sentence.
+TABLE = [tuple(line.strip() for line in entry.split("\n    ", 1)) for entry in _LINES]
 SMALL = ("--users", "20", "--processes", "2")
 
 
@@ -37,45 +60,26 @@ def taken() -> Iterator[int]:
         yield min(listener.getsockname()[1], 65533)
 
 
-@pytest.mark.parametrize(
-    ("arguments", "word"),
-    [
-        (("--statistic", "kendal", "--levels", "4x4", "--epsilon", "1"), "kendal"),
-        (("--statistic", "spearman", "--levels", "4x4", "--epsilon", "1"), "spearman"),
-        (("--statistic", "kendall", "--epsilon", "1"), "levels"),
-        (("--levels", "4x4", "--epsilon", "1"), "--statistic"),
-        ((*PROBLEM, "--protocol", "three-rounds"), "three-rounds"),
-        ((*PROBLEM, "--protocol", "carrier-pigeon"), "carrier-pigeon"),
-        ((*PROBLEM, "--epsilon", "0"), "0"),
-        ((*PROBLEM, "--epsilon", "-1"), "-1"),
-        ((*PROBLEM, "--epsilon", "nan"), "nan"),
-        ((*PROBLEM, "--epsilon", "inf"), "inf"),
-        ((*PROBLEM, "--epsilon", "much"), "much"),
-        ((*PROBLEM, "--levels", "1x4"), "1"),
-        ((*PROBLEM, "--levels", "4x0"), "0"),
-        ((*PROBLEM, "--levels", "4"), "16x16"),
-        ((*PROBLEM, "--levels", "four"), "four"),
-        (("--statistic", "gini-diversity", "--levels", "1", "--epsilon", "1"), "1"),
-        ((*PROBLEM, "--processes", "21"), "21"),
-        ((*PROBLEM, "--processes", "0"), "0"),
-        ((*PROBLEM, "--process-per-user"), "--process-per-user"),
-        ((*PROBLEM, "--users", "1", "--processes", "1"), "1"),
-        ((*PROBLEM, "--users", "-5"), "-5"),
-        ((*PROBLEM, "--seed", "-1"), "-1"),
-        ((*PROBLEM, "--synthetic", "shapes"), "shapes"),
-        ((*PROBLEM, "--quorum", "0"), "quorum"),
-        ((*PROBLEM, "--quorum", "1.5"), "1.5"),
-        ((*PROBLEM, "--deadline", "-1"), "-1"),
-        ((*PROBLEM, "--deadline", "nan"), "nan"),
-        ((*PROBLEM, "--name", "../../elsewhere"), "elsewhere"),
-        ((*PROBLEM, "--port", "70000"), "70000"),
-        ((*PROBLEM, "--colour", "red"), "--colour"),
-        (("--statistic", "kendall", "--levels", "4x4"), "--epsilon"),
-    ],
-)
-def test_flags(parley: Parley, tmp_path: Path, arguments: tuple[str, ...], word: str) -> None:
-    refused(parley("run", *SMALL, *arguments), word)
-    assert list(tmp_path.iterdir()) == []
+@pytest.mark.parametrize(("command", "sentence"), TABLE, ids=[command for command, _ in TABLE])
+def test_every_bad_input_has_its_sentence(parley: Parley, tmp_path: Path, command: str, sentence: str) -> None:
+    """What was given, what is allowed, what to do; and nothing is left behind."""
+    for name, content in FILES.items():
+        (tmp_path / name).write_text(content)
+    words = shlex.split(" ".join(SHORT.get(word, word) for word in command.split(" ")))
+    said = parley(*words)
+    refused(said)
+    beginning, dots, _ = sentence.partition("...") if sentence.endswith("...") else (sentence, "", "")
+    found = said.err.removeprefix("parley: ").rstrip("\n")
+    assert found.startswith(beginning) if dots else found == sentence
+    assert {each.name for each in tmp_path.iterdir()} == set(FILES)
+
+
+def test_the_table_is_long_and_has_no_word_of_click() -> None:
+    assert len({command for command, _ in TABLE}) == len(TABLE) >= 60
+    for _, sentence in TABLE:
+        assert "Invalid value" not in sentence
+        assert "Error" not in sentence
+        assert "Missing" not in sentence
 
 
 @pytest.mark.parametrize(
@@ -95,21 +99,10 @@ def test_kernels(parley: Parley, tmp_path: Path, content: np.ndarray, word: str)
     assert [each.name for each in tmp_path.iterdir()] == ["kernel.npy"]
 
 
-@pytest.mark.parametrize("name", ["absent.npy", "text.npy", "ragged.csv", "empty.csv", "words.csv", "kernel.png"])
+@pytest.mark.parametrize("name", ["text.npy", "empty.csv"])
 def test_kernel_files(parley: Parley, tmp_path: Path, name: str) -> None:
-    contents = {"text.npy": "not an array", "ragged.csv": "1,2\n3\n", "empty.csv": "", "words.csv": "a,b\nc,d\n"}
-    if name != "absent.npy":
-        (tmp_path / name).write_text(contents.get(name, "x"))
+    (tmp_path / name).write_text({"text.npy": "not an array", "empty.csv": ""}[name])
     refused(parley("run", *SMALL, "--kernel", name, "--epsilon", "1"), name)
-
-
-def test_no_users(parley: Parley, tmp_path: Path) -> None:
-    refused(parley("run", *PROBLEM), "--users")
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_a_kernel_beside_a_statistic(parley: Parley) -> None:
-    refused(parley("run", *PROBLEM, *SMALL, "--kernel", "kernel.npy"), "--kernel")
 
 
 def test_an_output_folder_that_exists(parley: Parley, tmp_path: Path) -> None:
@@ -149,12 +142,6 @@ def test_more_processes_than_the_machine_has_files_for(
     monkeypatch.setattr("resource.setrlimit", refuse)
     refused(parley("run", *PROBLEM, "--users", 200, "--process-per-user"), "656", "256", "ulimit")
     assert list(tmp_path.iterdir()) == []
-
-
-def test_commands(parley: Parley) -> None:
-    refused(parley("rum"), "rum")
-    refused(parley("show", "nowhere"), "nowhere")
-    refused(parley("show", "--kind", "gossip", "nowhere"), "gossip")
 
 
 def test_debug_shows_where(parley: Parley) -> None:

@@ -78,7 +78,8 @@ def test_notes_keep_only_our_own_lines(place: int) -> None:
 
 def test_no_more_bars_than_rounds() -> None:
     with Terminal(Console(file=io.StringIO())) as progress:
-        progress.show(Standing(nodes=1, users=1, declared=3, round=2**61))
+        for number in (1, 2, 3, 4, 2**61):
+            progress.show(Standing(nodes=1, users=1, declared=3, round=number))
         assert isinstance(progress, Terminal)
         assert len(progress.bars.tasks) == 4
 

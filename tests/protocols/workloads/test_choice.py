@@ -84,7 +84,7 @@ def test_domains_from_flags() -> None:
     ("columns", "ranges", "categories", "sentence"),
     [
         (["age"], ["age=0:1"], [], "kendall needs two columns, got 1: age"),
-        (["a", "b"], ["a=0:1"], [], "declare the column 'b' with --range b=lo:hi"),
+        (["a", "b"], ["a=0:1"], [], "declare the column 'b': numbers or dates with --range b=lo:hi"),
         (["age", "pay"], ["aeg=0:1"], [], r"names 'aeg'.* did you mean 'age'"),
         (["age", "pay"], ["age"], [], "'age' must look like age=0:120"),
         (["age", "pay"], ["age=0"], [], "must look like"),

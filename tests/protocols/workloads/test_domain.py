@@ -94,7 +94,7 @@ def test_categories_are_compared_as_text() -> None:
     ],
 )
 def test_missing_numbers_are_refused_with_their_rows(column: np.ndarray) -> None:
-    with pytest.raises(BadInput, match="age has no value in rows 1, 4; remove"):
+    with pytest.raises(BadInput, match="age has no value in rows 1, 4; leave such rows out"):
         AGE.encode({"age": column})
 
 

@@ -1,0 +1,53 @@
+"""What an interval says: cut to what is possible, and where it says little, what would help."""
+
+import math
+
+Range = tuple[float, float]
+# An interval that covers so much of what is possible says little; advice aims at half of that.
+LITTLE = 0.5
+# Errors grow like 1/epsilon up to about here; beyond, more epsilon helps less than that.
+LARGEST_ADVISED_EPSILON = 4.0
+
+
+def inside(interval: Range, possible: Range | None) -> Range:
+    """The part of the interval that is possible; where there is none, the end that lies nearest.
+
+    The truth is always possible, so that cutting loses no coverage.
+    """
+    if possible is None:
+        return interval
+    low, high = possible
+    return min(max(interval[0], low), high), min(max(interval[1], low), high)
+
+
+def share(interval: Range, possible: Range | None) -> float | None:
+    """Which share of what is possible the interval covers; None where nobody knows what is possible."""
+    if possible is None or not possible[1] > possible[0]:
+        return None
+    low, high = inside(interval, possible)
+    return (high - low) / (possible[1] - possible[0])
+
+
+def advice(interval: Range, possible: Range | None, *, rmse: float, users: int, epsilon: float) -> str | None:
+    """A sentence where the interval says little: how many users, or which epsilon, would halve what it leaves open.
+
+    The error falls like 1/sqrt(users), and like 1/epsilon as long as epsilon is small.
+    """
+    covered = share(interval, possible)
+    if possible is None or covered is None or covered < LITTLE or not math.isfinite(rmse):
+        return None
+    factor = 2 * 1.96 * rmse / (LITTLE / 2 * (possible[1] - possible[0]))
+    more = epsilon * factor
+    other = f", or epsilon {more:.2g} with these users" if more <= LARGEST_ADVISED_EPSILON else ""
+    said = "says nothing" if covered > 0.999 else "says little"
+    return (
+        f"the interval {said}: it covers {covered:.0%} of what is possible, {possible[0]:g} to {possible[1]:g}; "
+        f"about {rounded_up(users * factor**2):,} users at this epsilon{other}, would narrow it to {LITTLE / 2:.0%}"
+    )
+
+
+def rounded_up(count: float) -> int:
+    """Two digits are as exact as such a number is."""
+    digits = max(0, math.floor(math.log10(max(1.0, count))) - 1)
+    unit = int(10**digits)
+    return math.ceil(count / unit) * unit
