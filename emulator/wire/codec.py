@@ -112,8 +112,7 @@ def is_whole(frame: bytes) -> bool:
 
 def _unsigned(body: memoryview, format: int) -> tuple[memoryview, memoryview]:
     """The value of a frame and the signature behind it, which may be empty; format 1 has none."""
-    small = _read_small(body)
-    end = extent(body) if small is None else small[1]
+    end = extent(body)
     if len(body) - end not in _signature_sizes(format):
         raise RemoteProtocolError(f"{len(body)} bytes for a value of {end}, and what follows is not a signature")
     return body[:end], body[end:]
