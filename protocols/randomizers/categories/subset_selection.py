@@ -11,6 +11,7 @@ from functools import cached_property
 from typing import ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from parley.emulator.randomizer import Alphabet, Coins, Columns, Floats, Integers, Shape
 from parley.protocols.randomizers.categories.oracle import MOST_CATEGORIES, FrequencyOracle, check_categories
@@ -123,12 +124,21 @@ class SubsetSelection(Choice, FrequencyOracle):
         return {"seed": seeds, "shift": shift.astype(np.uint32)}
 
     def support(self, reply: Columns) -> Integers:
-        shift = reply["shift"].astype(np.int64)[:, None]
-        # Where each category stands in the order of its seed's words; of equal words the first comes first.
-        order = np.argsort(self._keys(reply["seed"].astype(np.uint64)), axis=1, kind="stable")
-        places = np.empty_like(order)
-        np.put_along_axis(places, order, np.arange(self.categories)[None, :], axis=1)
-        return ((places - shift) % self.categories < self.width).astype(np.int64)
+        return self._holds(reply).astype(np.int64)
+
+    def _holds(self, reply: Columns) -> NDArray[np.bool_]:
+        """Which categories stand at the places shift .. shift + w - 1 in the order of their words, round the end."""
+        keys, shift = self._keys(reply["seed"].astype(np.uint64)), reply["shift"].astype(np.int64) % self.categories
+        ordered = np.sort(keys, axis=1)
+        last = (shift + self.width - 1) % self.categories
+        after = keys >= np.take_along_axis(ordered, shift[:, None], axis=1)
+        before = keys <= np.take_along_axis(ordered, last[:, None], axis=1)
+        held = np.where((shift <= last)[:, None], after & before, after | before)
+        # Of equal words the first comes first, which takes the places themselves.
+        for row in np.flatnonzero((ordered[:, 1:] == ordered[:, :-1]).any(axis=1)):
+            places = np.argsort(np.argsort(keys[row], kind="stable"), kind="stable")
+            held[row] = (places - shift[row]) % self.categories < self.width
+        return held
 
     def log_likelihood(self, reply: Columns, inputs: Floats) -> Floats:
         """log P(shift | seed, x); the seed's own 2^-64 is left out."""
@@ -136,6 +146,7 @@ class SubsetSelection(Choice, FrequencyOracle):
         result = np.empty((len(reply["seed"]), len(truth)))
         for block in blocks(len(result), self.categories):
             part = {name: column[block] for name, column in reply.items()}
-            fixed = (part["shift"] == 0).astype(np.int64)[:, None]
-            result[block] = self.choice.log_table[self.support(part)[:, truth], fixed]
+            fixed = (part["shift"] == 0).astype(np.int64)
+            low, high = self.choice.log_table[:, fixed][:, :, None]
+            result[block] = np.where(self._holds(part)[:, truth], high, low)
         return result
