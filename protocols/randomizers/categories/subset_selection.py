@@ -112,16 +112,28 @@ class SubsetSelection(Choice, FrequencyOracle):
         truth = check_categories(inputs, self.categories)
         seeds = np.ascontiguousarray(coin[:, 0])
         rank = self.choice.rank(coin[:, 1])
+        place = self._places(seeds, truth)
+        # Arc j holds the places j .. j+w-1, so the arcs with the input are place, place-1, ..., place-w+1.
+        shift = np.where(rank == self.categories, 0, (place - rank) % self.categories)
+        return {"seed": seeds, "shift": shift.astype(np.uint32)}
+
+    def _places(self, seeds: Words, truth: Integers) -> Integers:
+        """The place of one category in the order of each seed, by counting the words before its own."""
         place = np.empty(len(truth), dtype=np.int64)
         for block in blocks(len(truth), self.categories):
-            # The input's place alone, by counting the words before its own.
             keys, column = self._keys(seeds[block]), truth[block, None]
             own = np.take_along_axis(keys, column, axis=1)
             before = (keys < own) | ((keys == own) & (np.arange(self.categories) < column))
             place[block] = before.sum(axis=1)
-        # Arc j holds the places j .. j+w-1, so the arcs with the input are place, place-1, ..., place-w+1.
-        shift = np.where(rank == self.categories, 0, (place - rank) % self.categories)
-        return {"seed": seeds, "shift": shift.astype(np.uint32)}
+        return place
+
+    def log_law(self, reply: Columns, value: Floats) -> Floats:
+        """log P(shift | seed, x) of every shift: only the place of x in the seed's order matters."""
+        seeds, shifts = reply["seed"].astype(np.uint64), np.arange(self.categories)
+        truth = np.repeat(check_categories(value, self.categories), len(seeds))
+        low, high = self.choice.log_table[:, (shifts == 0).astype(np.int64)]
+        holds = (self._places(seeds, truth)[:, None] - shifts) % self.categories < self.width
+        return np.asarray(np.where(holds, high, low))
 
     def support(self, reply: Columns) -> Integers:
         return self._holds(reply).astype(np.int64)

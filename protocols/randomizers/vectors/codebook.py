@@ -105,9 +105,7 @@ class Codebook(Seeded):
         index = np.zeros(len(rank), dtype=self.reply["index"][0])
         for block in blocks(len(seeds), self.half * self.ambient):
             points = lift(inputs[block], self.dimension, self.radius, first_row=block.start)
-            scores = self._scores(seeds[block], points[:, :, None])[:, :, 0]
-            # Stable, so candidates of equal score keep the order of their indices.
-            order = np.argsort(np.concatenate([-scores, scores], axis=1), axis=1, kind="stable")
+            order = self._order(self._scores(seeds[block], points[:, :, None])[:, :, 0])
             place = np.minimum(rank[block], self.candidates - 1)[:, None]
             index[block] = np.take_along_axis(order, place, axis=1)[:, 0]
         # Coin values that no rank uses mean candidate 0 for every input.
@@ -128,6 +126,24 @@ class Codebook(Seeded):
             low, high = self.choice.log_table[:, fixed][:, :, None]
             result[block] = np.where(best, high, low)
         return result
+
+    def log_law(self, reply: Columns, value: Floats) -> Floats:
+        """log P(index | seed, x) of every index: the seed is expanded once."""
+        seeds, _ = read(reply)
+        point = lift(value, self.dimension, self.radius).T
+        fixed = (np.arange(self.candidates) == 0).astype(np.int64)
+        low, high = self.choice.log_table[:, fixed]
+        result = np.empty((len(seeds), self.candidates))
+        for block in blocks(len(seeds), self.half * self.ambient):
+            order = self._order(self._scores(seeds[block], point)[:, :, 0])
+            best = np.zeros(order.shape, dtype=np.bool_)
+            np.put_along_axis(best, order[:, : self.top], True, axis=1)
+            result[block] = np.where(best, high, low)
+        return result
+
+    def _order(self, scores: Floats) -> Integers:
+        """The candidates, best first; sorting is stable, so those of equal score keep the order of their indices."""
+        return np.argsort(np.concatenate([-scores, scores], axis=1), axis=1, kind="stable")
 
     def _quickly_among_best(self, seeds: Words, points: Floats, index: Integers) -> NDArray[np.bool_]:
         """The same as `_among_best`, from scores in single precision where these are far enough apart.
