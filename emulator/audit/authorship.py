@@ -8,10 +8,10 @@ show that a board and a node which both lie kept to the truth; and whoever choos
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from parley.emulator.audit.cores import in_order
 from parley.emulator.audit.integrity import Heads, senders_of
 from parley.emulator.audit.verdict import Verdict, failed, passed, unknown
 from parley.emulator.coins import question_of, terms_of
+from parley.emulator.cores import in_order
 from parley.emulator.record.conversation import Conversation
 from parley.emulator.record.records import Closing, Record
 from parley.emulator.roles.board import BOARD_NAME

@@ -31,7 +31,7 @@ MOST_NODES = 16
 LISTED_EACH = 2**17
 LISTED_SHARED = 2**24
 # Of the latter, how many are kept for the next group of replies.
-LISTED_KEPT = 2**21
+LISTED_KEPT = 2**22
 
 
 def check_fidelity(conversation: Conversation, witness: Witness | None, generator: Generator) -> Verdict:

@@ -11,12 +11,12 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from parley.emulator.audit.cores import in_order
-from parley.emulator.audit.likelihoods import Likelihoods
 from parley.emulator.audit.verdict import Verdict, claims_otherwise, failed, passed, spoken, unknown
+from parley.emulator.cores import in_order
 from parley.emulator.protocol import Protocol
 from parley.emulator.randomizer import Floats, row_bytes
 from parley.emulator.record.conversation import Answers, Conversation, fits, joined, malformed
+from parley.emulator.record.likelihoods import Likelihoods
 from parley.emulator.record.user_sets import UserSet
 from parley.emulator.wire.messages import Users
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from parley.emulator.audit.cores import in_order
+from parley.emulator.cores import in_order
 
 
 @pytest.mark.parametrize("workers", [1, 2, 5])

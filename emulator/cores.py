@@ -29,7 +29,7 @@ def in_order(
             yield item, work(item)
         return
     waiting: deque[tuple[Item, Future[Result]]] = deque()
-    with ThreadPoolExecutor(workers, thread_name_prefix="audit") as pool:
+    with ThreadPoolExecutor(workers, thread_name_prefix="core") as pool:
         try:
             for item in chain(first, items):
                 waiting.append((item, pool.submit(work, item)))

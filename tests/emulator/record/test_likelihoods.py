@@ -5,9 +5,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from parley.emulator.audit import likelihoods as module
-from parley.emulator.audit.likelihoods import Likelihoods
+from parley.emulator.record import likelihoods as module
 from parley.emulator.record.conversation import Answers
+from parley.emulator.record.likelihoods import Likelihoods
 from parley.emulator.simulate import conversation
 from parley.emulator.wire.messages import Announce, Replies
 from parley.protocols.registry import design, names
