@@ -1,59 +1,124 @@
-"""How fast a run is audited: a real run between processes, then its audit, as users a second.
+"""Audit against run: every protocol's run between processes, then the audit of all its users.
 
-python -m benchmarks.audit                     100,000 users, Kendall 8x8, three rounds
-python -m benchmarks.audit --users 1000000     with --sample N for a part of them
+    python -m benchmarks.audit [--users 1000000] [--levels 8x8] [--protocol NAME ...] [--before FOLDER] [--write]
+
+Seconds are those of the whole commands `parley run` and `parley audit`, one right after the other; `ratio` is the
+audit's over the run's. Processor time is that of all processes of a command together, and moves less on a busy machine.
+`--before` names a checkout of another version: its audit reads the same record, and must say the same of it.
 """
 
 import json
+import os
+import resource
 import subprocess
 import sys
 import time
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 import click
 
+from benchmarks.page import machine, table, write_block
+from parley.protocols.registry import names
+
 ROOT = Path(__file__).resolve().parent.parent
+# Statistics of those protocols that do not do Kendall's tau, with as many inputs or so as 8x8.
+PROBLEMS = {"hierarchical": ("auc", "32"), "quantise": ("gini-mean-difference", "64")}
+# The reduction simulates as many users for each of the inputs, up to a limit.
+MOST_USERS = {"linear-queries-by-reduction": 100_000}
+HEADS = (
+    "protocol",
+    "users",
+    "run s",
+    "audit s",
+    "ratio",
+    "processor s of the run",
+    "of the audit",
+    "ratio of processor time",
+)
+BEFORE = ("audit s before", "before / after", "processor time before / after")
+# What differs between two audits of one record: how long they took, and tests that draw at random.
+RANDOM = ("seconds", "fidelity")
 
 
-def parley(*arguments: str) -> tuple[dict[str, object], float]:
-    """What the command says with --json, and how long it took."""
-    began = time.perf_counter()
+@dataclass(frozen=True, kw_only=True)
+class Command:
+    """What a command said with --json, its seconds, and the processor time of all its processes."""
+
+    said: Mapping[str, Any]
+    seconds: float
+    processor: float
+
+
+def parley(*arguments: str, checkout: Path = ROOT) -> Command:
+    """Run the `parley` command of a checkout."""
+    began, before = time.perf_counter(), _processor_seconds()
     done = subprocess.run(
         [sys.executable, "-m", "parley.launch.cli", *arguments, "--json", "--quiet"],
-        cwd=ROOT,
+        cwd=checkout,
+        env={**os.environ, "PYTHONPATH": str(checkout)},
         capture_output=True,
         check=False,
     )
     seconds = time.perf_counter() - began
     if done.returncode not in (0, 1):
         raise click.ClickException(done.stderr.decode())
-    record: dict[str, object] = json.loads(done.stdout)
-    return record, seconds
+    return Command(said=json.loads(done.stdout), seconds=seconds, processor=_processor_seconds() - before)
+
+
+def _processor_seconds() -> float:
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
+def measure(protocol: str, users: int, levels: str, before: Path | None) -> tuple[list[object], dict[str, Any]]:
+    """One row of the table, and what the audit said."""
+    users = min(users, MOST_USERS.get(protocol, users))
+    statistic, levels = PROBLEMS.get(protocol, ("kendall", levels))
+    problem = ("--statistic", statistic, "--levels", levels, "--users", str(users), "--epsilon", "1")
+    with TemporaryDirectory() as folder:
+        out = str(Path(folder) / "run")
+        run = parley("run", *problem, "--protocol", protocol, "--out", out)
+        audit = parley("audit", out)
+        row = [protocol, users, run.seconds, audit.seconds, audit.seconds / run.seconds]
+        row += [run.processor, audit.processor, audit.processor / run.processor]
+        if before is not None:
+            old = parley("audit", out, checkout=before)
+            row += [old.seconds, old.seconds / audit.seconds, old.processor / audit.processor]
+            for name in set(old.said) - set(RANDOM):
+                if old.said[name] != audit.said[name]:
+                    raise click.ClickException(f"{protocol}: the audits differ in {name}")
+    return row, dict(audit.said)
 
 
 @click.command()
-@click.option("--users", default=100_000, show_default=True)
+@click.option("--users", default=100_000, show_default=True, help="Users of each run.")
 @click.option("--levels", default="8x8", show_default=True)
-@click.option("--protocol", default="three-round", show_default=True)
-@click.option("--sample", type=int, help="Audit so many users only.")
-def main(users: int, levels: str, protocol: str, sample: int | None) -> None:
+@click.option("--protocol", "chosen", multiple=True, help="Only these.  [default: every protocol]")
+@click.option(
+    "--before",
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    help="A checkout of another version to compare with.",
+)
+@click.option("--write", is_flag=True, help="Put the table into docs/performance.md.")
+def main(users: int, levels: str, chosen: tuple[str, ...], before: Path | None, write: bool) -> None:
     """Run, audit, print both times."""
-    with TemporaryDirectory() as folder:
-        out = Path(folder) / "run"
-        problem = ("--statistic", "kendall", "--levels", levels, "--users", str(users), "--epsilon", "1")
-        _, run_seconds = parley("run", *problem, "--protocol", protocol, "--out", str(out))
-        part = () if sample is None else ("--sample", str(sample))
-        report, audit_seconds = parley("audit", str(out), *part)
-        size = (out / "transcript.parley").stat().st_size
-    verdicts = {name: check["verdict"] for name, check in report.items() if isinstance(check, dict)}
-    privacy = report["privacy"]
-    assert isinstance(privacy, dict)
-    audited = int(privacy["users"])
-    click.echo(f"{protocol}, kendall {levels}, {users:,} users, transcript {size / 2**20:.1f} MiB")
-    click.echo(f"run    {run_seconds:7.2f} s  {users / run_seconds:10,.0f} users/s")
-    click.echo(f"audit  {audit_seconds:7.2f} s  {audited / audit_seconds:10,.0f} users/s  ({audited:,} users)")
-    click.echo(f"losses up to {privacy['max_loss']:.6f} of {privacy['claim']:g}; verdicts {json.dumps(verdicts)}")
+    load, rows = os.getloadavg()[0], []
+    heads = HEADS if before is None else HEADS + BEFORE
+    for protocol in chosen or names("shuffler"):
+        row, said = measure(protocol, users, levels, None if before is None else before.resolve())
+        rows.append(row)
+        verdicts = {name: check["verdict"] for name, check in said.items() if isinstance(check, dict)}
+        figures = ", ".join(f"{head} {value:.3g}" for head, value in zip(heads[1:], row[1:], strict=True))
+        click.echo(f"{protocol}: {figures}; {json.dumps(verdicts)}", err=True)
+    text = table(heads, rows)
+    click.echo(text)
+    if write:
+        command = f"python -m benchmarks.audit --users {users}{'' if before is None else ' --before BEFORE'} --write"
+        write_block("audit", f"{text}\n\n{machine(command, load)}")
 
 
 if __name__ == "__main__":

@@ -91,6 +91,18 @@ class Randomizer(ABC):
     def log_likelihood(self, reply: Columns, inputs: Floats) -> Floats:
         """Exact log p(reply i | input j) as an n x k matrix; for densities, up to a term that depends on i alone."""
 
+    def log_law(self, reply: Columns, value: Floats) -> Floats:
+        """log p(choice | value), as `log_likelihood` has it, of every choice each reply could have been.
+
+        `value` is one row. The choices are those of `alphabet`; the rest of each reply stays as it is.
+        """
+        assert self.alphabet is not None
+        rows, size, column = len(reply[self.alphabet.column]), self.alphabet.size, self.alphabet.column
+        listed = {name: np.repeat(values, size, axis=0) for name, values in reply.items()}
+        choices = np.tile(np.arange(self.alphabet.first, self.alphabet.last + 1), rows)
+        listed[column] = choices.astype(reply[column].dtype)
+        return self.log_likelihood(listed, value).reshape(rows, size)
+
     def every_reply(self) -> Columns | None:
         """Every reply there is, each once, where there are at most MOST_OUTCOMES; None where not."""
         return None

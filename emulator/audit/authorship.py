@@ -5,16 +5,13 @@ of the tree over everything on record. A record that passes was not changed by a
 show that a board and a node which both lie kept to the truth; and whoever chooses the list of keys chooses who speaks.
 """
 
-import os
-from collections import deque
 from collections.abc import Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import ExitStack
 from dataclasses import dataclass, field
 
 from parley.emulator.audit.integrity import Heads, senders_of
 from parley.emulator.audit.verdict import Verdict, failed, passed, unknown
 from parley.emulator.coins import question_of, terms_of
+from parley.emulator.cores import in_order
 from parley.emulator.record.conversation import Conversation
 from parley.emulator.record.records import MEMORY, Closing, Record, medium
 from parley.emulator.roles.board import BOARD_NAME
@@ -196,22 +193,9 @@ def check_authorship(conversation: Conversation, keys: Keys | None) -> Verdict:
 
 
 def _verify(claims: Iterator[Claim]) -> Iterator[Fault]:
-    """Verify on all cores: the library lets go of the interpreter while it computes. Few batches wait at a time."""
-    workers = os.cpu_count() or 1
-    waiting: deque[Future[list[Fault]]] = deque()
-    with ExitStack() as stack:
-        pool: ThreadPoolExecutor | None = None
-        for batch in _batches(claims):
-            if pool is None and len(batch) < BATCH:
-                # The last batch is the only one: no thread is worth its while.
-                yield from _faults(batch)
-                continue
-            pool = pool or stack.enter_context(ThreadPoolExecutor(workers))
-            waiting.append(pool.submit(_faults, batch))
-            if len(waiting) > 2 * workers:
-                yield from waiting.popleft().result()
-        while waiting:
-            yield from waiting.popleft().result()
+    """Verify on all cores: the library lets go of the interpreter while it computes."""
+    for _, faults in in_order(_faults, _batches(claims)):
+        yield from faults
 
 
 def _faults(claims: Sequence[Claim]) -> list[Fault]:

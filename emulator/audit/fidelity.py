@@ -10,10 +10,10 @@ Two tests, both from the exact likelihood alone, never from the code that draws 
 """
 
 import math
+from typing import NamedTuple
 
 import numpy as np
 from numpy.random import Generator
-from numpy.typing import NDArray
 
 from parley.emulator.audit.statistics import Family, mean_p_value, uniform_p_value
 from parley.emulator.audit.verdict import Verdict, unknown, witnessed
@@ -30,6 +30,8 @@ MOST_NODES = 16
 # Replies that are listed in full: so many likelihoods where each reply has a list of its own, and where it has not.
 LISTED_EACH = 2**17
 LISTED_SHARED = 2**24
+# Of the latter, how many are kept for the next group of replies.
+LISTED_KEPT = 2**22
 
 
 def check_fidelity(conversation: Conversation, witness: Witness | None, generator: Generator) -> Verdict:
@@ -41,6 +43,7 @@ def check_fidelity(conversation: Conversation, witness: Witness | None, generato
         names, node = np.unique(sample.nodes, return_inverse=True)
         if 2 <= len(names) <= MOST_NODES:
             groups += [(f" of {name}", sample.take(np.flatnonzero(node == each))) for each, name in enumerate(names)]
+        laws: dict[str, dict[int, Law]] = {}
         for group, some in groups:
             if len(some.users) < FEWEST:
                 continue
@@ -49,7 +52,7 @@ def check_fidelity(conversation: Conversation, witness: Witness | None, generato
                 what = f"round {number}, {name}{group}"
                 columns, values = columns_of(name, send, some.columns), send.at(np.arange(some.step.inputs))
                 _ratio(family, what, send.randomizer, values, columns, own)
-                _places(family, what, send.randomizer, values, columns, own, generator)
+                _places(family, what, send.randomizer, values, columns, own, generator, laws.setdefault(name, {}))
         conversation.progress("fidelity", number, len(protocol.rounds))
     if not family.tests:
         return unknown(f"fewer than {FEWEST} replies: too few to test their distribution")
@@ -82,10 +85,42 @@ def _ratio(family: Family, what: str, randomizer: Randomizer, values: Floats, co
     family.add(f"{what}, mean likelihood ratio", len(own), off, p_value)
 
 
+class Law(NamedTuple):
+    """What an input may cause: the probability of each choice, and of all choices up to it in two orders.
+
+    One row per reply, or one row for all replies of the input.
+    """
+
+    each: Floats
+    by_value: Floats
+    by_likelihood: Floats
+
+    @classmethod
+    def of(cls, randomizer: Randomizer, reply: Columns, value: Floats) -> "Law":
+        with np.errstate(all="ignore"):
+            logs = randomizer.log_law(reply, value)
+        each = np.exp(logs - logs.max(axis=1, keepdims=True))
+        each /= each.sum(axis=1, keepdims=True)
+        order = np.argsort(-each, axis=1, kind="stable")
+        by_likelihood = np.empty_like(each)
+        np.put_along_axis(by_likelihood, order, np.cumsum(np.take_along_axis(each, order, axis=1), axis=1), axis=1)
+        return cls(each, np.cumsum(each, axis=1), by_likelihood)
+
+
 def _places(
-    family: Family, what: str, randomizer: Randomizer, values: Floats, columns: Columns, own: Inputs, random: Generator
+    family: Family,
+    what: str,
+    randomizer: Randomizer,
+    values: Floats,
+    columns: Columns,
+    own: Inputs,
+    random: Generator,
+    laws: dict[int, Law],
 ) -> None:
-    """Kolmogorov-Smirnov of the replies' places in their law, where a reply is a choice from a list."""
+    """Kolmogorov-Smirnov of the replies' places in their law, where a reply is a choice from a list.
+
+    `laws` keeps those that serve all replies of an input.
+    """
     alphabet = randomizer.alphabet
     if alphabet is None:
         return
@@ -99,32 +134,19 @@ def _places(
     if len(rows) < FEWEST:
         return
     by_likelihood, by_value = np.empty(len(rows)), np.empty(len(rows))
-    for x in np.unique(own[rows]):
+    for x in np.unique(own[rows]).tolist():
         mine = np.flatnonzero(own[rows] == x)
-        said = {name: each[rows[mine]] for name, each in columns.items()}
-        # p(choice | x) for every choice: one row per reply, or one row for all.
-        count = 1 if shared else len(mine)
-        listed = {name: np.repeat(column[:count], alphabet.size, axis=0) for name, column in said.items()}
-        choices = np.tile(np.arange(alphabet.first, alphabet.last + 1), count)
-        listed[alphabet.column] = choices.astype(said[alphabet.column].dtype)
-        with np.errstate(all="ignore"):
-            logs = randomizer.log_likelihood(listed, values[x : x + 1]).reshape(count, alphabet.size)
-        law = np.exp(logs - logs.max(axis=1, keepdims=True))
-        law /= law.sum(axis=1, keepdims=True)
+        law = laws.get(x)
+        if law is None:
+            said = {name: each[rows[mine[:1] if shared else mine]] for name, each in columns.items()}
+            law = Law.of(randomizer, said, values[x : x + 1])
+            if shared and (len(laws) + 1) * alphabet.size <= LISTED_KEPT:
+                laws[x] = law
+        row = np.zeros(len(mine), np.int64) if shared else np.arange(len(mine))
         sent = columns[alphabet.column][rows[mine]].astype(np.int64) - alphabet.first
-        coins = random.random(len(mine))
-        by_value[mine] = _place(law, sent, coins)
-        order = np.argsort(-law, axis=1, kind="stable")
-        rank = np.argsort(order, axis=1, kind="stable")
-        place = rank[np.zeros(len(mine), np.int64) if shared else np.arange(len(mine)), sent]
-        by_likelihood[mine] = _place(np.take_along_axis(law, order, axis=1), place, coins)
+        # The probability of all choices before the one sent, and a random part of its own.
+        part = law.each[row, sent] * random.random(len(mine))
+        by_value[mine] = law.by_value[row, sent] - part
+        by_likelihood[mine] = law.by_likelihood[row, sent] - part
     family.add(f"{what}, places by likelihood", len(rows), *uniform_p_value(by_likelihood))
     family.add(f"{what}, places by value", len(rows), *uniform_p_value(by_value))
-
-
-def _place(law: Floats, sent: NDArray[np.int64], coins: Floats) -> Floats:
-    """The probability of all choices before the one sent, and a random part of its own."""
-    row = np.zeros(len(sent), np.int64) if len(law) == 1 else np.arange(len(sent))
-    upto = np.cumsum(law, axis=1)[row, sent]
-    places: Floats = upto - law[row, sent] * coins
-    return places

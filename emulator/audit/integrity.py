@@ -13,7 +13,7 @@ from typing import Any
 
 from parley.emulator.audit.verdict import Verdict, failed, passed
 from parley.emulator.errors import RemoteProtocolError, TranscriptError
-from parley.emulator.record.conversation import Progress, quiet
+from parley.emulator.record.conversation import Progress, quiet, watched
 from parley.emulator.record.merkle import Tree
 from parley.emulator.record.records import Closing, Record
 from parley.emulator.record.transcript import AlteredTranscript, TranscriptReader
@@ -237,8 +237,8 @@ def check_integrity(source: Path | TranscriptReader, progress: Progress = quiet)
 
 def _read(reader: TranscriptReader, kinds: Counter[str], clock: Clock, progress: Progress) -> None:
     """Every message in its place. The closing record says what the last broadcast said, if there was one."""
-    board, heads, size = Rewriter(reader.run, reader.version), Heads(), reader.path.stat().st_size
-    for record in reader:
+    board, heads = Rewriter(reader.run, reader.version), Heads()
+    for record in watched(reader, progress, "integrity"):
         try:
             message = record.message
             board.take(record.sender, message)
@@ -251,7 +251,6 @@ def _read(reader: TranscriptReader, kinds: Counter[str], clock: Clock, progress:
             raise WrongRecord(f"{reader.path}: {where}{error}", record.sequence, record.offset) from error
         kinds[message.kind] += 1
         clock.take(record, message)
-        progress("integrity", record.offset, size)
     if reader.closing is None:
         return
     closing, ending, outcome = reader.closing, board.role.ending, reader.closing.outcome

@@ -5,21 +5,26 @@ messages, its largest minus its smallest value over x is the loss this transcrip
 A `Ledger` keeps these sums for a block of users.
 """
 
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
 
 from parley.emulator.audit.verdict import Verdict, claims_otherwise, failed, passed, spoken, unknown
+from parley.emulator.cores import in_order
 from parley.emulator.protocol import Protocol
 from parley.emulator.randomizer import Floats, row_bytes
 from parley.emulator.record.conversation import Answers, Conversation, fits, joined, malformed
+from parley.emulator.record.likelihoods import Likelihoods
 from parley.emulator.record.user_sets import UserSet
 from parley.emulator.wire.messages import Users
 
 MOST_BYTES = 256 * 2**20
 # Rows of likelihoods made at once: temporary arrays stay at a few times 16 MiB whatever a frame holds.
 _MOST_NUMBERS = 2**21
+# Users of one piece of work: enough to be worth a thread's while, few enough that all cores have some.
+MOST_ROWS = 4096
 NAMED = 20
 BINS = 20
 # Probabilities are exact to the last bit but their logarithms are not: a few ulp of numbers below 64, for each part.
@@ -37,6 +42,15 @@ class Offence:
 
     def __str__(self) -> str:
         return f"user {self.user}, round {self.round} (record {self.record}): {self.what}"
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Entry:
+    """Answers that add something to a ledger, their rows in it, and what is to be noted about others beside them."""
+
+    answers: Answers
+    place: NDArray[np.intp]
+    notes: Sequence[tuple[Answers, str]]
 
 
 class Ledger:
@@ -58,45 +72,81 @@ class Ledger:
         losses: Floats = np.where(np.isneginf(high), 0.0, high - np.where(np.isneginf(high), 0.0, low))
         return losses
 
-    def take(self, answers: Answers) -> None:
+    def take(self, answers: Answers, likelihoods: Likelihoods | None = None) -> None:
         """Add those answers that belong to this block. Arrays are as declared, nobody is there twice."""
+        self.take_all([answers], likelihoods or Likelihoods(), workers=1)
+
+    def take_all(self, parts: Iterable[Answers], likelihoods: Likelihoods, *, workers: int | None = None) -> None:
+        """Add many parts: their likelihoods are computed on all cores and added up in the order of the parts."""
+        entries = (entry for part in parts for entry in self._enter(part))
+        for entry, rows in in_order(lambda each: _likelihoods(likelihoods, each), entries, workers=workers):
+            for answers, what in entry.notes:
+                self._note(answers, what)
+            self._add(entry, rows)
+
+    def _enter(self, answers: Answers) -> Iterator[Entry]:
         place = np.minimum(np.searchsorted(self.users, answers.users), len(self.users) - 1)
         row = np.flatnonzero(self.users[place] == answers.users)
-        for start in range(0, len(row), max(1, _MOST_NUMBERS // self.sums.shape[1])):
-            part = row[start : start + max(1, _MOST_NUMBERS // self.sums.shape[1])]
-            self._add(answers.take(part), place[part])
+        size = max(1, min(MOST_ROWS, _MOST_NUMBERS // self.sums.shape[1]))
+        for start in range(0, len(row), size):
+            part = row[start : start + size]
+            yield self._entry(answers if len(part) == len(answers.users) else answers.take(part), place[part])
 
-    def _add(self, answers: Answers, place: NDArray[np.intp]) -> None:
+    def _entry(self, answers: Answers, place: NDArray[np.intp]) -> Entry:
+        """What of these answers counts. Who has said what so far is known; how likely it was is not needed here."""
+        notes: list[tuple[Answers, str]] = []
+
+        def note(which: NDArray[np.bool_], what: str) -> None:
+            if which.any():
+                notes.append((answers.take(which), what))
+
         good = answers.step.check(answers.public, answers.columns)
-        self._note(answers, ~good, "a reply outside the output space")
-        self._note(answers, ~answers.step.participates(answers.users), "it was not this user's turn")
+        note(~good, "a reply outside the output space")
+        note(~answers.step.participates(answers.users), "it was not this user's turn")
         # What adds something is the first reply of a user in a round, and any other one with other bytes.
         number, said = answers.round, row_bytes(answers.columns, len(place))
         if number not in self._said:
             self._said[number] = np.zeros((len(self.users), said.shape[1]), np.uint8)
             self._spoke[number] = np.zeros(len(self.users), np.bool_)
         again = self._spoke[number][place]
-        other = again & (self._said[number][place] != said).any(axis=1)
-        self._note(answers, other, "a second answer with other bytes")
+        other = again.copy()
+        if again.any():
+            other[again] = (self._said[number][place[again]] != said[again]).any(axis=1)
+            note(other, "a second answer with other bytes")
         self._said[number][place[~again]] = said[~again]
         self._spoke[number][place] = True
         counted = good & (~again | other)
-        if not counted.any():
-            return
-        with np.errstate(all="ignore"):
-            rows = answers.step.log_likelihood(answers.public, answers.take(counted).columns)
-        rows = np.where(np.isnan(rows), -np.inf, rows)
-        impossible = np.flatnonzero(counted)[np.isneginf(rows).all(axis=1)]
-        self._note(answers, impossible, "a reply no input could have caused")
-        self.sums[place[counted]] += rows
+        some = answers if counted.all() else answers.take(counted)
+        return Entry(answers=some, place=place[counted], notes=notes)
 
-    def _note(self, answers: Answers, which: NDArray[np.bool_] | NDArray[np.intp], what: str) -> None:
-        users, records = answers.users[which], answers.records[which]
-        self.offended += len(users)
-        for user, record in zip(users, records, strict=True):
+    def _add(self, entry: Entry, rows: Floats) -> None:
+        if not len(rows):
+            return
+        impossible = np.isneginf(rows.max(axis=1))
+        if impossible.any():
+            self._note(entry.answers.take(impossible), "a reply no input could have caused")
+        first, last = int(entry.place[0]), int(entry.place[-1])
+        if last - first == len(rows) - 1 and (np.diff(entry.place) == 1).all():
+            self.sums[first : last + 1] += rows
+        else:
+            self.sums[entry.place] += rows
+
+    def _note(self, answers: Answers, what: str) -> None:
+        self.offended += len(answers.users)
+        for user, record in zip(answers.users, answers.records, strict=True):
             if len(self.offences) == NAMED:
                 return
             self.offences.append(Offence(user=int(user), round=answers.round, record=int(record), what=what))
+
+
+def _likelihoods(likelihoods: Likelihoods, entry: Entry) -> Floats:
+    """What is not a number is not possible either."""
+    if not len(entry.place):
+        return np.empty((0, 0))
+    with np.errstate(all="ignore"):
+        rows = likelihoods.of(entry.answers)
+    wrong = np.isnan(rows)
+    return np.where(wrong, -np.inf, rows) if wrong.any() else rows
 
 
 @dataclass
@@ -165,10 +215,10 @@ def check_privacy(
         chosen = answering.choose(sample, generator or np.random.default_rng())
         blocks = (chosen[start : start + size] for start in range(0, len(chosen), size))
     total = min(len(answering), sample or len(answering))
+    likelihoods = Likelihoods()
     for users in blocks:
         ledger = Ledger(users, protocol.inputs)
-        for part in joined(conversation, protocol):
-            ledger.take(part)
+        ledger.take_all(_watched(conversation, protocol, losses.users, len(users), total), likelihoods)
         losses.note(ledger.offences, ledger.offended)
         losses.take(users, ledger.losses)
         conversation.progress("privacy", losses.users, total)
@@ -187,6 +237,15 @@ def check_privacy(
     if not losses.users:
         return unknown("nobody replied", **evidence)
     return passed(**evidence)
+
+
+def _watched(conversation: Conversation, protocol: Protocol, done: int, users: int, total: int) -> Iterator[Answers]:
+    """All answers, while progress hears of the users of this block in step with the replies that are read."""
+    replies, heard = max(1, conversation.sent.total()), 0
+    for part in joined(conversation, protocol):
+        yield part
+        heard += len(part.users)
+        conversation.progress("privacy", min(total, done + users * heard // replies), total)
 
 
 def _answering(conversation: Conversation, protocol: Protocol, losses: Losses) -> UserSet:

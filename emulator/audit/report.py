@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from parley.emulator.arithmetic import one_thread
 from parley.emulator.audit.authorship import check_authorship
 from parley.emulator.audit.empirical import check_empirical
 from parley.emulator.audit.fidelity import check_fidelity
@@ -65,6 +66,21 @@ def audit(
 
     `keys`: whose signatures count, from outside the record. With them authorship must be shown, not merely not refuted.
     """
+    # The checks keep all cores busy themselves; threads of linear algebra would only stand in their way.
+    with one_thread():
+        return _audit(source, build, witness, keys, sample, trials, generator, progress)
+
+
+def _audit(
+    source: Path | TranscriptReader,
+    build: Builder,
+    witness: Witness | None,
+    keys: Keys | None,
+    sample: int | None,
+    trials: int | None,
+    generator: np.random.Generator | None,
+    progress: Progress,
+) -> Report:
     needed = NEEDED if keys is None else (*NEEDED, "authorship")
     integrity = check_integrity(source, progress)
     try:

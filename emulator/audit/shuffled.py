@@ -33,8 +33,9 @@ def check_shuffled_privacy(conversation: Conversation) -> Verdict:
     # The largest loss of one whole message, where messages are whole.
     whole = not read_mixing(setup).axes and protocol.inputs <= MOST_INPUTS
     local, counts = 0.0 if whole else None, Counter[int]()
-    for each in answers(conversation, protocol, "privacy"):
+    for each in answers(conversation, protocol):
         counts[each.round] += len(each.users)
+        conversation.progress("privacy", counts.total(), conversation.sent.total())
         for start in range(0, len(each.users) if whole else 0, BLOCK):
             columns = {name: column[start : start + BLOCK] for name, column in each.columns.items()}
             logs = each.step.log_likelihood(each.public, columns)

@@ -25,12 +25,25 @@ KEPT_BYTES = 2**22
 PART = 4096
 # A row of likelihoods, and the vectors a round computes for all k inputs, must fit memory whatever a setup says.
 MOST_INPUTS = 2**13
+# How often progress hears of one reading: a long record has more messages than anybody can watch.
+PROGRESS_STEPS = 200
 Progress = Callable[[str, int, int], None]
 """Told what is being done, how much of it is done and how much there is."""
 
 
 def quiet(what: str, done: int, total: int) -> None:
     """Progress that nobody watches."""
+
+
+def watched(reader: TranscriptReader, progress: Progress, what: str) -> Iterator[Record]:
+    """Every record, while progress hears now and then how many bytes of the file were read."""
+    size, due = reader.path.stat().st_size, 0
+    for record in reader:
+        yield record
+        if record.offset >= due:
+            progress(what, record.offset, size)
+            due = record.offset + size // PROGRESS_STEPS
+    progress(what, size, size)
 
 
 class Conversation(Summary):
@@ -55,11 +68,8 @@ class Conversation(Summary):
 
     def messages(self, what: str = "") -> Iterator[tuple[Record, Message]]:
         """Every record with its message; with `what`, progress hears how many bytes of the file were read for it."""
-        size = self.reader.path.stat().st_size
-        for record in self.reader:
+        for record in watched(self.reader, self.progress, what) if what else self.reader:
             yield record, record.message
-            if what:
-                self.progress(what, record.offset, size)
 
     def replies(self, what: str = "") -> Iterator[tuple[Record, Replies]]:
         for record, message in self.messages(what):

@@ -7,16 +7,20 @@ from typing import Any
 
 import click
 from rich.console import Console
-from rich.progress import BarColumn, TaskProgressColumn, TextColumn, TimeElapsedColumn
+from rich.progress import BarColumn, TaskProgressColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.progress import Progress as Bars
 
 from parley.emulator.audit.report import Report
 from parley.emulator.audit.report import audit as audit_transcript
+from parley.emulator.record.conversation import quiet
 from parley.launch.results.against import compare_evidence, compare_records, is_evidence
 from parley.launch.results.printable import printable, printable_json
-from parley.launch.results.progress import show_bar
+from parley.launch.results.progress import RateColumn, show_bar
 from parley.launch.results.run_files import TRUST, find_run, run_argument, witness_option
 from parley.launch.settings import CHECK_FAILED, GOOD, command_seconds, output_options, path_option
+
+# What the bars of these checks count; the others count bytes of the record.
+COUNTED = {"privacy": "users", "fidelity": "rounds", "empirical": "inputs"}
 
 
 @click.command(epilog="Example: parley audit runs/latest")
@@ -66,8 +70,10 @@ def audit(
         click.echo(printable_json(found.record(), indent=2) if as_json else lines)
         return GOOD if found.good else CHECK_FAILED
     console = Console(stderr=True)
-    columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeElapsedColumn())
-    with Bars(*columns, console=console, disable=silent or not console.is_terminal) as bars:
+    watched = console.is_terminal and not silent
+    times = (TimeElapsedColumn(), TextColumn("left"), TimeRemainingColumn())
+    columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), RateColumn(COUNTED), *times)
+    with Bars(*columns, console=console, disable=not watched) as bars:
         report = audit_transcript(
             files.transcript,
             files.build,
@@ -75,7 +81,7 @@ def audit(
             keys=files.load_keys(),
             sample=sample,
             trials=trials if empirical else None,
-            progress=partial(show_bar, bars),
+            progress=partial(show_bar, bars) if watched else quiet,
         )
     seconds = command_seconds()
     good = report.ok and not (strict and report.named("unknown"))

@@ -3,14 +3,24 @@
 import sys
 import threading
 import time
+from collections.abc import Mapping
 from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass
 from typing import Self, TextIO
 
 from rich.console import Console
 from rich.errors import LiveError
-from rich.progress import BarColumn, MofNCompleteColumn, SpinnerColumn, TextColumn, TimeElapsedColumn
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    ProgressColumn,
+    SpinnerColumn,
+    Task,
+    TextColumn,
+    TimeElapsedColumn,
+)
 from rich.progress import Progress as Bars
+from rich.text import Text
 
 from parley.launch.results.printable import printable_lines
 
@@ -96,6 +106,21 @@ class Terminal(Progress):
 
     def note(self, text: str) -> None:
         self.bars.console.print(printable_lines(text), markup=False, highlight=False, emoji=False)
+
+
+class RateColumn(ProgressColumn):
+    """How much is done a second; `units` names what is counted by the label of the bar, bytes where it does not."""
+
+    def __init__(self, units: Mapping[str, str]) -> None:
+        super().__init__()
+        self.units = units
+
+    def render(self, task: Task) -> Text:
+        speed = task.finished_speed or task.speed
+        if not speed:
+            return Text("")
+        unit = self.units.get(task.description)
+        return Text(f"{speed / 2**20:,.1f} MiB/s" if unit is None else f"{speed:,.0f} {unit}/s")
 
 
 def show_bar(bars: Bars, label: str, done: int, total: int) -> None:

@@ -116,6 +116,17 @@ class RandomizerContract(ABC):
                     np.testing.assert_array_equal(listed[name], column)
                     assert listed[name].dtype == column.dtype
 
+    def test_the_law_of_all_choices_is_their_likelihoods(self) -> None:
+        for randomizer in self.randomizers():
+            if randomizer.alphabet is None or randomizer.public:
+                continue
+            inputs = np.asarray(self.inputs(randomizer))
+            reply = randomizer.sample(inputs[np.arange(20) % len(inputs)], random_coins(randomizer, 20, 5))
+            for row in range(len(inputs)):
+                value = inputs[row : row + 1]
+                listed = Randomizer.log_law(randomizer, reply, value)
+                assert np.array_equal(randomizer.log_law(reply, value), listed)
+
     def test_the_enumerated_loss_is_at_most_epsilon(self) -> None:
         for randomizer in self.randomizers():
             for space in self.outcomes(randomizer):

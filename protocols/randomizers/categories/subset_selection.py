@@ -11,6 +11,7 @@ from functools import cached_property
 from typing import ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from parley.emulator.randomizer import Alphabet, Coins, Columns, Floats, Integers, Shape
 from parley.protocols.randomizers.categories.oracle import MOST_CATEGORIES, FrequencyOracle, check_categories
@@ -111,24 +112,45 @@ class SubsetSelection(Choice, FrequencyOracle):
         truth = check_categories(inputs, self.categories)
         seeds = np.ascontiguousarray(coin[:, 0])
         rank = self.choice.rank(coin[:, 1])
-        place = np.empty(len(truth), dtype=np.int64)
-        for block in blocks(len(truth), self.categories):
-            # The input's place alone, by counting the words before its own.
-            keys, column = self._keys(seeds[block]), truth[block, None]
-            own = np.take_along_axis(keys, column, axis=1)
-            before = (keys < own) | ((keys == own) & (np.arange(self.categories) < column))
-            place[block] = before.sum(axis=1)
+        place = self._places(seeds, truth)
         # Arc j holds the places j .. j+w-1, so the arcs with the input are place, place-1, ..., place-w+1.
         shift = np.where(rank == self.categories, 0, (place - rank) % self.categories)
         return {"seed": seeds, "shift": shift.astype(np.uint32)}
 
+    def _places(self, seeds: Words, truth: Integers) -> Integers:
+        """The place of one category in the order of each seed, by counting the words before its own."""
+        place = np.empty(len(truth), dtype=np.int64)
+        for block in blocks(len(truth), self.categories):
+            keys, column = self._keys(seeds[block]), truth[block, None]
+            own = np.take_along_axis(keys, column, axis=1)
+            before = (keys < own) | ((keys == own) & (np.arange(self.categories) < column))
+            place[block] = before.sum(axis=1)
+        return place
+
+    def log_law(self, reply: Columns, value: Floats) -> Floats:
+        """log P(shift | seed, x) of every shift: only the place of x in the seed's order matters."""
+        seeds, shifts = reply["seed"].astype(np.uint64), np.arange(self.categories)
+        truth = np.repeat(check_categories(value, self.categories), len(seeds))
+        low, high = self.choice.log_table[:, (shifts == 0).astype(np.int64)]
+        holds = (self._places(seeds, truth)[:, None] - shifts) % self.categories < self.width
+        return np.asarray(np.where(holds, high, low))
+
     def support(self, reply: Columns) -> Integers:
-        shift = reply["shift"].astype(np.int64)[:, None]
-        # Where each category stands in the order of its seed's words; of equal words the first comes first.
-        order = np.argsort(self._keys(reply["seed"].astype(np.uint64)), axis=1, kind="stable")
-        places = np.empty_like(order)
-        np.put_along_axis(places, order, np.arange(self.categories)[None, :], axis=1)
-        return ((places - shift) % self.categories < self.width).astype(np.int64)
+        return self._holds(reply).astype(np.int64)
+
+    def _holds(self, reply: Columns) -> NDArray[np.bool_]:
+        """Which categories stand at the places shift .. shift + w - 1 in the order of their words, round the end."""
+        keys, shift = self._keys(reply["seed"].astype(np.uint64)), reply["shift"].astype(np.int64) % self.categories
+        ordered = np.sort(keys, axis=1)
+        last = (shift + self.width - 1) % self.categories
+        after = keys >= np.take_along_axis(ordered, shift[:, None], axis=1)
+        before = keys <= np.take_along_axis(ordered, last[:, None], axis=1)
+        held = np.where((shift <= last)[:, None], after & before, after | before)
+        # Of equal words the first comes first, which takes the places themselves.
+        for row in np.flatnonzero((ordered[:, 1:] == ordered[:, :-1]).any(axis=1)):
+            places = np.argsort(np.argsort(keys[row], kind="stable"), kind="stable")
+            held[row] = (places - shift[row]) % self.categories < self.width
+        return held
 
     def log_likelihood(self, reply: Columns, inputs: Floats) -> Floats:
         """log P(shift | seed, x); the seed's own 2^-64 is left out."""
@@ -136,6 +158,7 @@ class SubsetSelection(Choice, FrequencyOracle):
         result = np.empty((len(reply["seed"]), len(truth)))
         for block in blocks(len(result), self.categories):
             part = {name: column[block] for name, column in reply.items()}
-            fixed = (part["shift"] == 0).astype(np.int64)[:, None]
-            result[block] = self.choice.log_table[self.support(part)[:, truth], fixed]
+            fixed = (part["shift"] == 0).astype(np.int64)
+            low, high = self.choice.log_table[:, fixed][:, :, None]
+            result[block] = np.where(self._holds(part)[:, truth], high, low)
         return result

@@ -14,14 +14,17 @@ from numpy.typing import NDArray
 
 from parley.emulator.errors import BadInput
 from parley.emulator.randomizer import Coins, Columns, Floats, Integers
-from parley.protocols.randomizers.exact import WHOLE, WORD_BYTES, TwoLevel, check_count, check_epsilon, words
-from parley.protocols.randomizers.vectors.directional import Seeded, blocks, check_radius, lift, read
+from parley.protocols.randomizers.exact import WHOLE, WORD_BYTES, TwoLevel, Words, check_count, check_epsilon, words
+from parley.protocols.randomizers.vectors.directional import Seeded, blocks, check_radius, lift, read, score
+from parley.protocols.randomizers.vectors.expansion import all_short_directions
 
 if TYPE_CHECKING:
     from parley.protocols.randomizers.vectors.moments import SphereMoments
 
 MOST_CANDIDATES = 1 << 16
 MOST_NUMBERS = 1 << 28
+# Up to here products in single precision tell nearly all ranks; beyond, too many would have to be computed again.
+QUICK_DIMENSION = 1 << 10
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -102,9 +105,7 @@ class Codebook(Seeded):
         index = np.zeros(len(rank), dtype=self.reply["index"][0])
         for block in blocks(len(seeds), self.half * self.ambient):
             points = lift(inputs[block], self.dimension, self.radius, first_row=block.start)
-            scores = self._scores(seeds[block], points[:, :, None])[:, :, 0]
-            # Stable, so candidates of equal score keep the order of their indices.
-            order = np.argsort(np.concatenate([-scores, scores], axis=1), axis=1, kind="stable")
+            order = self._order(self._scores(seeds[block], points[:, :, None])[:, :, 0])
             place = np.minimum(rank[block], self.candidates - 1)[:, None]
             index[block] = np.take_along_axis(order, place, axis=1)[:, 0]
         # Coin values that no rank uses mean candidate 0 for every input.
@@ -117,10 +118,64 @@ class Codebook(Seeded):
         points = lift(inputs, self.dimension, self.radius).T
         result = np.empty((len(seeds), len(inputs)))
         for block in blocks(len(seeds), self.half * max(self.ambient, len(inputs))):
-            best = self._among_best(self._scores(seeds[block], points), index[block])
-            fixed = (index[block] == 0)[:, None]
-            result[block] = self.choice.log_table[best.astype(np.int64), fixed.astype(np.int64)]
+            if self.ambient <= QUICK_DIMENSION:
+                best = self._quickly_among_best(seeds[block], points, index[block])
+            else:
+                best = self._among_best(self._scores(seeds[block], points), index[block])
+            fixed = (index[block] == 0).astype(np.int64)
+            low, high = self.choice.log_table[:, fixed][:, :, None]
+            result[block] = np.where(best, high, low)
         return result
+
+    def log_law(self, reply: Columns, value: Floats) -> Floats:
+        """log P(index | seed, x) of every index: the seed is expanded once."""
+        seeds, _ = read(reply)
+        point = lift(value, self.dimension, self.radius).T
+        fixed = (np.arange(self.candidates) == 0).astype(np.int64)
+        low, high = self.choice.log_table[:, fixed]
+        result = np.empty((len(seeds), self.candidates))
+        for block in blocks(len(seeds), self.half * self.ambient):
+            order = self._order(self._scores(seeds[block], point)[:, :, 0])
+            best = np.zeros(order.shape, dtype=np.bool_)
+            np.put_along_axis(best, order[:, : self.top], True, axis=1)
+            result[block] = np.where(best, high, low)
+        return result
+
+    def _order(self, scores: Floats) -> Integers:
+        """The candidates, best first; sorting is stable, so those of equal score keep the order of their indices."""
+        return np.argsort(np.concatenate([-scores, scores], axis=1), axis=1, kind="stable")
+
+    def _quickly_among_best(self, seeds: Words, points: Floats, index: Integers) -> NDArray[np.bool_]:
+        """The same as `_among_best`, from scores in single precision where these are far enough apart.
+
+        For whole numbers d and a point p of norm 2^24, the sum <d, p> of D terms is off by at most D 2^-24 |d| |p| in
+        any order of addition, and |d| by half as many roundings: a score s is off by less than D + 8 + D 2^-24 |s|.
+        Where another score comes closer than twice that to the one sent, up to its sign, all scores of the pair are
+        computed again in double precision.
+        """
+        directions = all_short_directions(seeds, self.half, self.ambient)
+        padded = np.zeros((directions.shape[2], points.shape[1]), np.float32)
+        padded[: self.ambient] = points
+        flat = directions.reshape(-1, directions.shape[2]) @ padded
+        scores = flat.reshape(len(seeds), self.half, points.shape[1])
+        scores *= (1.0 / np.sqrt(np.vecdot(directions, directions)))[:, :, None]
+        sent = np.take_along_axis(scores, (index % self.half)[:, None, None], axis=1)
+        forward = (sent[:, 0] > 0) == (index < self.half)[:, None]
+        np.abs(scores, out=scores)
+        np.abs(sent, out=sent)
+        # For a score that lies within a few errors of the one sent, the error is at most this, too.
+        error = (self.ambient + 16) * (1.0 + 2.0**-23 * sent)
+        count = np.uint8 if self.candidates <= 256 else np.uint32
+        above = (scores > sent + 2 * error).sum(axis=1, dtype=count)
+        near = (scores > sent - 2 * error).sum(axis=1, dtype=count)
+        # Of each pair +-g, one is ahead of a positive score if it is longer; a negative score is the mirror image.
+        best: NDArray[np.bool_] = np.where(forward, above, self.candidates - 1 - above) < self.top
+        row, column = np.nonzero((near != above + 1) | (sent <= error)[:, 0])
+        for block in blocks(len(row), self.half * self.ambient):
+            exact = directions[row[block], :, : self.ambient].astype(np.float64)
+            again = self._among_best(score(exact, points.T[column[block], :, None]), index[row[block]])
+            best[row[block], column[block]] = again[:, 0]
+        return best
 
     def _among_best(self, scores: Floats, index: Integers) -> NDArray[np.bool_]:
         """Whether candidate index[i] is among the best t for each input: scores are (n, B, k)."""

@@ -115,6 +115,21 @@ class Directional(Randomizer):
         return self.moments.scale**2 / STEP
 
 
+def score(directions: Floats, points: Floats) -> Floats:
+    """<g_b, x> / |g_b|: sums of whole numbers below 2^53, so neither BLAS nor the order of sums matters.
+
+    `points` has a column per point, for all rows of directions alike or one matrix per row.
+    """
+    norms = np.sqrt(np.vecdot(directions, directions))
+    if points.ndim == 2:
+        # One product of two matrices instead of one for each seed.
+        flat = directions.reshape(-1, directions.shape[2]) @ points
+        products = flat.reshape(*directions.shape[:2], -1)
+    else:
+        products = np.matmul(directions, points)
+    return np.asarray(products / norms[:, :, None])
+
+
 class Seeded(Choice, Directional):
     """The seed is public and independent of the input; only the index is chosen."""
 
@@ -143,16 +158,8 @@ class Seeded(Choice, Directional):
         return Alphabet(column="index", first=0, last=self.candidates - 1)
 
     def _scores(self, seeds: Words, points: Floats) -> Floats:
-        """<g_b, x> / |g_b|: sums of whole numbers below 2^53, so neither BLAS nor the order of sums matters."""
-        directions = all_directions(seeds, self.half, self.ambient)
-        norms = np.sqrt(np.vecdot(directions, directions))
-        if points.ndim == 2:
-            # One product of two matrices instead of one for each seed.
-            flat = directions.reshape(-1, self.ambient) @ points
-            products = flat.reshape(len(seeds), self.half, -1)
-        else:
-            products = np.matmul(directions, points)
-        return np.asarray(products / norms[:, :, None])
+        """The scores of all directions of some seeds."""
+        return score(all_directions(seeds, self.half, self.ambient), points)
 
     def _directions(self, reply: Columns) -> Iterator[tuple[slice, Floats]]:
         """The candidates sent, as whole numbers, block by block."""

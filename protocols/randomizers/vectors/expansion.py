@@ -82,18 +82,28 @@ def expand_words(seeds: Words, numbers: Words) -> Words:
     return mix(key[:, None] + (numbers + np.uint64(1)) * np.uint64(GAMMA))
 
 
-def _look_up(expanded: Words) -> Floats:
+def _look_up(expanded: Words) -> NDArray[np.int16]:
     """The integers of all lanes of some words."""
     big = sys.byteorder == "big"
     lanes = expanded.astype("<u8").view("<u2").astype(np.uint16) if big else expanded.view(np.uint16)
-    return np.take(_short_table(), lanes).astype(np.float64)
+    return np.take(_short_table(), lanes)
 
 
 def all_directions(seeds: Words, count: int, dimension: int) -> Floats:
     """Directions 0 .. count-1 of every seed: an (n, count, dimension) array of whole numbers."""
     size = word_count(dimension)
     numbers = np.arange(count * size, dtype=np.uint64)
-    return _look_up(expand_words(seeds, numbers)).reshape(len(seeds), count, size * LANES)[:, :, :dimension]
+    lanes = _look_up(expand_words(seeds, numbers)).astype(np.float64)
+    return lanes.reshape(len(seeds), count, size * LANES)[:, :, :dimension]
+
+
+def all_short_directions(seeds: Words, count: int, dimension: int) -> NDArray[np.float32]:
+    """The same in single precision, which holds them exactly, each followed by zeros up to a whole word."""
+    size = word_count(dimension)
+    lanes = _look_up(expand_words(seeds, np.arange(count * size, dtype=np.uint64))).astype(np.float32)
+    directions = lanes.reshape(len(seeds), count, size * LANES)
+    directions[:, :, dimension:] = 0.0
+    return directions
 
 
 def one_direction(seeds: Words, which: NDArray[np.int64], dimension: int) -> Floats:
@@ -101,4 +111,4 @@ def one_direction(seeds: Words, which: NDArray[np.int64], dimension: int) -> Flo
     size = word_count(dimension)
     first = which.astype(np.uint64)[:, None] * np.uint64(size)
     numbers: Words = np.add(first, np.arange(size, dtype=np.uint64), dtype=np.uint64)
-    return _look_up(expand_words(seeds, numbers))[:, :dimension]
+    return _look_up(expand_words(seeds, numbers)).astype(np.float64)[:, :dimension]

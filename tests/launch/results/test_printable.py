@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
+from rich.progress import Progress as Bars
 
 from parley.emulator.errors import BadInput, LocalProtocolError
 from parley.emulator.record.transcript import TranscriptReader, TranscriptWriter
@@ -20,7 +21,7 @@ from parley.emulator.wire.messages import MESSAGES, Abort, Message, Ready, Repli
 from parley.launch.cli import sentence
 from parley.launch.results.follow import Follower
 from parley.launch.results.printable import printable, printable_json, printable_lines
-from parley.launch.results.progress import Lines, Progress, Standing, Terminal
+from parley.launch.results.progress import Lines, Progress, RateColumn, Standing, Terminal, show_bar
 from tests.emulator.audit.recordings import replace_first, rewrite
 from tests.launch.conftest import Parley, Said
 from tests.launch.record_edits import hidden, sorts
@@ -202,3 +203,12 @@ def test_the_reason_of_a_run_that_failed(nasty: Path) -> None:
     with pytest.raises(LocalProtocolError) as caught:
         follower.check_completed()
     assert str(caught.value).endswith(SHOWN)
+
+
+def test_a_bar_shows_its_rate_in_what_it_counts() -> None:
+    for units, shown in (({"privacy": "users"}, "1,024 users/s"), ({}, "0.0 MiB/s")):
+        with Bars(RateColumn(units), console=Console(file=io.StringIO())) as bars:
+            show_bar(bars, "privacy", 0, 4096)
+            assert RateColumn(units).render(bars.tasks[0]).plain == ""
+            bars.tasks[0].finished_speed = 1024.0
+            assert RateColumn(units).render(bars.tasks[0]).plain == shown

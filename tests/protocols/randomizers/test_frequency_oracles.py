@@ -119,3 +119,19 @@ def test_sampled_variance_agrees_with_the_formula(oracle: Any) -> None:
         squares = (estimates[:, category] - share) ** 2
         error = squares.std() / users**0.5
         assert abs(squares.mean() - oracle.variance_at(share)) <= norm.isf(ALPHA / 2) * error
+
+
+@pytest.mark.parametrize("different", [1, 2, 5, 1 << 60])
+@pytest.mark.parametrize("size", [1, 3, 6])
+def test_a_subset_is_an_arc_of_the_order_of_words_equal_ones_included(
+    different: int, size: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    oracle = SubsetSelection(categories=7, epsilon=1.0, size=size)
+    keys = np.random.default_rng(31).integers(0, different, (70, 7), dtype=np.uint64)
+    monkeypatch.setattr(SubsetSelection, "_keys", lambda self, seeds: keys[: len(seeds)])
+    shift = np.arange(70, dtype=np.uint32) % 7
+    order = np.argsort(keys, axis=1, kind="stable")
+    expected = np.zeros((70, 7), dtype=np.int64)
+    for row, first in enumerate(shift):
+        expected[row, order[row, (int(first) + np.arange(size)) % 7]] = 1
+    assert np.array_equal(oracle.support({"seed": np.zeros(70, np.uint64), "shift": shift}), expected)

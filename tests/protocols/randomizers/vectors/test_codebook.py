@@ -157,3 +157,22 @@ def test_golden_bad_replies_are_rejected() -> None:
             "index": np.array(case["indices"], dtype=codebook.reply["index"][0]),
         }
         assert list(codebook.check(columns)) == case["accepted"]
+
+
+@pytest.mark.parametrize(
+    ("dimension", "candidates", "top"),
+    [(1, 2, 1), (1, 6, 3), (2, 16, 0), (2, 256, 0), (2, 300, 0), (3, 600, 0), (64, 16, 0), (256, 16, 7)],
+)
+def test_likelihoods_from_single_precision_are_those_from_double(
+    dimension: int, candidates: int, top: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Equal, opposite and nearly equal inputs, and one in the middle, whose scores differ only by their roundings."""
+    generator = np.random.default_rng(41)
+    codebook = Codebook(dimension=dimension, radius=1.0, epsilon=0.7, candidates=candidates, top=top)
+    inputs = generator.standard_normal((12, dimension))
+    inputs /= 1.001 * np.linalg.norm(inputs, axis=1)[:, None]
+    inputs[1], inputs[2], inputs[3], inputs[4] = inputs[0], -inputs[0], inputs[0] * (1 - 2.0**-22), 0.0
+    reply = codebook.sample(inputs[generator.integers(0, 12, 2000)], random_coins(codebook, 2000, 43))
+    quick = codebook.log_likelihood(reply, inputs)
+    monkeypatch.setattr("parley.protocols.randomizers.vectors.codebook.QUICK_DIMENSION", 0)
+    assert np.array_equal(quick, codebook.log_likelihood(reply, inputs))
