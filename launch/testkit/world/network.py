@@ -21,12 +21,13 @@ misses. So whatever happens on that link, it hears the same, later; `tests/launc
 all orders, losses and duplicates on the link alone. Here it hears, at any later moment, all that is on record. Hearing
 it in parts makes no difference: at most one record at a time makes it speak, the last one, and the board waits for it.
 
-What is left out (`reduced`), and why no outcome is lost:
+What is left out (`reduced`). The first two lose nothing; the third is a bound on the schedules that are tried:
 
 - Worlds that differ only in what `digest.py` calls canonical go on in the same way.
 - A world in which less may still go wrong does nothing that the same world cannot do with more faults left.
 - A frame that its receiver has taken, or whose sender waits for it no more, is dropped (`Company.is_stale`). It may
   still arrive late, for a fault, as a frame that arrives again. A second copy of what is on its way is such a frame.
+  So a schedule in which such frames come late is tried only if they and the other faults are at most `faults`.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
