@@ -332,7 +332,6 @@ def _users(where: str, format: int, value: Any) -> NDArray[np.int64]:
     else:
         users = rest.astype(np.int64) + first
         canonical = len(rest) >= 2 and rest[0] == 0 and int(rest[-1]) != len(rest) - 1
-        canonical = canonical and (format == 1 or bool((np.diff(rest.astype(np.int64)) > 256).any()))
     if not canonical:
         raise RemoteProtocolError(f"{where} is not in its one canonical form")
     return users
