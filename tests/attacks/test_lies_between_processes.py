@@ -59,7 +59,7 @@ def dropped(board: Impostor) -> Ledger:
 def altered(board: Impostor) -> Ledger:
     ledger = Ledger()
     for frame, each in board.replies(1).values():
-        ledger.hold(NODE, frame[:-5] + b"\0" + frame[-4:], each)
+        ledger.hold(NODE, frame[:-5] + bytes([frame[-5] ^ 1]) + frame[-4:], each)
     ledger.close(1)
     return ledger
 
