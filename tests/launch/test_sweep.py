@@ -43,6 +43,9 @@ def test_all_protocols_measure_what_they_predict() -> None:
 def test_the_real_roles_and_worker_processes_agree_with_the_fast_simulation() -> None:
     arguments = ("--users", "600", "--epsilon", "2", "--protocol", "two-round-tuned", "--trials", "120")
     alone, spread = sweep(*arguments, "--processes", "1"), sweep(*arguments, "--processes", "2")
+    # The last bit of a product of matrices may depend on the process.
+    assert alone[0].pop("rmse") == pytest.approx(spread[0]["rmse"], rel=1e-12)
+    alone[0]["rmse"] = spread[0]["rmse"]
     assert alone == spread
     exact = sweep(*arguments, "--exact")
     assert 0.6 <= float(str(exact[0]["rmse"])) / float(str(alone[0]["rmse"])) <= 1.6

@@ -72,7 +72,9 @@ def arrays_like(array: np.ndarray[Any, Any]) -> Iterator[Any]:
     """Arrays of the same shape with other numbers, and of other shapes and types."""
     whole = array.dtype.kind in "iu"
     fills = (0, 1, -1, 2**62) if whole else (0.0, -0.0, 1.0, 5e-324, 1e-300, 1e-110, 1e99, 1e150, 1e308, -1e308)
-    for value in fills:
+    for each in fills:
+        # What an unsigned array cannot hold becomes one of its largest numbers.
+        value = np.array(each).astype(array.dtype)
         yield np.full_like(array, value)
         changed = array.copy()
         changed.flat[0] = value

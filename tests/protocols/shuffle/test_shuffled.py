@@ -26,6 +26,7 @@ WORKLOAD = Kendall(levels=(3, 3))
 class TestShuffled(ProtocolContract):
     protocol = "shuffled"
     trials = 120
+    lenient = ("salt",)
 
     def test_it_is_registered_under_its_name(self) -> None:
         """Listed to those who trust a shuffler, and to nobody else."""
@@ -47,10 +48,6 @@ class TestShuffledAuc(TestShuffled):
     users = 4000
     trials = 60
     bias = 0.005
-
-    def test_the_worst_histogram_is_no_better_than_this_one(self) -> None:
-        """The worst is meant among balanced ones; here one label is rare."""
-        assert self.predicted(self.made, self.inputs) > self.worst()
 
 
 @pytest.mark.parametrize("users", [1000, 10_000])
