@@ -121,6 +121,10 @@ class TwoLevel:
     top: int
     epsilon: float
 
+    def __post_init__(self) -> None:
+        # The exact exponential of a number without bounds would take without end.
+        check_epsilon(self.epsilon)
+
     @cached_property
     def low(self) -> int:
         """Coin values of each outcome that is not favoured."""

@@ -18,7 +18,7 @@ from parley.emulator.protocol import Claim
 from parley.emulator.roles.mixing import Mixing
 from parley.emulator.round import Round
 from parley.emulator.wire.sealing import gives_secret
-from parley.protocols.randomizers.exact import TwoLevel, check_count
+from parley.protocols.randomizers.exact import TwoLevel, check_count, check_epsilon
 from parley.protocols.shuffle.amplification import check_delta, delta_bound, of_choice
 from parley.protocols.shuffle.crowd import PROTECTS, check_mixing
 from parley.protocols.shuffle.sealed import SealedRound
@@ -47,6 +47,7 @@ class Shuffled(OneRoundTuned):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        check_epsilon(self.local_epsilon)
         check_delta(self.delta)
         check_mixing(self.shuffle, self.users, {})
         check_count("top", self.top, 1, self.candidates // 2)
