@@ -197,7 +197,7 @@ def test_keys_from_a_folder_serve_a_shuffler(parley: Parley, tmp_path: Path) -> 
     assert parley(*common, "--keys", tmp_path / "bare", "--out", tmp_path / "no").code == 2
     said = parley(*common, "--keys", tmp_path / "whole", "--out", tmp_path / "run")
     assert said.code == 0
-    assert said.record["bytes_up"] > 57
+    assert said.record["bytes_up"] > 51
     assert parley("audit", tmp_path / "run", "--json").record["privacy"]["verdict"] == "pass"
 
 

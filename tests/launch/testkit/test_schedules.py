@@ -15,7 +15,7 @@ from tests.launch.testkit.planted import PLANTED, coins_of_the_round
 
 WORLDS = {
     "three-round": World(),
-    "two-round-tuned": World(protocol="two-round-tuned"),
+    "two-round-tuned": World(protocol="two-round-tuned", fewest=12, most=16),
     "one-round": World(protocol="one-round"),
     "frequency-grr": World(protocol="frequency-grr"),
     "split-and-mix": World(protocol="split-and-mix", delta=1e-6, fewest=20, most=24),
