@@ -105,7 +105,7 @@ def zeta_bound(factorization: Factorization, users: int, epsilon: float) -> floa
 
 
 def users_for_separation(gamma: float, largest: float, inputs: int, epsilon: float) -> float:
-    """The condition on n of Theorem alg-interactive-app, its constant Q taken as 1.
+    """The paper's condition on n for three rounds to beat one, its constant Q taken as 1.
 
     n >= gamma_2^4 log k / (|W|^4 eps^2) log(10 gamma_2 log k / (|W| eps)): from there on <Z, Rh - mu> and clipping cost
     three rounds no more than their scalars do, so their error no longer depends on gamma_2.

@@ -50,7 +50,7 @@ class Bounds:
     """What limits every protocol: gamma_2 of W - cJ, the floor, a proven bound, the scale of the bound for one round.
 
     `lower_bound` is the error that every protocol has on its worst data if each user speaks once; `scale` is
-    zeta/(eps sqrt n); `separation` is the number of users in the paper's condition for three rounds.
+    zeta/(eps sqrt n); `separation` is the number of users from which the paper's three rounds beat one round.
     """
 
     gamma_lower: float
