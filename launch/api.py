@@ -36,7 +36,6 @@ from parley.launch.results.folder import RunFolder, choose_folder
 from parley.launch.results.plans import Plan, make_plan
 from parley.protocols.planned import truth_of
 from parley.protocols.plugins import add_file
-from parley.protocols.randomizers.exact import check_epsilon
 from parley.protocols.registry import design
 from parley.protocols.tuned.groups import salted
 from parley.protocols.workloads.choice import Missing, implied_levels, make_domain, make_question
@@ -312,7 +311,8 @@ def declared(ranges: Declared, categories: Declared) -> tuple[list[str], list[st
 
 def check_promises(epsilon: float, delta: float | None = None) -> None:
     """Epsilon and delta that can be promised, or BadInput."""
-    check_epsilon(epsilon)
+    if not (math.isfinite(epsilon) and epsilon > 0):
+        raise BadInput(f"--epsilon {epsilon:g} cannot be promised; it must be positive and finite, such as 1")
     if delta is not None and not 0 < delta < 1:
         raise BadInput(f"--delta {delta:g} cannot be promised; it must be above 0 and below 1, such as 1e-6")
 

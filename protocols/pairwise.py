@@ -14,9 +14,8 @@ import numpy as np
 from parley.emulator.errors import BadInput
 from parley.emulator.protocol import Estimate, Heard, Send, Sends
 from parley.emulator.randomizer import Floats
-from parley.protocols.limits import check_many, check_users, mapping
+from parley.protocols.limits import check_epsilon, check_many, check_users, mapping
 from parley.protocols.planned import Planned
-from parley.protocols.randomizers.exact import check_epsilon
 from parley.protocols.workloads.workload import Workload, check_entries
 
 # The AUC divides by an estimate of n+ n-, for which the paper sets half the budget aside; the error of a

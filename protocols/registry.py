@@ -12,7 +12,6 @@ from parley.emulator.errors import BadInput, LocalProtocolError
 from parley.emulator.protocol import Protocol, Trust, check_claim
 from parley.emulator.wire.codec import pack
 from parley.protocols.limits import check_many, check_work
-from parley.protocols.randomizers.exact import check_epsilon
 from parley.protocols.workloads.workload import Levels, Workload, check_entries
 
 # Name -> module below parley.protocols, and class.
@@ -98,16 +97,12 @@ def design(
     The problem is a workload or, for protocols that estimate no statistic of pairs, the levels of the inputs. `delta`
     and `crowd` are for protocols that trust a shuffler; the others promise epsilon without them.
     """
-    check_epsilon(epsilon)
     if not isinstance(problem, Levels):
         check_entries(problem.name, problem.infinity_norm)
     # The planner asks all protocols, and user nodes never come here.
-    from parley.protocols.factorization.shift import with_best_shift
     from parley.protocols.planning.plan import choose
     from parley.protocols.planning.table import design as designed
 
-    if not isinstance(problem, Levels):
-        problem = with_best_shift(problem)
     if name == "auto":
         return check_rounds(choose(problem, epsilon, users))
     kind = lookup(name)

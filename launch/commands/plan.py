@@ -110,9 +110,7 @@ def show(title: str, limits: Bounds | None, options: list[Option]) -> None:
     gamma = f"{low:.4g}" if low == high else f"in [{low:.4g}, {high:.4g}]"
     click.echo(f"gamma_2 of W - cJ: {gamma}")
     click.echo(f"floor (h known, one scalar a user): {limits.floor:.3g}")
-    click.echo(f"proven: on some data every protocol errs by at least {limits.lower_bound:.3g}")
-    click.echo(f"scale of one round, zeta/(epsilon sqrt n): {limits.scale:.3g}")
-    click.echo(f"users from which three rounds must beat one, up to a constant: {limits.separation:.2g}")
+    click.echo(f"bound for one round, its constant taken as 1: {limits.lower_bound:.3g}")
 
 
 def analyst_seconds(protocol: Protocol) -> float:

@@ -64,8 +64,6 @@ class Plan(Sequence[Option]):
             "gamma_2": None if limits is None else {"lower": limits.gamma_lower, "upper": limits.gamma_upper},
             "floor": None if limits is None else limits.floor,
             "lower_bound": None if limits is None else limits.lower_bound,
-            "scale": None if limits is None else limits.scale,
-            "separation": None if limits is None else limits.separation,
             "protocols": [{name: getattr(option, name) for name in SHOWN} for option in self.options],
         }
 

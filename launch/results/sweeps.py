@@ -112,5 +112,4 @@ def _one_thread_each() -> Iterator[None]:
 
 
 def rmse(errors: Floats) -> float:
-    """Exactly rounded, so it does not depend on which worker finished first."""
-    return math.sqrt(math.fsum(errors**2) / len(errors))
+    return math.sqrt(float(np.mean(errors**2)))

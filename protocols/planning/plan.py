@@ -16,10 +16,9 @@ from parley.emulator.protocol import Protocol, Trust
 from parley.emulator.randomizer import Floats, Shape
 from parley.protocols import registry
 from parley.protocols.factorization.factors import factorize, infinity_norm
-from parley.protocols.factorization.shift import with_best_shift
 from parley.protocols.pairwise import Pairwise
 from parley.protocols.planned import Planned
-from parley.protocols.planning.lower_bounds import scale, two_point_bound, users_for_separation
+from parley.protocols.planning.lower_bounds import non_interactive_bound
 from parley.protocols.planning.planning import public_guesses
 from parley.protocols.planning.table import predicted_rmse, shares_of_replies
 from parley.protocols.tuned.two_round_tuned import TwoRoundTuned
@@ -47,18 +46,12 @@ class Option:
 
 @dataclass(frozen=True, kw_only=True)
 class Bounds:
-    """What limits every protocol: gamma_2 of W - cJ, the floor, a proven bound, the scale of the bound for one round.
-
-    `lower_bound` is the error that every protocol has on its worst data if each user speaks once; `scale` is
-    zeta/(eps sqrt n); `separation` is the number of users from which the paper's three rounds beat one round.
-    """
+    """What limits every protocol: gamma_2 of W - cJ, the floor, and the bound for one round (up to its constant)."""
 
     gamma_lower: float
     gamma_upper: float
     floor: float
     lower_bound: float
-    scale: float
-    separation: float
 
 
 def statistics_names(trust: Trust = "nobody") -> list[str]:
@@ -123,19 +116,14 @@ def bounds(workload: Workload | Levels, epsilon: float, users: int, histogram: F
     """What no choice of protocol changes; None where no statistic is asked for."""
     if isinstance(workload, Levels):
         return None
-    workload = with_best_shift(workload)
-    if np.ptp(workload.bounds) == 0:
-        # A constant costs nothing: its mean is known.
-        return Bounds(gamma_lower=0.0, gamma_upper=0.0, floor=0.0, lower_bound=0.0, scale=0.0, separation=0.0)
     factors = factorize(workload)
     guesses = [histogram] if histogram is not None else public_guesses(workload)
+    lowest = non_interactive_bound(factors, infinity_norm(workload), users, epsilon)
     return Bounds(
         gamma_lower=factors.lower,
         gamma_upper=factors.upper,
         floor=max(floor(workload, guess, epsilon, users) for guess in guesses),
-        lower_bound=two_point_bound(workload, users, epsilon),
-        scale=scale(factors, users, epsilon),
-        separation=users_for_separation(factors.upper, infinity_norm(workload), workload.size, epsilon),
+        lower_bound=math.sqrt(lowest),
     )
 
 

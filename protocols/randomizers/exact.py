@@ -30,22 +30,16 @@ WORD_BYTES = 8
 WHOLE = 1 << 64
 BITS = 192
 PLACES = 1 << 32
-# What a protocol may claim and a reply may spend; some randomizers need narrower limits of their own.
 LEAST_EPSILON = 2.0**-20
 LARGEST_EPSILON = 32.0
 # Auditors add logarithms in double precision. Spending 2^-44 less than epsilon keeps their rounding below the claim.
 GUARD = Fraction(1, 1 << 44)
 
 
-def check_epsilon(
-    epsilon: float, largest: float = LARGEST_EPSILON, least: float = LEAST_EPSILON, where: str = ""
-) -> Fraction:
-    """The exact value of a usable epsilon; anything else is refused before work starts.
-
-    `where` names a randomizer whose limits are narrower than those of a protocol.
-    """
+def check_epsilon(epsilon: float, largest: float = LARGEST_EPSILON, least: float = LEAST_EPSILON) -> Fraction:
+    """The exact value of a usable epsilon; anything else is refused before work starts."""
     if not math.isfinite(epsilon) or not least <= epsilon <= largest:
-        raise BadInput(f"epsilon{where} is {epsilon:g}; give a number from {least:.3g} to {largest:g}")
+        raise BadInput(f"epsilon is {epsilon}; give a number from {least:.3g} to {largest:g}")
     return Fraction(epsilon)
 
 

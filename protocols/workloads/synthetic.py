@@ -39,22 +39,7 @@ def names(workload: Workload | Levels) -> tuple[str, ...]:
 def _recipes(workload: Workload | Levels) -> dict[str, Recipe]:
     if isinstance(workload, AreaUnderCurve):
         return LABELLED
-    known = {1: SCALARS, 2: PAIRS}.get(len(workload.shape), {"uniform": _uniform})
-    if isinstance(workload, Levels):
-        return known
-    # The lower bound's hard data depend on the statistic itself.
-    return known | {"hard-low": partial(_hard, workload, 0.0), "hard-high": partial(_hard, workload, 1.0)}
-
-
-def _hard(
-    workload: Workload, mixture: float, levels: tuple[int, ...], users: int, generator: np.random.Generator
-) -> Inputs:
-    """Lemma hard-dist-original: half of the users hold one input, the others are drawn for or against it."""
-    # Most data need no factorization.
-    from parley.protocols.factorization.hard_distributions import hard_distributions
-
-    found = hard_distributions(workload)
-    return generator.choice(workload.size, size=users, p=found.histogram(found.hardest, mixture))
+    return {1: SCALARS, 2: PAIRS}.get(len(workload.shape), {"uniform": _uniform})
 
 
 def _bins(uniform: Floats, levels: int) -> Inputs:

@@ -46,9 +46,7 @@ def closed_form(workload: Setup) -> tuple[list[list[float]], list[float]]:
     """(the columns of A, the diagonal of D)"""
     name, levels = workload["statistic"], workload["levels"]
     if name == "gini-diversity":
-        rows = [[1.0] * j + [-float(j)] + [0.0] * (levels - j - 1) for j in range(1, levels)]
-        scaled = [[each / math.sqrt(j * (j + 1)) for each in row] for j, row in enumerate(rows, 1)]
-        return [list(column) for column in zip(*scaled, strict=True)], [-1.0] * (levels - 1)
+        return [[float(row == x) for row in range(levels)] for x in range(levels)], [-1.0] * levels
     if name == "gini-mean-difference":
         points = np.linspace(0.0, 1.0, levels).tolist()
         weights = [math.sqrt((after - before) / 2) for before, after in pairwise(points)]
@@ -90,8 +88,6 @@ def largest(workload: Setup, *, shifted: bool) -> float:
     """The largest entry of W, or of W - cJ, in size."""
     if "matrix" in workload:
         return float(np.abs(workload["matrix"] - (workload["shift"] if shifted else 0.0)).max())
-    if shifted and workload["statistic"] == "gini-diversity":
-        return 1.0 - 1.0 / float(workload["levels"])
     return 0.5 if shifted and workload["statistic"] == "gini-mean-difference" else 1.0
 
 

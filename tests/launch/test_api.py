@@ -182,7 +182,7 @@ def test_a_sweep_is_a_list_and_a_table(tmp_path: Path) -> None:
             lambda: parley.problem({"x": [1, None]}, "gini-diversity", columns="x", levels=4, ranges={"x": (0, 9)}),
             r"missing='drop'",
         ),
-        (lambda: problem().simulate(epsilon=0), "epsilon is 0; give a number from"),
+        (lambda: problem().simulate(epsilon=0), "epsilon=0 cannot be promised; it must be positive and finite"),
         (lambda: problem().run(epsilon=1, delta=5), "delta=5 cannot be promised"),
         (lambda: problem().run(epsilon=1, conditions="stormy"), "conditions stormy is neither a file nor one of"),
         (lambda: parley.plan("kendall", levels=(4, 4), users=1, epsilon=1), "users=1 cannot be used"),

@@ -18,18 +18,7 @@ def plan(*arguments: str) -> Result:
 
 def test_the_record_has_the_agreed_shape() -> None:
     found = json.loads(plan(*PROBLEM, "--json").stdout)
-    assert list(found) == [
-        "statistic",
-        "k",
-        "users",
-        "epsilon",
-        "gamma_2",
-        "floor",
-        "lower_bound",
-        "scale",
-        "separation",
-        "protocols",
-    ]
+    assert list(found) == ["statistic", "k", "users", "epsilon", "gamma_2", "floor", "lower_bound", "protocols"]
     assert (found["statistic"], found["k"], found["users"], found["epsilon"]) == ("kendall", 9, 5000, 1.0)
     assert 0 < found["gamma_2"]["lower"] <= found["gamma_2"]["upper"]
     errors = [each["predicted_rmse"] for each in found["protocols"]]
