@@ -66,7 +66,11 @@ class Case:
 
     def inputs(self, users: int | None = None, seed: int = 20) -> Inputs:
         """Inputs of so many users, the same for the same seed."""
-        return draw(names(self.question)[0], self.question, users or self.users, np.random.default_rng(seed))
+        generator = np.random.default_rng(seed)
+        if not isinstance(self.question, Workload | Levels):
+            # Linear queries have no levels to draw data for.
+            return generator.integers(self.protocol.inputs, size=users or self.users)
+        return draw(names(self.question)[0], self.question, users or self.users, generator)
 
 
 @dataclass(frozen=True, kw_only=True)
