@@ -108,7 +108,7 @@ def test_the_shuffler_carries_boxes_of_one_size(plain: Shuffled) -> None:
     batches = [
         message.columns for _, message in shuffled_conversation(boxed, INPUTS, KEY) if isinstance(message, Replies)
     ]
-    assert [(set(batch), batch["sealed"].shape) for batch in batches] == [({"sealed"}, (USERS, 57))]
+    assert [(set(batch), batch["sealed"].shape) for batch in batches] == [({"sealed"}, (USERS, 51))]
     assert "sealed boxes" in boxed.claim.protects_from
 
 
