@@ -194,19 +194,26 @@ class CodebookSeeds(Choice):
 
 
 class Tables:
-    """The candidates of every seed in their order for every input, computed when a seed is first asked for."""
+    """The candidates of every seed in their order for every input, computed when a seed is first asked for.
+
+    An audit asks from several threads. Places and tables change together, in one assignment; an update that is lost
+    is made again.
+    """
 
     def __init__(self, points: Floats, seeds: int, candidates: int) -> None:
         self._points, self._candidates = points, candidates
-        self._place = np.full(seeds, -1, dtype=np.int64)
-        self._known: NDArray[np.uint8] = np.zeros((0, len(points), candidates), dtype=np.uint8)
+        nothing: NDArray[np.uint8] = np.zeros((0, len(points), candidates), dtype=np.uint8)
+        self._state = np.full(seeds, -1, dtype=np.int64), nothing
 
     def of(self, seeds: Integers) -> NDArray[np.uint8]:
-        fresh = seeds[self._place[seeds] < 0]
+        place, known = self._state
+        fresh = seeds[place[seeds] < 0]
         if len(fresh):
-            self._place[fresh] = len(self._known) + np.arange(len(fresh))
-            self._known = np.concatenate([self._known, self._made(fresh)])
-        return self._known[self._place[seeds]]
+            place = place.copy()
+            place[fresh] = len(known) + np.arange(len(fresh))
+            known = np.concatenate([known, self._made(fresh)])
+            self._state = place, known
+        return known[place[seeds]]
 
     def _made(self, seeds: Integers) -> NDArray[np.uint8]:
         inputs, ambient = self._points.shape

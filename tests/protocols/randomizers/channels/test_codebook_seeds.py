@@ -1,6 +1,7 @@
 """The codebook with a list of seeds: the whole law of seed and index, and public places."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import Any
 
@@ -10,7 +11,7 @@ from numpy.typing import NDArray
 
 from parley.emulator.errors import BadInput
 from parley.emulator.randomizer import Columns, Floats, Randomizer
-from parley.protocols.randomizers.channels.codebook_seeds import CodebookSeeds
+from parley.protocols.randomizers.channels.codebook_seeds import CodebookSeeds, Tables
 from tests.contracts.randomizer_contract import RandomizerContract, random_coins
 
 VECTORS = np.array([[1.0, 0.0], [0.0, 1.0], [-0.6, 0.0], [0.3, -0.4]])
@@ -103,3 +104,13 @@ def test_places_beyond_the_last_are_no_replies() -> None:
     with pytest.raises(BadInput, match="a place per user"):
         made(sends_place=False).sample(np.arange(4.0), random_coins(made(sends_place=False), 4, 1))
     assert replace(made(), seeds=4).places == 8
+
+
+def test_tables_asked_for_by_several_threads_are_those_of_one() -> None:
+    points = np.random.default_rng(3).integers(-1000, 1000, (6, 4)).astype(np.float64)
+    alone, shared = Tables(points, 256, 8), Tables(points, 256, 8)
+    asked = [np.sort(np.random.default_rng(each).choice(256, 40, replace=False)) for each in range(64)]
+    with ThreadPoolExecutor(8) as pool:
+        found = list(pool.map(shared.of, asked))
+    for seeds, tables in zip(asked, found, strict=True):
+        assert np.array_equal(tables, alone.of(seeds))
