@@ -28,6 +28,10 @@ KEY_BYTES = 32
 BLOCK = 64
 SEGMENT = 2**16
 LARGEST = BLOCK * 2**15
+# Bytes of keystream that are made at once: they stay in the cache until the coins are taken out.
+STRETCH = 2**17
+# Numbers of users whose words are taken from one stretch of public coins: at most 8 MiB.
+NEIGHBOURS = 2**20
 
 
 def fresh_key() -> bytes:
@@ -86,16 +90,24 @@ def public_words(salt: bytes, users: NDArray[np.int64]) -> NDArray[np.uint64]:
     They decide what must not depend on an input, such as who answers in which round. The salt is a public parameter.
     """
     key = hashlib.sha256(b"parley public coins" + salt).digest()
+    if len(users) == 0:
+        return np.empty(0, dtype=np.uint64)
+    # Users of a chunk are neighbours: nearly always this is one stretch.
+    if int(users.max()) - int(users.min()) < NEIGHBOURS:
+        return _neighbours(key, users)
     found = np.empty(len(users), dtype=np.uint64)
-    blocks, lanes = np.divmod(np.asarray(users, dtype=np.int64), BLOCK // 8)
-    segments = blocks // SEGMENT
-    # Users of a chunk are neighbours: nearly always this is one segment.
-    for segment in np.unique(segments):
-        mine = segments == segment
-        first, last = int(blocks[mine].min()), int(blocks[mine].max())
-        stream = addressed(key, 0, first, last - first + 1, BLOCK)
-        found[mine] = np.ascontiguousarray(stream).view("<u8")[blocks[mine] - first, lanes[mine]]
+    stretches = users // NEIGHBOURS
+    for stretch in np.unique(stretches):
+        mine = stretches == stretch
+        found[mine] = _neighbours(key, users[mine])
     return found
+
+
+def _neighbours(key: bytes, users: NDArray[np.int64]) -> NDArray[np.uint64]:
+    each = BLOCK // 8
+    first, last = int(users.min()) // each, int(users.max()) // each
+    stream = addressed(key, 0, first, last - first + 1, BLOCK).view("<u8").reshape(-1)
+    return stream[users - first * each].astype(np.uint64, copy=False)
 
 
 def recorded_coins(setup: Setup, announce: Announce, key: bytes) -> Flip:
@@ -113,15 +125,24 @@ def _blocks(stream_key: bytes, key: bytes, word: int, first: int, users: int, si
     if size == 0:
         return np.empty((users, 0), dtype=np.uint8)
     width = -(-size // BLOCK) * BLOCK
-    pieces = []
-    position = first
-    while position < first + users:
-        segment, offset = divmod(position, SEGMENT)
-        count = min(SEGMENT - offset, first + users - position)
+    found = np.empty((users, size), dtype=np.uint8)
+    many = max(1, min(users, STRETCH // width))
+    nothing, stream = memoryview(bytes(many * width)), bytearray(many * width)
+    blocks = np.frombuffer(stream, dtype=np.uint8).reshape(many, width)
+    # Whole words are copied as words.
+    wanted, made = (each.view("<u8") if size % 8 == 0 else each for each in (found, blocks))
+    done = 0
+    while done < users:
+        segment, offset = divmod(first + done, SEGMENT)
+        end = min(users, done + SEGMENT - offset)
         # The 32-bit block counter cannot wrap: a segment is at most SEGMENT * LARGEST / BLOCK = 2^31 blocks.
         block = (offset * (width // BLOCK)).to_bytes(4, "little")
         nonce = block + word.to_bytes(4, "little") + segment.to_bytes(8, "little")
-        pieces.append(Cipher(ChaCha20(stream_key, nonce), mode=None).encryptor().update(bytes(count * width)))
-        position += count
-    stream = np.frombuffer(b"".join(pieces), dtype=np.uint8)
-    return stream.reshape(users, width)[:, :size]
+        flow = Cipher(ChaCha20(stream_key, nonce), mode=None).encryptor()
+        for start in range(done, end, many):
+            count = min(many, end - start)
+            flow.update_into(nothing[: count * width], stream)
+            wanted[start : start + count] = made[:count, : wanted.shape[1]]
+        done = end
+    found.flags.writeable = False
+    return found

@@ -39,7 +39,8 @@ from parley.emulator.randomizer import Array, Columns, Floats, Integers, Randomi
 from parley.emulator.round import Round, Tally
 from parley.emulator.wire.messages import Users
 
-Inputs = NDArray[np.int64]
+Inputs = NDArray[np.integer[Any]]
+"""One input per user, in whichever integers hold all k."""
 Broadcast = Mapping[str, NDArray[Any]]
 Interaction = Literal["non-interactive", "sequentially interactive", "fully interactive"]
 Trust = Literal["nobody", "shuffler"]
@@ -116,7 +117,7 @@ class Send:
         """The values of these inputs, one row each."""
         if isinstance(self.value, np.ndarray):
             return np.asarray(self.value[inputs])
-        return self.value.columns(inputs)
+        return self.value.columns(inputs.astype(np.int64, copy=False))
 
     @property
     def inputs(self) -> int:
@@ -299,6 +300,13 @@ class Protocol(ABC):
     def participates(self, number: int, group: int) -> bool:
         """Whether a group answers in the round with this number, 1 being the first."""
         return True
+
+    def representatives(self, broadcasts: Mapping[int, list[Broadcast]]) -> Inputs:
+        """Inputs that stand for all: after these broadcasts, no user's replies have other likelihoods under the rest.
+
+        `broadcasts` holds all that were said in each round. Protocols whose users act on cells have few.
+        """
+        return np.arange(self.inputs)
 
     @property
     def claim(self) -> Claim:

@@ -107,6 +107,19 @@ class Randomizer(ABC):
         """Every reply there is, each once, where there are at most MOST_OUTCOMES; None where not."""
         return None
 
+    @property
+    def cells(self) -> int:
+        """How many different replies there are, public columns included, where they are few and numbered; 0 if not."""
+        return 0
+
+    def cell(self, reply: Columns) -> Integers:
+        """The number of each reply, 0 .. cells-1; replies lie in the output space."""
+        raise NotImplementedError
+
+    def in_cells(self, cells: Integers) -> Columns:
+        """A reply for each of these numbers."""
+        raise NotImplementedError
+
     @abstractmethod
     def decode(self, reply: Columns) -> Floats:
         """The unbiased estimate of the input that each reply carries."""

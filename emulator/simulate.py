@@ -14,7 +14,7 @@ from parley.emulator.roles.board import ANALYST_NAME, BoardRole, Terms
 from parley.emulator.roles.cohort import CohortRole
 from parley.emulator.roles.consent import consent_to
 from parley.emulator.roles.replies import CHUNK
-from parley.emulator.wire.messages import BROADCASTS, Message, Result
+from parley.emulator.wire.messages import BROADCASTS, Abort, Message, Result
 
 Words = Iterator[tuple[str, Message]]
 """Messages with their senders."""
@@ -51,9 +51,9 @@ def conversation(
                 waiting.extend(voice(cohort, message) for cohort in cohorts)
 
 
-def simulate(protocol: Protocol, inputs: Inputs, key: bytes, *, nodes: int = 1, chunk: int = CHUNK) -> Result:
+def simulate(protocol: Protocol, inputs: Inputs, key: bytes, *, chunk: int = CHUNK) -> Result:
     """The result of a run in memory; the conversation itself is forgotten as it goes."""
-    return result_of(conversation(protocol, inputs, key, nodes=nodes, chunk=chunk))
+    return result_of(conversation(protocol, inputs, key, chunk=chunk))
 
 
 def make_cohorts(
@@ -91,5 +91,5 @@ def result_of(words: Words) -> Result:
     for _, message in words:
         last = message
     if not isinstance(last, Result):
-        raise LocalProtocolError(f"the run ended without a result: {last}")
+        raise LocalProtocolError(f"the run ended without a result: {last.reason if isinstance(last, Abort) else last}")
     return last

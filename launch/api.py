@@ -9,6 +9,7 @@ print(problem.run(epsilon=1.0, processes=4))
 """
 
 import hashlib
+import json
 import math
 import secrets
 import sys
@@ -21,21 +22,26 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from parley.emulator.arithmetic import one_thread
 from parley.emulator.coins import fresh_key, key_from_seed
 from parley.emulator.errors import BadInput
 from parley.emulator.protocol import Inputs, Protocol, Trust
 from parley.emulator.randomizer import Floats
+from parley.emulator.record.question import Question, check_title
+from parley.emulator.record.question import make_question as describe_question
 from parley.emulator.record.summary import Summary
 from parley.emulator.roles.consent import domain_of
 from parley.emulator.simulate import conversation
 from parley.emulator.wire.codec import encode
+from parley.launch.bins import QUANTILE, RANKS, Wanted, binned_truth, coarse_levels, unbinned_truth, wraps
 from parley.launch.data import encode_data
 from parley.launch.notebook import in_python_words, python_words
-from parley.launch.results.answer import Answer
+from parley.launch.results.answer import Answer, workload_name
+from parley.launch.results.display.wording import usual_title
 from parley.launch.results.folder import RunFolder, choose_folder
 from parley.launch.results.plans import Plan, make_plan
-from parley.protocols.planned import truth_of
 from parley.protocols.plugins import add_file
+from parley.protocols.randomizers.exact import check_epsilon
 from parley.protocols.registry import design
 from parley.protocols.tuned.groups import salted
 from parley.protocols.workloads.choice import Missing, implied_levels, make_domain, make_question
@@ -47,6 +53,7 @@ if TYPE_CHECKING:
     from parley.launch.cluster.layout import Layout
 
 MOST_USERS = 10**8
+BINNED = "binned"
 # User nodes, unless somebody says how many.
 USUAL_PROCESSES = 4
 Declared = Mapping[str, Any] | Iterable[str]
@@ -64,6 +71,14 @@ class Problem:
     clipped: Mapping[str, int] = field(default_factory=dict)
     dropped: int = 0
     domain: Mapping[str, Any] | None = None
+    title: str = ""
+    """What people call it; empty for the usual words."""
+    origin: str = ""
+    """The name of the data's file, or the kind of synthetic data; private, because it may tell who the users are."""
+    bins: tuple[int, ...] | None = None
+    """At quantiles: how many bins each column is to have, () for as many as are best. None where bins are inputs."""
+    values: Mapping[str, Floats] = field(default_factory=dict)
+    """The columns before they were put into bins."""
 
     def __repr__(self) -> str:
         return f"<{self.question.name} of {self.users} users with {self.question.size} possible inputs each>"
@@ -71,6 +86,16 @@ class Problem:
     @property
     def users(self) -> int:
         return len(self.inputs)
+
+    @property
+    def source(self) -> dict[str, Any]:
+        """Where the inputs come from: for the private side of an emulation, because it depends on the data."""
+        known = {"origin": self.origin, "clipped": dict(self.clipped), "dropped": self.dropped}
+        return {name: value for name, value in known.items() if value}
+
+    def described(self, protocol: Protocol) -> Question:
+        """The question in public words: what the header of its record says."""
+        return describe(self.question, self.domain or {}, self.title, protocol.name, synthetic=bool(self.origin))
 
     def truth(self) -> float:
         """The statistic without privacy: for comparison, in emulations only."""
@@ -90,9 +115,17 @@ class Problem:
     ) -> Plan:
         """Every protocol with its predicted error, best first. Private data play no part in it."""
         check_promises(epsilon, delta)
-        return make_plan(
-            self.question, epsilon=epsilon, users=self.users, protocol=protocol, like=like, trust=trust, delta=delta
-        )
+        with one_thread():
+            return make_plan(
+                self.question,
+                epsilon=epsilon,
+                users=self.users,
+                protocol=protocol,
+                like=like,
+                trust=trust,
+                delta=delta,
+                bins=self.bins,
+            )
 
     def protocol(
         self, name: str, epsilon: float, *, delta: float | None = None, quorum: float = 1.0, seed: int | None = None
@@ -103,9 +136,17 @@ class Problem:
         quorum, so privacy is computed for so many.
         """
         check_promises(epsilon, delta)
+        return salted(self.designed(name, epsilon, delta=delta, quorum=quorum), public_salt(seed))
+
+    def designed(self, name: str, epsilon: float, *, delta: float | None = None, quorum: float = 1.0) -> Protocol:
+        """The same before its groups are drawn."""
         crowd = min(self.users, max(2, math.ceil(quorum * self.users)))
-        made = design(name, self.question, epsilon=epsilon, users=self.users, delta=delta, crowd=crowd)
-        return salted(made, public_salt(seed))
+        with one_thread():
+            if wraps(self.question, self.bins is not None):
+                bins = self.question.shape if self.bins is None else self.bins or None
+                asked: dict[str, Any] = {"levels": bins, "inner": "auto" if name == BINNED else name}
+                return design(BINNED, self.question, epsilon=epsilon, users=self.users, **asked)
+            return design(name, self.question, epsilon=epsilon, users=self.users, delta=delta, crowd=crowd)
 
     @in_python_words
     def simulate(
@@ -140,6 +181,7 @@ class Problem:
         signed: bool | None = None,
         seal: bool = False,
         watch: bool = False,
+        open_page: bool = False,
         quiet: bool | None = None,
         **terms: Any,
     ) -> Answer:
@@ -149,7 +191,7 @@ class Problem:
         seed every byte of the record repeats. Progress is shown on a terminal and in a notebook unless `quiet`. `terms`
         are deadline, restarts, relays, port and further fields of a `Layout`.
         """
-        from parley.launch.results.progress import has_viewer
+        from parley.launch.results.display.progress import has_viewer
         from parley.launch.running import hold_run
 
         def say(text: str) -> None:
@@ -176,6 +218,7 @@ class Problem:
             signed=signed,
             seal=seal,
             watch=watch,
+            open_page=open_page,
             quiet=not has_viewer() if quiet is None else quiet,
             **terms,
         )
@@ -185,6 +228,7 @@ class Problem:
         from parley.launch.cluster.layout import Layout
 
         options |= {"key": coin_key(seed), "repeatable": seed is not None}
+        options |= {"question": self.described(protocol), "source": self.source}
         return Layout(protocol=protocol, inputs=self.inputs, domain=self.domain, **options)
 
     def folder(
@@ -200,7 +244,16 @@ class Problem:
 
     def answer(self, summary: Summary, protocol: Protocol, seed: int | None, folder: Path | None = None) -> Answer:
         """The result of a finished run with what only the emulation knows."""
-        return Answer.of(summary, truth=truth_of(protocol, self.inputs), seed=seed, folder=folder)
+        question = self.described(protocol)
+        # As result.json holds it: lists instead of tuples.
+        about = {"title": question["title"], "question": json.loads(json.dumps(question)), "source": self.source}
+        truths = {"truth": binned_truth(protocol, self.inputs, summary), "truth_unbinned": self.unbinned()}
+        return Answer.of(summary, **truths, seed=seed, folder=folder, **about)
+
+    def unbinned(self) -> float | None:
+        """The statistic of the values as they are; None where inputs are all there is."""
+        named = [self.values[each["name"]] for each in (self.domain or {}).get("columns", ()) if self.values]
+        return unbinned_truth(self.question.name, named) if named else None
 
 
 def make_problem(
@@ -210,6 +263,7 @@ def make_problem(
     columns: str | Sequence[str] = (),
     label: str | None = None,
     levels: int | str | Sequence[int] | None = None,
+    bins: str | Sequence[str] = (),
     ranges: Declared = (),
     categories: Declared = (),
     missing: Missing = "refuse",
@@ -218,21 +272,29 @@ def make_problem(
     synthetic: str | None = None,
     seed: int | None = None,
     protocol_file: str | Path | None = None,
+    title: str | None = None,
 ) -> Problem:
     """A problem from a data frame, a mapping of arrays, or a CSV, TSV or Parquet file; one row per user.
 
     Ranges and categories are declared, never read off the data: a range that follows the data tells about them. Levels
     need not be said where all columns have categories. Rows without a value are refused; `missing="drop"` leaves them
-    out, `missing="as-category"` makes them a category called `missing`.
+    out, `missing="as-category"` makes them a category called `missing`. The title stands in the record and over its
+    report; without one it is the statistic with its columns.
+
+    Bins are equally wide. With `bins="quantile"` a run finds them privately: users consent to a range and a resolution,
+    `"age=18:90/720"`, and `levels="auto"` takes as many bins as are best. `bins="age=18,30,45,65,90"` declares edges.
 
     Without data, `users` synthetic users hold data that a seed makes repeatable. `protocol_file` is a file with
     protocols of your own; those that estimate no statistic of pairs need `levels` and no statistic.
     """
     named = [*names_of(columns), *([] if label is None else [label])]
     described = declared(ranges, categories)
-    if levels is None and kernel is None:
-        levels = implied_levels(statistic, named, described[1], missing)
-    question = ask(statistic, levels, kernel, protocol_file)
+    question, chosen_bins, wanted = asked_for(
+        statistic, levels, bins, named, *described, missing=missing, kernel=kernel, protocol_file=protocol_file
+    )
+    described = list(wanted.ranges), described[1]
+    if title is not None:
+        check_title(title)
     if data is None:
         if named or ranges or categories:
             raise BadInput("--columns, --label, --range and --categories describe a file; name it with --data FILE")
@@ -241,20 +303,49 @@ def make_problem(
         if not 2 <= users <= MOST_USERS:
             raise BadInput(f"--users {users} cannot be used; give a number from 2 to {MOST_USERS}")
         chosen = synthetic or names(question)[0]
-        return Problem(question=question, inputs=draw(chosen, question, users, np.random.default_rng(seed)))
+        inputs = draw(chosen, question, users, np.random.default_rng(seed))
+        origin = f"synthetic: {chosen}"
+        return Problem(question=question, bins=chosen_bins, inputs=inputs, title=title or "", origin=origin)
     if users is not None or synthetic is not None:
         raise BadInput("--data already says who the users are; leave out --users and --synthetic")
     if not named:
         raise BadInput("say which columns of the data to use, such as --columns age,score")
-    domain = make_domain(question, named, *described, missing)
-    encoded = encode_data(data, domain, missing)
+    domain = make_domain(question, named, *described, missing, wanted.edges)
+    encoded = encode_data(data, domain, missing, keep=question.name in RANKS)
     return Problem(
         question=question,
         inputs=encoded.inputs,
         clipped=encoded.clipped,
         dropped=encoded.dropped,
         domain=domain_of(question.size, domain.declared),
+        bins=chosen_bins,
+        values=encoded.values,
+        title=title or "",
+        origin=Path(data).name if isinstance(data, str | Path) else "",
     )
+
+
+def asked_for(
+    statistic: str | None,
+    levels: int | str | Sequence[int] | None,
+    bins: str | Sequence[str],
+    named: Sequence[str],
+    ranges: Sequence[str],
+    categories: Sequence[str],
+    *,
+    missing: Missing = "refuse",
+    kernel: str | Path | ArrayLike | None = None,
+    protocol_file: str | Path | None = None,
+) -> tuple[Workload | Levels, tuple[int, ...] | None, Wanted]:
+    """The question, how many bins to make of its levels (see `Problem.bins`), and what else was said about bins."""
+    wanted = Wanted.of([bins] if isinstance(bins, str) else bins, ranges)
+    said = wanted.levels(statistic, as_typed(levels), named)
+    if wanted.kind == QUANTILE:
+        question = ask(statistic, wanted.fine_levels(statistic, named, categories), kernel, protocol_file)
+        return question, coarse_levels(said, question.shape) or (), wanted
+    if said is None and kernel is None:
+        said = implied_levels(statistic, named, categories, missing)
+    return ask(statistic, said, kernel, protocol_file), None, wanted
 
 
 problem = in_python_words(make_problem, "problem")
@@ -280,8 +371,8 @@ def coded_problem(
     coded = np.asarray(inputs)
     if coded.ndim != 1 or coded.dtype.kind not in "iu":
         raise BadInput(f"inputs should be a list of whole numbers, got {coded.dtype} of shape {coded.shape}")
-    check_inputs(coded.astype(np.int64), question.size)
-    return Problem(question=question, inputs=coded.astype(np.int64))
+    check_inputs(coded, question.size)
+    return Problem(question=question, inputs=coded.astype(np.min_scalar_type(question.size - 1)))
 
 
 def ask(
@@ -295,9 +386,24 @@ def ask(
         add_file(Path(protocol_file))
     if kernel is not None and not isinstance(kernel, str | Path):
         return Kernel(kernel)
-    if levels is not None and not isinstance(levels, str):
-        levels = "x".join(map(str, np.atleast_1d(np.asarray(levels)).tolist()))
-    return make_question(statistic, levels, kernel)
+    return make_question(statistic, as_typed(levels), kernel)
+
+
+def as_typed(levels: int | str | Sequence[int] | None) -> str | None:
+    """Levels as they are typed: `16x16`."""
+    if levels is None or isinstance(levels, str):
+        return levels
+    return "x".join(map(str, np.atleast_1d(np.asarray(levels)).tolist()))
+
+
+def describe(
+    question: Workload | Levels, domain: Mapping[str, Any], title: str, protocol: str, *, synthetic: bool = False
+) -> Question:
+    """A question in public words. Without a title it is called by its statistic and columns."""
+    statistic = protocol if isinstance(question, Levels) else workload_name(question.parameters()) or question.name
+    columns = [str(column["name"]) for column in domain.get("columns", ())]
+    usual = usual_title(statistic, columns, synthetic=synthetic)
+    return describe_question(title or usual, question.shape, domain)
 
 
 def declared(ranges: Declared, categories: Declared) -> tuple[list[str], list[str]]:
@@ -311,8 +417,7 @@ def declared(ranges: Declared, categories: Declared) -> tuple[list[str], list[st
 
 def check_promises(epsilon: float, delta: float | None = None) -> None:
     """Epsilon and delta that can be promised, or BadInput."""
-    if not (math.isfinite(epsilon) and epsilon > 0):
-        raise BadInput(f"--epsilon {epsilon:g} cannot be promised; it must be positive and finite, such as 1")
+    check_epsilon(epsilon)
     if delta is not None and not 0 < delta < 1:
         raise BadInput(f"--delta {delta:g} cannot be promised; it must be above 0 and below 1, such as 1e-6")
 

@@ -13,10 +13,19 @@ from click.shell_completion import get_completion_class
 
 from parley.emulator.errors import BadInput, ParleyError
 from parley.launch import settings
-from parley.launch.results.printable import printable
+from parley.launch.results.display.printable import printable
+from parley.nodes.environment import SINGLE_THREADED
 
 # A command is loaded only when it is called, so that `parley --help` is quick: from launch/commands/<name>.py, or from
-FILES = {"diff": "commands.replay", "new-protocol": "commands.protocols", "node": "cli", "completion": "cli"}
+FILES = {
+    "diff": "commands.replay",
+    "keys": "commands.hosts",
+    "inputs": "commands.hosts",
+    "new-protocol": "commands.protocols",
+    "node": "cli",
+    "completion": "cli",
+    "help": "help",
+}
 COMMANDS = {
     "run": "Run a protocol between processes on this machine.",
     "plan": "Predict every protocol's error, bytes and rounds for a problem.",
@@ -32,6 +41,7 @@ COMMANDS = {
     "show": "Show the records of a transcript.",
     "wallet": "Cap what users give away over many runs, and show what they have.",
     "keys": "Make the keys of encrypted links.",
+    "inputs": "Turn columns of a file into the inputs of a user node.",
     "node": "Start a board, an analyst or a user node by hand.",
     "help": "Explain a topic: statistics, data, epsilon, conditions, files, exit codes.",
     "completion": "Print the script that completes `parley` in your shell.",
@@ -41,6 +51,7 @@ NODES = {
     "analyst": "Ask in rounds, fold the replies, say the estimate.",
     "init": "Make the state of a user node: its keys, and what its users agree to.",
     "user": "Host users, defend them, answer each round once.",
+    "sub-analyst": "Answer for a shard of a run that has several boards.",
     "relay": "Pass the frames of many user nodes on to the board, and broadcasts to them.",
     "shuffler": "Gather replies, forget who sent them, post them mixed.",
 }
@@ -70,7 +81,7 @@ class Nodes(click.Group):
     def get_command(self, context: click.Context, name: str) -> click.Command | None:
         if name not in NODES:
             return None
-        command = import_module(f"parley.nodes.{name}").main
+        command = import_module(f"parley.nodes.{name.replace('-', '_')}").main
         assert isinstance(command, click.Command)
         return command
 
@@ -155,6 +166,10 @@ def usage(error: click.ClickException) -> str:
 def run(arguments: list[str] | None = None) -> int:
     """Run a command line; the exit code."""
     given = settings.Settings()
+    # Matrices of a plan or a report are too small to share out: with a thread per core a plan takes several times the
+    # processor time, and on a busy machine as many times as long. Who sets these variables gets what they say.
+    for name, threads in SINGLE_THREADED.items():
+        os.environ.setdefault(name, threads)
     try:
         returned = parley.main(args=arguments, prog_name="parley", standalone_mode=False, obj=given)
     except (ParleyError, click.ClickException, click.Abort, KeyboardInterrupt, settings.Stopped) as error:

@@ -29,10 +29,12 @@ BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 class Encoded:
     """The inputs of all rows that count, and what had to be done to the others."""
 
-    def __init__(self, domain: Domain, batches: Iterable[Columns], missing: Missing) -> None:
+    def __init__(self, domain: Domain, batches: Iterable[Columns], missing: Missing, *, keep: bool = False) -> None:
+        """`keep`: keep the values too, as they were before they were put into bins."""
+        values: dict[str, list[NDArray[Any]]] = defaultdict(list)
         clipped: dict[str, int] = defaultdict(int)
         absent: dict[str, list[Integers]] = defaultdict(list)
-        # Kept in as few bytes as the largest input needs, and as int64 only in the end.
+        # Kept in as few bytes as the largest input needs.
         narrow, parts = np.min_scalar_type(domain.size - 1), list[NDArray[Any]]()
         self.rows = 0
         for columns in batches:
@@ -45,11 +47,14 @@ class Encoded:
             for rows in found.missing.values():
                 kept[rows - self.rows - 1] = False
             parts.append(found.indices[kept].astype(narrow))
+            for name, column in found.values.items() if keep else ():
+                values[name].append(_narrow(column[kept]))
             self.rows += len(found.indices)
         if missing != "drop":
             for name, several in absent.items():
                 refuse_missing(name, np.concatenate(several).tolist())
-        self.inputs: Inputs = np.concatenate([np.zeros(0, narrow), *parts], dtype=np.int64)
+        self.inputs: Inputs = np.concatenate([np.zeros(0, narrow), *parts])
+        self.values = {name: np.concatenate(several) for name, several in values.items()}
         self.clipped = {name: count for name, count in clipped.items() if count}
 
     @property
@@ -58,14 +63,20 @@ class Encoded:
         return self.rows - len(self.inputs)
 
 
-def encode_data(data: Any, domain: Domain, missing: Missing = "refuse") -> Encoded:
+def _narrow(values: NDArray[Any]) -> NDArray[Any]:
+    """In half the bytes where that loses nothing."""
+    short = values.astype(np.float32)
+    return short if np.array_equal(short, values) else values
+
+
+def encode_data(data: Any, domain: Domain, missing: Missing = "refuse", *, keep: bool = False) -> Encoded:
     """Every row of a file, a data frame or a mapping of arrays as an input; at least two of them."""
     if isinstance(data, str | Path):
         source = f"--data {data}"
-        encoded = _encode_file(Path(data), domain, missing)
+        encoded = _encode_file(Path(data), domain, missing, keep)
     else:
         source = "the data"
-        encoded = Encoded(domain, batches_of(data, domain.columns), missing)
+        encoded = Encoded(domain, batches_of(data, domain.columns), missing, keep=keep)
     if len(encoded.inputs) < 2:
         left = f", of which {encoded.dropped} lack a value" if encoded.dropped else ""
         count = {0: "no rows", 1: "only one row"}.get(encoded.rows, f"{encoded.rows} rows")
@@ -106,7 +117,7 @@ def batches_of(frame: Any, names: Sequence[str], source: str = "the data") -> It
         yield {name: _plain_series(table[name][first : first + BATCH_ROWS]) for name in names}
 
 
-def _encode_file(path: Path, domain: Domain, missing: Missing) -> Encoded:
+def _encode_file(path: Path, domain: Domain, missing: Missing, keep: bool) -> Encoded:
     """In one pass if every cell is what its column was declared as, else once more by its text."""
     import pyarrow
 
@@ -117,9 +128,9 @@ def _encode_file(path: Path, domain: Domain, missing: Missing) -> Encoded:
     }
     texts = {name: pyarrow.string() for name in domain.columns}
     try:
-        return Encoded(domain, _file_batches(path, domain.columns, {**texts, **kinds}), missing)
+        return Encoded(domain, _file_batches(path, domain.columns, {**texts, **kinds}), missing, keep=keep)
     except _Unreadable:
-        return Encoded(domain, _file_batches(path, domain.columns, texts), missing)
+        return Encoded(domain, _file_batches(path, domain.columns, texts), missing, keep=keep)
 
 
 class _Unreadable(BadInput):

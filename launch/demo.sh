@@ -1,6 +1,5 @@
 #!/usr/bin/env bash
-# From a fresh clone to a finished run: three rounds of Kendall's tau between an analyst, a board and four user nodes.
+# From a fresh clone to two finished runs of Kendall's tau: the paper's three rounds, and the best protocol on the same users.
 source "$(dirname "${BASH_SOURCE[0]}")/setup.sh"
 install ""
-exec "$venv"/bin/parley run --statistic kendall --levels 8x8 --protocol three-round --epsilon 4 \
-    --users 20000 --processes 4 --name demo "$@"
+exec "$venv"/bin/python -m parley.launch.demo "$@"

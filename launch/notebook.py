@@ -8,15 +8,18 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 from numpy.typing import ArrayLike
 
-from parley.emulator.audit.report import Report
 from parley.emulator.errors import BadInput
 from parley.emulator.protocol import Trust
-from parley.emulator.record.replay import Replay, Role
-from parley.launch.results import displays
+from parley.launch.results.display import html
+
+if TYPE_CHECKING:
+    # Most commands need neither, and their tests of distributions take scipy.
+    from parley.emulator.audit.report import Report
+    from parley.emulator.record.replay import Replay, Role
 
 Arguments = ParamSpec("Arguments")
 Returned = TypeVar("Returned")
@@ -66,7 +69,7 @@ def in_python_words(function: Callable[Arguments, Returned], name: str | None = 
 class Audit:
     """What the record of a run proves, check by check."""
 
-    report: Report
+    report: "Report"
     seconds: float
 
     @property
@@ -91,7 +94,7 @@ class Audit:
         from parley.launch.commands.audit import details
 
         rows = details(self.report)
-        return displays.table(("check", "verdict", "evidence"), rows, "good" if self.ok else "NOT GOOD")
+        return html.table(("check", "verdict", "evidence"), rows, "good" if self.ok else "NOT GOOD")
 
 
 @in_python_words
@@ -129,7 +132,7 @@ def audit(
 class Replayed:
     """Whether a recorded conversation came out the same, byte for byte."""
 
-    outcome: Replay
+    outcome: "Replay"
 
     @property
     def identical(self) -> bool:
@@ -145,12 +148,12 @@ class Replayed:
         return describe(self.outcome)
 
     def _repr_html_(self) -> str:
-        return displays.facts({"replay": str(self)})
+        return html.facts({"replay": str(self)})
 
 
 @in_python_words
 def replay(
-    run: Any = Path("runs/latest"), *, role: Role = "analyst", witness: str | Path | None = None, live: bool = False
+    run: Any = Path("runs/latest"), *, role: "Role" = "analyst", witness: str | Path | None = None, live: bool = False
 ) -> Replayed:
     """A recorded conversation once more: the analyst from the record, the users from the witness.
 
@@ -186,12 +189,12 @@ class Sweep(Sequence[dict[str, Any]]):
         return "\n".join("  ".join(row) for row in ([*self.rows[0]], *self._cells()))
 
     def _repr_html_(self) -> str:
-        return displays.table(list(self.rows[0]), self._cells())
+        return html.table(list(self.rows[0]), self._cells())
 
     def plot(self, path: str | Path) -> None:
         """Draw measured RMSE against users (.svg, .png, .pdf)."""
         from parley.launch.commands.sweep import draw_rows
-        from parley.launch.results.plot import check_plot
+        from parley.launch.results.display.plot import check_plot
 
         check_plot(Path(path))
         draw_rows(Path(path), list(self.rows))
@@ -244,6 +247,7 @@ def plan(
     epsilon: float,
     users: int,
     levels: int | str | Sequence[int] | None = None,
+    bins: str | Sequence[str] = (),
     kernel: str | Path | ArrayLike | None = None,
     protocol: str = "all",
     like: ArrayLike | None = None,
@@ -254,18 +258,20 @@ def plan(
     """Predict every protocol's error, bytes and rounds for so many users; no data are needed."""
     import numpy as np
 
-    from parley.launch.api import ask, check_promises
+    from parley.launch.api import asked_for, check_promises
     from parley.launch.results.plans import make_plan
 
     check_promises(epsilon, delta)
+    question, chosen, _ = asked_for(statistic, levels, bins, (), (), (), kernel=kernel, protocol_file=protocol_file)
     return make_plan(
-        ask(statistic, levels, kernel, protocol_file),
+        question,
         epsilon=epsilon,
         users=users,
         protocol=protocol,
         like=None if like is None else np.asarray(like, dtype=np.float64),
         trust=trust,
         delta=delta,
+        bins=chosen,
     )
 
 

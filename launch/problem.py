@@ -9,12 +9,14 @@ from typing import Any, get_args
 import click
 
 from parley.emulator.errors import BadInput
+from parley.emulator.record.question import Question
 from parley.emulator.roles.consent import domain_of
 from parley.launch import api
-from parley.launch.api import Problem, ask, check_promises, declared, names_of
+from parley.launch.api import Problem, asked_for, check_promises, declared, describe, names_of
+from parley.launch.bins import Wanted
 from parley.launch.settings import complete, protocol_file_option
 from parley.protocols.registry import names as protocol_names
-from parley.protocols.workloads.choice import STATISTICS, Missing, implied_levels, make_domain
+from parley.protocols.workloads.choice import STATISTICS, Missing, make_domain
 from parley.protocols.workloads.synthetic import LABELLED, PAIRS, SCALARS
 from parley.protocols.workloads.workload import Levels, Workload
 
@@ -36,7 +38,15 @@ class ProblemFlags:
     statistic: str | None = _flag(
         metavar="NAME", help=f"What to estimate: {', '.join(STATISTICS)}.", shell_complete=complete(lambda: STATISTICS)
     )
-    levels: str | None = _flag(metavar="LEVELS", help="Levels of the data: 16x16 for kendall, otherwise one number.")
+    levels: str | None = _flag(
+        metavar="LEVELS", help="Levels of the data: 16x16 for kendall, otherwise one number; auto with --bins quantile."
+    )
+    bins: tuple[str, ...] = _flag(
+        (),
+        multiple=True,
+        metavar="equal|quantile|A=E,E,...",
+        help="Bins of equal width, at private quantiles, or with declared edges for each column.  [default: equal]",
+    )
     kernel: Path | None = _flag(type=FILE, help="A k x k matrix (.npy or .csv) instead of a statistic.")  # noqa: RUF009
     data: Path | None = _flag(type=FILE, help="A .csv, .tsv or .parquet file; each row is a user.")  # noqa: RUF009
     columns: str | None = _flag(metavar="A,B", help="Which columns of the data, in the order of the statistic.")
@@ -63,6 +73,7 @@ class ProblemFlags:
         f"{', '.join(LABELLED)}.  [default: the first]",
         shell_complete=complete(lambda: dict.fromkeys((*PAIRS, *SCALARS, *LABELLED))),
     )
+    title: str | None = _flag(metavar="TEXT", help="What to call the question.  [default: statistic and columns]")
     epsilon: float = field(
         metadata={"type": float, "required": True, "help": "The privacy loss that every user is promised at most."}
     )
@@ -103,17 +114,31 @@ def make_problem(flags: ProblemFlags) -> Problem:
 
 def asked(flags: ProblemFlags) -> Workload | Levels:
     """What the flags ask for, whoever has the data."""
-    levels = flags.levels
-    if levels is None and flags.kernel is None:
-        levels = implied_levels(flags.statistic, _columns(flags), flags.categories, flags.missing)
-    return ask(flags.statistic, levels, flags.kernel)
+    return _asked_for(flags)[0]
+
+
+def asked_bins(flags: ProblemFlags) -> tuple[int, ...] | None:
+    """How many bins to make of the question's levels; None where bins are its levels."""
+    return _asked_for(flags)[1]
+
+
+def _asked_for(flags: ProblemFlags) -> tuple[Workload | Levels, tuple[int, ...] | None, Wanted]:
+    described = declared(flags.ranges, flags.categories)
+    given = (flags.statistic, flags.levels, flags.bins, _columns(flags), *described)
+    return asked_for(*given, missing=flags.missing, kernel=flags.kernel)
 
 
 def declared_domain(flags: ProblemFlags, question: Workload | Levels) -> dict[str, Any]:
     """What the inputs mean: the columns the flags declare, or just how many there are."""
-    names, described = _columns(flags), declared(flags.ranges, flags.categories)
-    columns = make_domain(question, names, *described, flags.missing).declared if names else ()
+    names, wanted = _columns(flags), _asked_for(flags)[2]
+    described = (wanted.ranges, flags.categories, flags.missing, wanted.edges)
+    columns = make_domain(question, names, *described).declared if names else ()
     return domain_of(question.size, columns)
+
+
+def described(flags: ProblemFlags, question: Workload | Levels, protocol: str) -> Question:
+    """The question in public words, for the header of a record."""
+    return describe(question, declared_domain(flags, question), flags.title or "", protocol)
 
 
 def _columns(flags: ProblemFlags) -> list[str]:

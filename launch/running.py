@@ -18,8 +18,9 @@ from parley.launch.cluster.layout import LOOPBACK
 from parley.launch.processes.command_lines import CROWD
 from parley.launch.processes.processes import Processes
 from parley.launch.results.answer import Answer
+from parley.launch.results.display.progress import Working, make_progress
+from parley.launch.results.display.wording import source_words
 from parley.launch.results.effort import warning
-from parley.launch.results.progress import Working, make_progress
 from parley.launch.results.reporting import reporting
 from parley.launch.settings import Stopped, signals
 from parley.protocols.shuffle.sealed import sealed
@@ -47,6 +48,7 @@ def hold_run(
     signed: bool | None = None,
     seal: bool = False,
     watch: bool = False,
+    open_page: bool = False,
     quiet: bool = False,
     **terms: Any,
 ) -> Answer:
@@ -66,7 +68,7 @@ def hold_run(
             hosts, address, usual = Farm(workers), workers.own_address(), len(workers.names)
         with Working("reading the data", quiet=quiet):
             problem = make()
-        if (slow := warning(problem.question, protocol)) is not None:
+        if problem.bins is None and (slow := warning(problem.question, protocol)) is not None:
             say(slow)
         with Working("choosing a protocol", quiet=quiet):
             chosen = problem.protocol(protocol, epsilon, delta=delta, quorum=quorum, seed=seed)
@@ -101,11 +103,9 @@ def hold_run(
         folder = problem.folder(out, layout.protocol, name, in_memory=in_memory)
         if seed is not None:
             say("with --seed the noise is known in advance, so this run is not private")
-        for column, count in problem.clipped.items():
-            say(f"{count} values of {column} lie outside its declared range and were clipped")
-        if problem.dropped:
-            say(f"{problem.dropped} rows without a value were left out")
-        with reporting(folder, watch=watch) as report:
+        for told in source_words(problem.source):
+            say(told)
+        with reporting(folder, watch=watch, open_page=open_page) as report:
 
             def conclude() -> None:
                 summary = cluster.follower.summary

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import click
+from click.types import convert_type
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 GOOD, CHECK_FAILED, BAD_INPUT, UNFINISHED, INTERRUPTED, TERMINATED = 0, 1, 2, 3, 130, 143
@@ -66,6 +67,18 @@ def print_table(headings: Sequence[str], rows: Iterable[Sequence[str]], *, words
     for row in cells:
         table.add_row(*row)
     Console(width=None if sys.stdout.isatty() else 140).print(table)
+
+
+def list_of(kind: type[float], what: str) -> Any:
+    """The type of an option that takes one number or several: `500,5000`."""
+
+    def read(text: str) -> tuple[float, ...]:
+        try:
+            return tuple(map(kind, text.split(",")))
+        except ValueError:
+            raise click.BadParameter(f"{text!r} is not a list of {what}") from None
+
+    return convert_type(read)
 
 
 def command_seconds() -> float:

@@ -6,7 +6,7 @@ import logging
 import secrets
 import signal
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
@@ -16,24 +16,32 @@ import click
 
 from parley.emulator.errors import LocalProtocolError, RemoteProtocolError
 from parley.emulator.record.merkle import Tree
+from parley.emulator.record.question import FIELD, Question, read_question
 from parley.emulator.record.transcript import TranscriptReader, TranscriptWriter
 from parley.emulator.roles.board import ANALYST_NAME, BOARD_NAME, Board, BoardRole, Terms
+from parley.emulator.roles.seats import Chunk
+from parley.emulator.roles.shards.boards import HeadBoardRole, ShardBoardRole
 from parley.emulator.transport.addresses import BoardAddresses
-from parley.emulator.transport.ports import BROADCAST, BoardPort, Received, topic_for
+from parley.emulator.transport.ports import BROADCAST, REPLY, BoardPort, Received, topic_for
 from parley.emulator.wire import messages as wire
-from parley.emulator.wire.codec import decode, encode, envelope, unbundle
+from parley.emulator.wire.codec import decode, encode, envelope, seal
 from parley.emulator.wire.security import Security, read_relays, read_signer, read_trust
+from parley.emulator.wire.shapes import Alike, Shapes
 from parley.emulator.wire.signatures import Signer
 from parley.nodes import common
+from parley.nodes.bulk import all_apart, judge, stretches
 from parley.nodes.state.allowance import Allowance
 from parley.nodes.state.receipts import Receipts
 from parley.nodes.state.reopen import bind, open_record
 
 FAREWELL_SECONDS = 2.0
+SHARDS_FAREWELL_SECONDS = 15.0
 SUBSCRIBE_SECONDS = 1.0
 MOST_WAITS = 10
 # What a record of ours takes beside its text.
 NOTE_BYTES = 200
+# Who says one of these is named in it; everything else is the analyst's.
+NAMED = wire.Ready | wire.Shard | wire.Replies | wire.Tally | wire.Tie | wire.Refusal | wire.Event | wire.Inquiry
 log = logging.getLogger("board")
 
 
@@ -63,12 +71,14 @@ class BoardNode:
         self._allowance = Allowance()
         self._refused: Counter[str] = Counter()
         self._recent: dict[str, bytes] = {}
+        self._ties: dict[int, bytes] = {}
         self._seatings: dict[str, bytes] = {}
         self._length = 0
         self._repeated = 0.0
         self._stopped = ""
         self._heard_out = False
         self._waits = 0
+        self._shapes = Shapes()
         self.recorded: Callable[[wire.Message], None] | None = None
         """Told of every message on record; for whoever runs the board in its own process."""
 
@@ -94,28 +104,63 @@ class BoardNode:
                 abort = self.role.abort("aborted", self._stopped)
                 await self.put(self.role.hear(BOARD_NAME, abort, self.port.clock.now()))
                 break
-            for received in await self.port.receive(timeout=self.role.terms.patience / 2):
-                for each in apart(received):
-                    if not self.role.over:
-                        await self.take(each)
+            batch = await self.port.receive(timeout=self.role.terms.patience / 2)
+            await self.take_all(all_apart(batch))
             await self._note_refusals()
             await self.put(self.role.tick(self.port.clock.now()))
         await self._farewell()
+
+    async def take_all(self, received: Sequence[Received]) -> None:
+        """Judge what came in one go: replies of one shape together, everything else one by one."""
+        for each in stretches(received, self._shapes):
+            if self.role.over:
+                return
+            if isinstance(each, Received):
+                await self.take(each)
+                continue
+            judged = judge(self.role, each, received, self.relays, self.port.clock.now())
+            for alike, chunks in judged.taken:
+                await self._put_all(alike, chunks)
+            for sender, cause in judged.dropped:
+                await self._drop(sender, cause)
+            for late in judged.before:
+                await self.take(late)
+            await self.put(self.role.settle([], self.port.clock.now()))
+            for late in judged.after:
+                if not self.role.over:
+                    await self.take(late)
+
+    async def _put_all(self, alike: Alike, chunks: Sequence[Chunk]) -> None:
+        """As `put`, for replies of one shape that the role has heard: one record, and one delivery."""
+        if len(alike) == 1:
+            frame = alike.frames[0].tobytes()
+            await self._write(chunks[0].node, frame, self._shapes.decode(frame))
+            return
+        batch = self._writing().append_batch(alike.shape.node, alike.frames, self.port.clock.time_ns())
+        shown = ((chunk.node, chunk.number) for chunk in chunks)
+        self._receipts.note_chunks(alike.shape.round, shown, batch.sequence, batch.time_ns)
+        self._length = batch.sequence + len(batch)
+        if self.recorded is not None:
+            for frame in batch.frames:
+                self.recorded(self._shapes.decode(frame))
+        sealed = seal(batch.payload)
+        self.port.publish(REPLY, sealed)
+        await self.port.deliver(sealed)
 
     async def take(self, received: Received) -> None:
         """Judge one frame; whatever is wrong with it is dropped with its cause, and never fatal."""
         sender, said, ready = received.sender or "unknown", list[tuple[str, wire.Message]](), ""
         try:
-            message = decode(received.frame)
+            message = self._shapes.decode(received.frame)
             sender = self._sender(received, message)
-            ready = message.node if isinstance(message, wire.Ready) else ""
+            ready = message.node if isinstance(message, wire.Ready | wire.Shard) else ""
             if isinstance(message, wire.Resume):
                 await self._redeliver(message)
                 return
             if isinstance(message, wire.Inquiry):
                 self._show(message.node, message.round)
                 return
-            if isinstance(message, wire.Ready) and message.node not in self.role.seats:
+            if ready and ready not in self.role.seats:
                 await self._let_subscribe()
             if isinstance(message, wire.Event) and not await self._affords(sender, len(received.frame)):
                 return
@@ -136,22 +181,29 @@ class BoardNode:
     async def put(self, said: list[tuple[str, wire.Message]], frames: dict[int, bytes] | None = None) -> None:
         """Write down, then deliver. A received frame is recorded as it came: each message has one encoding."""
         for sender, each in said:
-            if self.writer is None:
-                raise LocalProtocolError("board: the record is closed; nothing more can be said")
-            message, now = self._with_head(each), self.port.clock.time_ns()
+            message = self._with_head(each)
             frame = (frames or {}).get(id(message)) or encode(message, self.signer, self.role.nonce)
-            sequence = self.writer.append(sender, frame, now)
-            self._remember(sequence, now, sender, frame, message)
-            sealed = envelope(sequence, sender, frame)
-            if isinstance(message, wire.Reminder) and "announce" in self._recent:
-                self.port.publish(BROADCAST, self._recent["announce"])
-            self.port.publish(common.topic_of(message), sealed)
-            await self.port.deliver(sealed)
+            await self._write(sender, frame, message)
             if isinstance(message, wire.BROADCASTS):
                 log.info("%s %s", message.kind, getattr(message, "round", ""))
-            if isinstance(message, wire.Roster | wire.Close):
+            if (shown := self.role.shows(message)) is not None:
                 for node in self.role.seats:
-                    self._show(node, message.round if isinstance(message, wire.Close) else 0)
+                    self._show(node, shown)
+
+    async def _write(self, sender: str, frame: bytes, message: wire.Message) -> None:
+        now = self.port.clock.time_ns()
+        sequence = self._writing().append(sender, frame, now)
+        self._remember(sequence, now, sender, frame, message)
+        sealed = envelope(sequence, sender, frame)
+        if isinstance(message, wire.Reminder) and "announce" in self._recent:
+            self.port.publish(BROADCAST, self._recent["announce"])
+        self.port.publish(common.topic_of(message), sealed)
+        await self.port.deliver(sealed)
+
+    def _writing(self) -> TranscriptWriter:
+        if self.writer is None:
+            raise LocalProtocolError("board: the record is closed; nothing more can be said")
+        return self.writer
 
     def _with_head(self, message: wire.Message) -> wire.Message:
         """A close says under its signature what is on record so far."""
@@ -167,6 +219,9 @@ class BoardNode:
             frame = self._seatings[node] = self._seatings.get(node) or encode(seating, self.signer)
         elif node in self.role.seats and (receipt := self._receipts.make(node, number, self._tree)) is not None:
             frame = encode(receipt)
+            if number in self._ties:
+                # A node of a shard wants both, and may have missed the first.
+                self.port.publish(topic_for(node), self._ties[number])
         if frame:
             self.port.publish(topic_for(node), envelope(0, BOARD_NAME, frame))
 
@@ -178,13 +233,14 @@ class BoardNode:
             self.recorded(message)
         if isinstance(message, wire.BROADCASTS):
             self._recent[message.kind] = envelope(sequence, sender, frame)
+            if isinstance(message, wire.Tie):
+                self._ties[message.round] = self._recent[message.kind]
         elif isinstance(message, wire.Event):
             self._allowance.charge(message, len(frame))
 
     def _sender(self, received: Received, message: wire.Message) -> str:
         """Who speaks: with keys the authenticated name, which must be the one claimed; without, the claim."""
-        named = wire.Ready | wire.Replies | wire.Refusal | wire.Event | wire.Inquiry
-        claimed = message.node if isinstance(message, named) else ANALYST_NAME
+        claimed = message.node if isinstance(message, NAMED) else ANALYST_NAME
         if received.sender is not None and received.sender not in (claimed, self.relays.get(claimed)):
             raise RemoteProtocolError(f"board: {received.sender} sent a {message.kind} in the name of {claimed:.80}")
         if claimed == BOARD_NAME:
@@ -254,16 +310,17 @@ class BoardNode:
         if self.writer is not None:
             outcome, reason = (ending.outcome, ending.reason) if isinstance(ending, wire.Abort) else ("completed", "")
             self.writer.close(outcome, reason, self.signer, self.role.nonce)
-        until, due = self.port.clock.now() + FAREWELL_SECONDS, 0.0
+        # A shard must have heard the end, or its users never do.
+        patience = SHARDS_FAREWELL_SECONDS if isinstance(self.role, HeadBoardRole) else FAREWELL_SECONDS
+        until, due = self.port.clock.now() + patience, 0.0
         while self.port.clock.now() < until and (self.port.subscribers or not self._heard_out):
             for kind in ("result", "abort"):
                 # A crowd that is leaving is not to be held up by hearing so again and again.
                 if kind in self._recent and self.port.clock.now() >= due:
                     self.port.publish(BROADCAST, self._recent[kind])
                     due = self.port.clock.now() + self.role.terms.first_wait / 4
-            for received in await self.port.receive(timeout=0.05):
-                for each in apart(received):
-                    await self._answer_late(each)
+            for each in all_apart(await self.port.receive(timeout=0.05)):
+                await self._answer_late(each)
 
     async def _answer_late(self, received: Received) -> None:
         try:
@@ -275,18 +332,10 @@ class BoardNode:
             await self._redeliver(message)
         elif isinstance(message, wire.Inquiry):
             self._show(message.node, message.round)
-        elif isinstance(message, wire.Ready):
+        elif isinstance(message, wire.Ready | wire.Shard):
             # A node that came back after the end: without the setup it does not believe the result.
             self._show(message.node, 0)
             self._remind_of_setup()
-
-
-def apart(received: Received) -> list[Received]:
-    """The frames a relay sent in one; what cannot be taken apart is left for the judge to refuse."""
-    try:
-        return [Received(frame, received.sender) for frame in unbundle(received.frame)]
-    except RemoteProtocolError:
-        return [received]
 
 
 def fresh_nonce() -> bytes:
@@ -309,12 +358,26 @@ async def serve_board(
     signer: Signer | None = None,
     keys: Mapping[str, bytes] | None = None,
     draw_nonce: Callable[[], bytes] = fresh_nonce,
+    question: Question | None = None,
+    shard: str | None = None,
+    whole: bool = False,
 ) -> int:
-    """Bind, say where, serve to the end. `keys`: the signing key that is listed for each user node."""
-    role = BoardRole(terms, draw_nonce, keys)
+    """Bind, say where, serve to the end. `keys`: the signing key that is listed for each user node.
+
+    `shard`: the name of the shard whose board this is; `whole`: it is the head board, whose nodes are shards.
+    """
+    role = HeadBoardRole(terms, draw_nonce, keys) if whole else BoardRole(terms, draw_nonce, keys)
+    if shard is not None:
+        # The sub-analyst is this board's analyst, and says ties in its own name.
+        role, relays = ShardBoardRole(terms, shard, keys), {shard: ANALYST_NAME}
+        if security is not None:
+            listed = {key: name for key, name in security.allowed.items() if name != ANALYST_NAME}
+            allowed = {key: ANALYST_NAME if name == shard else name for key, name in listed.items()}
+            security = replace(security, allowed=allowed)
     room = peers(terms.nodes, relays or {})
     with closing(await bind(wanted, security, again=transcript.exists(), peers=room)) as port:
-        node = BoardNode(role, port, open_record(transcript, terms.run), transcript, relays, signer)
+        writer = open_record(transcript, terms.run, **({} if question is None else {FIELD: question}))
+        node = BoardNode(role, port, writer, transcript, relays, signer)
         node.restore(port.clock.now())
         if addresses is not None:
             common.write_addresses(addresses, port.addresses)
@@ -337,6 +400,7 @@ def read_nonce(text: str) -> bytes:
 @common.endpoint_option("--feed", "Where everything is published.")
 @common.endpoint_option("--delivery", "Where the analyst is served.", formerly="--desk")
 @common.path_option("--transcript", required=True, help="The record; continued if it exists.")
+@common.path_option("--plan", help="The question, for the header of the record (`parley plan --write`).")
 @common.path_option("--addresses", help="Write the bound endpoints to this file.")
 @click.option("--deadline", default=600.0, show_default=True, help="Seconds that a round may last.")
 @click.option("--quorum", default=1.0, show_default=True, help="Share of users a round needs at its deadline.")
@@ -349,12 +413,15 @@ def read_nonce(text: str) -> bytes:
 @common.path_option("--relays", help="Which relay may speak for which node.")
 @common.path_option("--signing-key", help="Sign what the board says (see `parley keys`).")
 @common.path_option("--trust", help="Seat only nodes whose signing keys are listed here.")
+@click.option("--shard", help="Be the board of this shard of a run; its sub-analyst is called so.")
+@click.option("--whole", is_flag=True, help="Be the head board of a run in shards: its nodes are shards.")
 @click.option("--nonce", help="The nonce of the run, to repeat an experiment.  [default: random]")
 def main(
     inbox: str,
     feed: str,
     delivery: str,
     transcript: Path,
+    plan: Path | None,
     addresses: Path | None,
     keys: Path | None,
     allowed: Path | None,
@@ -362,6 +429,8 @@ def main(
     signing_key: Path | None,
     trust: Path | None,
     nonce: str | None,
+    shard: str | None,
+    whole: bool,
     **terms: Any,
 ) -> None:
     """Run the board: number every message, write it down, deliver it."""
@@ -378,6 +447,9 @@ def main(
             signer=None if signing_key is None else read_signer(signing_key),
             keys=None if trust is None else read_trust(trust),
             draw_nonce=fresh_nonce if given is None else lambda: given,
+            question=None if plan is None else read_question(plan),
+            shard=shard,
+            whole=whole,
         )
 
     common.run_to_exit(work())

@@ -1,6 +1,7 @@
 """What the processes share: options of the command line, logging, exit codes."""
 
 import asyncio
+import gc
 import json
 import logging
 import os
@@ -17,7 +18,7 @@ from parley.emulator.errors import BadInput, LocalProtocolError, ParleyError
 from parley.emulator.transport.addresses import BoardAddresses
 from parley.emulator.transport.ports import BROADCAST, NOTICE, REPLY, NodePort
 from parley.emulator.wire.messages import BROADCASTS, NOTICES, Message
-from parley.emulator.wire.security import RELAY_PREFIX, Security, read_allowed, read_keys
+from parley.emulator.wire.security import SERVER_PREFIXES, Security, read_allowed, read_keys
 
 Command = Callable[..., None]
 GOOD, CHECK_FAILED, BAD_INPUT, UNFINISHED = 0, 1, 2, 3
@@ -37,6 +38,8 @@ def run_to_exit(work: Coroutine[Any, Any, int], *, blocking: bool = False) -> No
     With `blocking` the node's port waits by itself, and there is no event loop.
     """
     start_logging()
+    # What has been loaded stays: the collector need not look at it again and again.
+    gc.freeze()
     try:
         code = run_blocking(work) if blocking else asyncio.run(work)
     except BadInput as error:
@@ -99,7 +102,7 @@ class BoardLink:
     def server(self, public: Path) -> tuple[str, str]:
         """Whose public key a file holds, board, shuffler or relay, and the key."""
         listed = [(name, key) for key, name in read_allowed(public).items()]
-        if len(listed) != 1 or not (listed[0][0] in ("board", "shuffler") or listed[0][0].startswith(RELAY_PREFIX)):
+        if len(listed) != 1 or not (listed[0][0] in ("board", "shuffler") or listed[0][0].startswith(SERVER_PREFIXES)):
             raise BadInput(f"{public} must hold the board's public key and no other; see `parley keys`")
         return listed[0]
 

@@ -14,6 +14,7 @@ from parley.emulator.coins import fresh_key
 from parley.emulator.errors import BadInput
 from parley.emulator.roles.board import ANALYST_NAME, BOARD_NAME, LAUNCHER_NAME
 from parley.emulator.roles.consent import Column, Consent, domain_of
+from parley.emulator.roles.shards.boards import board_of
 from parley.emulator.roles.shuffler import SHUFFLER_NAME
 from parley.emulator.wire.security import read_allowed, read_signer, read_trust
 from parley.emulator.wire.signatures import SECRET_BYTES, Signer
@@ -54,6 +55,7 @@ def read_column(text: str) -> Column:
     "--trust-shuffler", is_flag=True, help="They trust the shuffler; otherwise they trust nobody but this node."
 )
 @path_option("--trust", help="The signing keys of analyst, board and shuffler.")
+@click.option("--shard", help="The shard whose board these users speak to, in a run of several boards.")
 @path_option("--shuffler-key", help="The shuffler's public key for encrypted links.")
 @path_option("--signing-key", help="The key this node signs with.  [default: a new one]")
 def main(
@@ -68,6 +70,7 @@ def main(
     delta_cap: float,
     trust_shuffler: bool,
     trust: Path | None,
+    shard: str | None,
     shuffler_key: Path | None,
     signing_key: Path | None,
 ) -> None:
@@ -86,7 +89,8 @@ def main(
             raise BadInput("say what the values are: give --inputs K, or --column for each column")
         declared = [read_column(each) for each in columns]
         listed = {} if trust is None else read_trust(trust)
-        for name in ("analyst", "board", *(["shuffler"] if trust_shuffler else [])):
+        own_board = "board" if shard is None else board_of(shard)
+        for name in dict.fromkeys(("analyst", "board", own_board, *(["shuffler"] if trust_shuffler else []))):
             if trust is not None and name not in listed:
                 raise BadInput(f"{trust} does not list the {name}'s signing key; add it")
         if trust_shuffler and (trust is None or shuffler_key is None):
@@ -101,7 +105,8 @@ def main(
             delta=delta_cap,
             trusts="shuffler" if trust_shuffler else "nobody",
             analyst=listed.get("analyst", b""),
-            board=listed.get("board", b""),
+            board=listed.get(own_board, b""),
+            head=b"" if shard is None else listed.get("board", b""),
             shuffler=listed.get("shuffler", b"") if trust_shuffler else b"",
             shuffler_link=links.get("shuffler", ""),
         )

@@ -54,7 +54,12 @@ class RelayNode:
     async def _pass_up(self) -> None:
         while not self._left:
             frames: list[bytes] = []
-            for received in await self.inner.receive(timeout=self._wait):
+            batch = await self.inner.receive(timeout=self._wait)
+            heard = self.role.hear_replies([each.frame for each in batch], [each.sender for each in batch])
+            for place, received in enumerate(batch):
+                if place in heard:
+                    frames.append(received.frame)
+                    continue
                 try:
                     passed = self.role.hear_node(received.frame, received.sender, self.outer.clock.now())
                 except RemoteProtocolError as error:

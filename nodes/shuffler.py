@@ -17,7 +17,7 @@ import click
 from parley.emulator.coins import KEY_BYTES
 from parley.emulator.errors import LocalProtocolError, RemoteProtocolError
 from parley.emulator.roles.board import Terms
-from parley.emulator.roles.mixing import Draws, keyed_draws, system_draws
+from parley.emulator.roles.mixing import keyed_draws, system_draws
 from parley.emulator.roles.shuffler import SHUFFLER_NAME, Batch, Down, Pledged, Said, Shuffler, ShufflerRole, Up
 from parley.emulator.transport.ports import BROADCAST, BoardPort, NodePort, Received, topic_for
 from parley.emulator.wire import messages as wire
@@ -135,12 +135,6 @@ class ShufflerNode:
             await self.inner.receive(timeout=0.05)
 
 
-def read_draws(text: str) -> Draws:
-    """The draws of an experiment that is to be repeated."""
-    mistyped = f"--draw-seed is not {KEY_BYTES} bytes in hexadecimal; leave it out outside experiments"
-    return keyed_draws(common.read_hex(text, KEY_BYTES, mistyped))
-
-
 @click.command(name="shuffler")
 @common.link_options
 @click.option("--run", required=True, help="Name of the run.")
@@ -169,7 +163,8 @@ def main(
         agreed = Terms(**terms)
         signer = None if signing_key is None else read_signer(signing_key)
         keys = None if trust is None else read_trust(trust)
-        draws = system_draws if draw_seed is None else read_draws(draw_seed)
+        mistyped = f"--draw-seed is not {KEY_BYTES} bytes in hexadecimal; leave it out outside experiments"
+        draws = system_draws if draw_seed is None else keyed_draws(common.read_hex(draw_seed, KEY_BYTES, mistyped))
         with Batches(state, agreed.run) as batches:
             role = ShufflerRole(agreed, pid=os.getpid(), draws=draws, memory=batches.memory, signer=signer, keys=keys)
             async with both_ports(side, link, SHUFFLER_NAME, agreed.nodes, notices=True) as (inner, outer):

@@ -20,7 +20,6 @@ from parley.emulator.randomizer import WORD_BYTES
 
 MOST_REPLY = 1 << 20
 MOST_SETUP = 1 << 26
-LARGEST_EPSILON = 64.0
 MOST_USERS = 10**10
 
 
@@ -59,12 +58,6 @@ def mapping(parameters: Mapping[str, Any], name: str) -> Mapping[str, Any]:
     if not isinstance(value, Mapping):
         raise BadInput(f"protocol parameter {name} is not a map")
     return value
-
-
-def check_epsilon(epsilon: float) -> float:
-    if not math.isfinite(epsilon) or not 0 < epsilon <= LARGEST_EPSILON:
-        raise BadInput(f"epsilon is {epsilon}; give a number above 0 and at most {LARGEST_EPSILON:g}, e.g. --epsilon 1")
-    return epsilon
 
 
 def check_users(users: int) -> int:

@@ -14,8 +14,9 @@ import numpy as np
 from parley.emulator.errors import BadInput
 from parley.emulator.protocol import Estimate, Heard, Send, Sends
 from parley.emulator.randomizer import Floats
-from parley.protocols.limits import check_epsilon, check_many, check_users, mapping
+from parley.protocols.limits import check_many, check_users, mapping
 from parley.protocols.planned import Planned
+from parley.protocols.randomizers.exact import check_epsilon
 from parley.protocols.workloads.workload import Workload, check_entries
 
 # The AUC divides by an estimate of n+ n-, for which the paper sets half the budget aside; the error of a
@@ -41,6 +42,8 @@ class Pairwise(Planned):
     def __post_init__(self) -> None:
         check_epsilon(self.epsilon)
         check_users(self.users)
+        if self.workload.name == "kendall-b":
+            raise BadInput(f"{self.name} measures one form, and kendall-b is a ratio of three; wrap it with binned")
         check_many(self.workload.size)
         check_entries(self.workload.name, self.workload.infinity_norm)
 

@@ -7,6 +7,8 @@ go through it. A user's node never does, and so never loads it.
 from functools import cached_property
 from typing import Any, Self
 
+import numpy as np
+
 from parley.emulator.protocol import Inputs, Protocol
 from parley.emulator.randomizer import Floats
 
@@ -42,5 +44,6 @@ def truth_of(protocol: Protocol, inputs: Inputs) -> float | None:
     """
     own, workload = getattr(protocol, "truth", None), getattr(protocol, "workload", None)
     if own is not None:
-        return float(own(inputs))
+        # Others may compute with inputs, which a narrow type would overflow.
+        return float(own(inputs.astype(np.int64)))
     return None if workload is None else float(workload.exact(inputs))

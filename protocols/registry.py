@@ -12,6 +12,7 @@ from parley.emulator.errors import BadInput, LocalProtocolError
 from parley.emulator.protocol import Protocol, Trust, check_claim
 from parley.emulator.wire.codec import pack
 from parley.protocols.limits import check_many, check_work
+from parley.protocols.randomizers.exact import check_epsilon
 from parley.protocols.workloads.workload import Levels, Workload, check_entries
 
 # Name -> module below parley.protocols, and class.
@@ -29,6 +30,7 @@ BUILT_IN: Mapping[str, tuple[str, str]] = {
     "linear-queries-by-reduction": ("paper.linear_queries_by_reduction", "Reduction"),
     "quantise": ("baselines.quantise", "Quantise"),
     "hierarchical": ("baselines.hierarchical", "Hierarchical"),
+    "binned": ("bins.binned", "Binned"),
     "shuffled": ("shuffle.shuffled", "Shuffled"),
     "split-and-mix": ("shuffle.split_and_mix", "SplitAndMix"),
 }
@@ -91,24 +93,30 @@ def design(
     users: int,
     delta: float | None = None,
     crowd: int | None = None,
+    **more: Any,
 ) -> Protocol:
     """The protocol for a problem with everything chosen that a person did not choose; `auto` chooses it too.
 
     The problem is a workload or, for protocols that estimate no statistic of pairs, the levels of the inputs. `delta`
-    and `crowd` are for protocols that trust a shuffler; the others promise epsilon without them.
+    and `crowd` are for protocols that trust a shuffler; the others promise epsilon without them. What else is given is
+    for the protocol's own design.
     """
+    check_epsilon(epsilon)
     if not isinstance(problem, Levels):
         check_entries(problem.name, problem.infinity_norm)
     # The planner asks all protocols, and user nodes never come here.
+    from parley.protocols.factorization.shift import with_best_shift
     from parley.protocols.planning.plan import choose
     from parley.protocols.planning.table import design as designed
 
+    if not isinstance(problem, Levels):
+        problem = with_best_shift(problem)
     if name == "auto":
         return check_rounds(choose(problem, epsilon, users))
     kind = lookup(name)
     given = {"delta": delta, "crowd": crowd} if needs_shuffler(kind) else {}
     chosen = {key: value for key, value in given.items() if value is not None}
-    return check_rounds(designed(kind, problem, epsilon=epsilon, users=users, **chosen))
+    return check_rounds(designed(kind, problem, epsilon=epsilon, users=users, **chosen, **more))
 
 
 def build(name: str, parameters: Mapping[str, Any]) -> Protocol:
@@ -120,7 +128,7 @@ def build(name: str, parameters: Mapping[str, Any]) -> Protocol:
     kind = lookup(name)
     with _reading(name):
         described = pack(parameters)
-        if hasattr(kind, "inputs_of"):
+        if hasattr(kind, "inputs_of") and not getattr(kind, "acts_on_cells", False):
             # Before anything is built, since a part may be small where the whole is not.
             check_many(kind.inputs_of(parameters))
         known = _BUILT.get((kind, described)) or check_rounds(kind.from_parameters(parameters))

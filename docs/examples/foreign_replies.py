@@ -118,13 +118,15 @@ class Protocol:
             ]
             return {"category.category": np.array(sent, dtype="<u4")}
         columns = {}
-        # L = I and R = -I, each through a codebook of 16 candidates with half of epsilon.
+        # L and R = -L, each through a codebook of 16 candidates with half of epsilon.
+        radius = math.sqrt(1.0 - 1.0 / self.inputs)
         for side, (name, sign) in enumerate((("y_L", 1.0), ("y_R", -1.0))):
             rows = []
             for i, x in enumerate(inputs):
                 seed, coin = coins(i, 32)[2 * side : 2 * side + 2]
-                vector = [sign * (each == x) for each in range(self.inputs)]
-                rows.append(codebook(vector, 1.0, self.epsilon / 2, 16, self.top, seed, coin))
+                entries = [(j, -j if x == j else x < j) for j in range(1, self.inputs)]
+                vector = [sign * entry / math.sqrt(j * (j + 1)) for j, entry in entries]
+                rows.append(codebook(vector, radius, self.epsilon / 2, 16, self.top, seed, coin))
             columns[f"{name}.seed"] = np.array([seed for seed, _ in rows], dtype="<u8")
             columns[f"{name}.index"] = np.array([index for _, index in rows], dtype="u1")
         return columns

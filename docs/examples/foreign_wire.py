@@ -40,6 +40,9 @@ KINDS = {
     "inquiry": "run:str round:int node:str",
     "pledge": "run:str setup:bytes",
     "seating": "run:str node:str key:bytes nonce:bytes",
+    "shard": "run:str node:str stretches:ndarray pid:int roster:bytes key:bytes",
+    "tally": "run:str round:int node:str replies:int sums:dict rejected:dict silent:int close:bytes question:bytes",
+    "tie": "run:str round:int node:str tally:bytes receipt:bytes",
 }
 
 

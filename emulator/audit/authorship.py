@@ -1,26 +1,45 @@
 """Authorship: who said what, proven by signatures under keys that do not come from the record.
 
 Nodes sign what they answer and which question they answer, the analyst signs what it asks, and the board signs the head
-of the tree over everything on record. A record that passes was not changed by anybody without these keys. It does not
+of the tree over everything on record. A record that passes was not changed by anybody without these keys, but for two
+words of its header that nobody signs: its title, and where the run took place. It does not
 show that a board and a node which both lie kept to the truth; and whoever chooses the list of keys chooses who speaks.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
-from parley.emulator.audit.integrity import Heads, senders_of
+from parley.emulator.audit.integrity import Heads, kind_of_board, senders_of
 from parley.emulator.audit.verdict import Verdict, failed, passed, unknown
 from parley.emulator.coins import question_of, terms_of
 from parley.emulator.cores import in_order
 from parley.emulator.record.conversation import Conversation
+from parley.emulator.record.question import FIELD, Question, question_in, unlike
 from parley.emulator.record.records import MEMORY, Closing, Record, medium
-from parley.emulator.roles.board import BOARD_NAME
+from parley.emulator.roles.board import BOARD_NAME, BoardRole
+from parley.emulator.roles.shards.boards import ShardBoardRole
 from parley.emulator.roles.shuffler import SHUFFLER_NAME
 from parley.emulator.wire.codec import is_signed, said_by
-from parley.emulator.wire.messages import Abort, Announce, Close, Event, Message, Ready, Refusal, Replies, Roster, Setup
+from parley.emulator.wire.messages import (
+    Abort,
+    Announce,
+    Close,
+    Event,
+    Message,
+    Ready,
+    Refusal,
+    Replies,
+    Roster,
+    Setup,
+    Shard,
+    Tally,
+)
 from parley.emulator.wire.signatures import Keys
 
 NAMED = 20
+# The header's place among the records.
+HEADER = -1
 # Signatures that are handed to a thread at once, and how many bytes of frames at most.
 BATCH = 64
 BATCH_BYTES = 2**20
@@ -48,7 +67,8 @@ class Fault:
     what: str
 
     def __str__(self) -> str:
-        return f"{'the closing record' if self.record is None else f'record {self.record}'}: {self.what}"
+        where = {None: "the closing record", HEADER: "the header"}.get(self.record, f"record {self.record}")
+        return f"{where}: {self.what}"
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,6 +97,7 @@ class Reading:
     keys: Keys
     run: str
     closing: Closing | None
+    board: type[BoardRole] = BoardRole
     nonce: bytes = b""
     heads: Heads = field(default_factory=Heads)
     faults: list[Fault] = field(default_factory=list)
@@ -84,6 +105,7 @@ class Reading:
     signatures: int = 0
     unsigned_events: int = 0
     ended_by_board: bool = True
+    domain: Mapping[str, Any] | None = None
     _terms: bytes = b""
     _questions: dict[int, bytes] = field(default_factory=dict)
 
@@ -103,7 +125,7 @@ class Reading:
             return None
         if record.sender != author:
             self._accuse(record.sequence, f"a {message.kind} of {author} from {record.sender}")
-        if isinstance(message, Ready) and message.key != key:
+        if isinstance(message, Ready | Shard) and message.key != key:
             self._accuse(record.sequence, f"{author} came with a foreign key, not with the one listed for it")
             return None
         self.signatures += 1
@@ -135,15 +157,19 @@ class Reading:
             return f"a {_named(message)} of the run {named}, where the header names {self.run}"
         if isinstance(message, Roster):
             self.nonce = message.nonce
-            return "" if message.nonce else "the board drew no nonce, so signatures of another run would fit"
+            drawn = message.nonce or self.board is ShardBoardRole
+            return "" if drawn else "the board drew no nonce, so signatures of another run would fit"
         if isinstance(message, Setup):
             self._terms = self._terms or terms_of(message)
+            # A shard's users hear the nonce of the run with its setup.
+            self.nonce = message.nonce if self.board is ShardBoardRole else self.nonce
+            self.domain = message.domain if self.domain is None else self.domain
             return "" if message.nonce == self.nonce else "the analyst's setup is for another roster than this one"
         if isinstance(message, Abort) and message.nonce != self.nonce:
             return "an abort bound to another nonce than that of the roster"
         if isinstance(message, Announce):
             self._questions.setdefault(message.round, question_of(self._terms, message))
-        if isinstance(message, Replies) and message.question != self._questions.get(message.round):
+        if isinstance(message, Replies | Tally) and message.question != self._questions.get(message.round):
             return f"{message.node} answered a different question in round {message.round} than the one on record"
         return ""
 
@@ -159,16 +185,26 @@ class Reading:
         )
 
 
-def check_authorship(conversation: Conversation, keys: Keys | None) -> Verdict:
-    """Everything that must be signed is, by whom the list of keys names, and fits together."""
+def check_authorship(conversation: Conversation, keys: Keys | None, authors: set[bytes] | None = None) -> Verdict:
+    """Everything that must be signed is, by whom the list of keys names, and fits together.
+
+    `authors` collects the keys of those who signed.
+    """
     if keys is None:
         return unknown(NO_KEYS)
     if conversation.format == 1:
         return unknown(FORMAT_1)
-    reading = Reading(keys=keys, run=conversation.reader.run, closing=conversation.reader.closing)
+    reader = conversation.reader
+    reading = Reading(keys=keys, run=reader.run, closing=reader.closing, board=kind_of_board(reader))
     taken = (reading.take(*each) for each in conversation.messages("authorship"))
     forged = list(_verify(claim for claim in taken if claim is not None))
     reading.end()
+    if authors is not None:
+        authors |= {keys[each] for each in reading.authors}
+    header = conversation.reader.header
+    question: Question = {} if reading.domain is None else question_in(header)
+    if question and (other := unlike(question, reading.domain or {})):
+        reading.faults.append(Fault(HEADER, f"it names {other} than the setup that the analyst signed"))
     faults = sorted([*reading.faults, *forged], key=lambda fault: (fault.record is None, fault.record or 0))
     anonymous = SHUFFLER_NAME in {seat.node for seat in conversation.seats}
     evidence = {
@@ -178,13 +214,14 @@ def check_authorship(conversation: Conversation, keys: Keys | None) -> Verdict:
         "heads": reading.heads.count,
         "unsigned_events": reading.unsigned_events,
         "faults": [vars(each) for each in faults[:NAMED]],
+        **({"unsigned_title": question["title"]} if question else {}),
         **({"meaning": ANONYMOUS} if anonymous else {}),
     }
     if faults:
         more = f"; {len(faults) - 1} more" if len(faults) > 1 else ""
         return failed(f"{faults[0]}{more}", **evidence)
-    header = conversation.reader.header
-    extra = sorted(set(header) - {"run"} - ({"medium"} if medium(header) == MEMORY else set()))
+    known = {"run", *(["medium"] if medium(header) == MEMORY else []), *([FIELD] if question else [])}
+    extra = sorted(set(header) - known)
     if extra:
         return unknown(f"the header also holds {', '.join(extra)}, which nobody signed", **evidence)
     if not reading.ended_by_board:

@@ -6,7 +6,7 @@ epsilon from below. The bound can show that a claim is false; it cannot show tha
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -22,7 +22,7 @@ from parley.emulator.randomizer import Columns, Floats
 from parley.emulator.record.conversation import Answers, Conversation
 from parley.emulator.roles.cohort import CohortRole
 from parley.emulator.roles.consent import consent_to, domain_of
-from parley.emulator.wire.messages import NONCE_BYTES, Reminder, Replies, Setup
+from parley.emulator.wire.messages import NONCE_BYTES, Announce, Reminder, Replies, Setup
 
 NODE = "trial"
 PILOT = 512
@@ -64,18 +64,15 @@ class Event:
         return f"{self.feature} {'>=' if self.above else '<'} {self.threshold:.6g}"
 
 
+@dataclass(frozen=True, kw_only=True)
 class Experiment:
     """One user's whole conversation, many times over, under any input."""
 
-    def __init__(self, conversation: Conversation, setup: Setup, protocol: Protocol, key: bytes, seat: Seat) -> None:
-        # Old setups have no nonce; users of today want one, and the coins of an experiment are fresh anyway.
-        if not setup.nonce:
-            setup = replace(setup, nonce=bytes(NONCE_BYTES), domain=domain_of(protocol.inputs))
-        self.setup = setup
-        self.protocol = protocol
-        self.questions = conversation.questions
-        self.key = key
-        self.seat = seat
+    setup: Setup
+    protocol: Protocol
+    questions: Mapping[int, Announce]
+    key: bytes
+    seat: Seat
 
     def ledger(self, first: int, inputs: Inputs) -> tuple[Ledger, dict[str, Floats]]:
         """Likelihoods and readable features of everything these users say, resends included."""
@@ -145,7 +142,9 @@ def check_empirical(
     setup, protocol = spoken(conversation, exact=bool(conversation.announces))
     if not conversation.announces:
         return unknown("no round was announced")
-    experiment = Experiment(conversation, setup, protocol, key, seat)
+    # Old setups have no nonce; users of today want one, and the coins of an experiment are fresh anyway.
+    today = setup if setup.nonce else replace(setup, nonce=bytes(NONCE_BYTES), domain=domain_of(protocol.inputs))
+    experiment = Experiment(setup=today, protocol=protocol, questions=conversation.questions, key=key, seat=seat)
     try:
         pair = experiment.pair(generator)
         tables = []

@@ -19,13 +19,15 @@ from parley.emulator.audit.statistics import Family, mean_p_value, uniform_p_val
 from parley.emulator.audit.verdict import Verdict, unknown, witnessed
 from parley.emulator.protocol import Inputs, Protocol
 from parley.emulator.randomizer import Columns, Floats, Randomizer
-from parley.emulator.record.conversation import Answers, Conversation, answers
+from parley.emulator.record.conversation import Answers, Conversation, answers, malformed
 from parley.emulator.record.user_sets import UserSet
 from parley.emulator.record.witness import Witness
 from parley.emulator.round import columns_of
 
 SAMPLED = 2**13
 FEWEST = 50
+# Inputs that a reply's likelihood is compared with.
+MOST_TRIED = 2**12
 MOST_NODES = 16
 # Replies that are listed in full: so many likelihoods where each reply has a list of its own, and where it has not.
 LISTED_EACH = 2**17
@@ -48,9 +50,14 @@ def check_fidelity(conversation: Conversation, witness: Witness | None, generato
             if len(some.users) < FEWEST:
                 continue
             own = witness.inputs[some.users]
+            tried = np.arange(some.step.inputs)
+            if len(tried) > MOST_TRIED:
+                # Any inputs will do to compare with, so these are the users' own. Laws are kept by input: not here.
+                tried, own = np.unique(own, return_inverse=True)
+                laws = {}
             for name, send in some.step.sends(some.public).items():
                 what = f"round {number}, {name}{group}"
-                columns, values = columns_of(name, send, some.columns), send.at(np.arange(some.step.inputs))
+                columns, values = columns_of(name, send, some.columns), send.at(tried)
                 _ratio(family, what, send.randomizer, values, columns, own)
                 _places(family, what, send.randomizer, values, columns, own, generator, laws.setdefault(name, {}))
         conversation.progress("fidelity", number, len(protocol.rounds))
@@ -62,13 +69,14 @@ def check_fidelity(conversation: Conversation, witness: Witness | None, generato
 def _sample(conversation: Conversation, protocol: Protocol, generator: Generator) -> dict[int, Answers]:
     """At most so many replies a round that lie in the output space, chosen at random, in the order of their users."""
     answering: dict[int, UserSet] = {}
-    for each in answers(conversation, protocol):
-        answering.setdefault(each.round, UserSet()).add(each.users)
+    refused = conversation.refused(protocol)
+    for _, replies in conversation.replies():
+        if malformed(protocol, replies, refused) == "":
+            answering.setdefault(replies.round, UserSet()).add(replies.users)
     chosen = {number: users.choose(SAMPLED, generator) for number, users in answering.items()}
     pieces: dict[int, list[Answers]] = {}
-    for each in answers(conversation, protocol):
-        some = each.take(np.isin(each.users, chosen[each.round]))
-        pieces.setdefault(each.round, []).append(some.take(some.step.check(some.public, some.columns)))
+    for each in answers(conversation, protocol, chosen):
+        pieces.setdefault(each.round, []).append(each.take(each.step.check(each.public, each.columns)))
     whole = {number: Answers.join(parts) for number, parts in sorted(pieces.items())}
     return {number: each.take(np.argsort(each.users, kind="stable")) for number, each in whole.items()}
 

@@ -18,6 +18,7 @@ from parley.emulator.record.merkle import Tree
 from parley.emulator.record.records import Closing, Record
 from parley.emulator.record.transcript import AlteredTranscript, TranscriptReader
 from parley.emulator.roles.board import ANALYST_NAME, BOARD_NAME, LAUNCHER_NAME, Board, BoardRole, Terms
+from parley.emulator.roles.shards.boards import HeadBoardRole, ShardBoardRole
 from parley.emulator.wire import messages as wire
 from parley.emulator.wire.codec import FORMAT
 
@@ -40,7 +41,7 @@ class WrongRecord(TranscriptError):
 
 
 def senders_of(message: wire.Message) -> tuple[str, ...]:
-    if isinstance(message, wire.Ready | wire.Replies | wire.Refusal):
+    if isinstance(message, wire.Ready | wire.Shard | wire.Replies | wire.Tally | wire.Tie | wire.Refusal):
         return (message.node,)
     if isinstance(message, wire.Setup | wire.Announce | wire.Result):
         return (ANALYST_NAME,)
@@ -84,9 +85,9 @@ class Heads:
 class Rewriter:
     """A board that is told what it wrote: whatever it would not have written is named."""
 
-    def __init__(self, run: str, format: int = FORMAT) -> None:
+    def __init__(self, run: str, format: int = FORMAT, board: type[BoardRole] = BoardRole) -> None:
         # The record does not say how many users the board was told of; what it does say must be consistent.
-        self.role = BoardRole(Terms(run=run, users=MOST_USERS, nodes=MOST_USERS, quorum=1e-300))
+        self.role = board(Terms(run=run, users=MOST_USERS, nodes=MOST_USERS, quorum=1e-300))
         self.run, self.format = run, format
         self._due: wire.Close | wire.Abort | None = None
         self._chunks: Counter[str] = Counter()
@@ -96,7 +97,7 @@ class Rewriter:
         """Hear one recorded message; RemoteProtocolError says why a board would not have recorded it."""
         if sender not in senders_of(message) or isinstance(message, wire.Resume):
             raise RemoteProtocolError(f"a {message.kind} from {sender}, who may not send one")
-        if isinstance(message, wire.Ready) and sender in (ANALYST_NAME, BOARD_NAME):
+        if isinstance(message, wire.Ready | wire.Shard) and sender in (ANALYST_NAME, BOARD_NAME):
             raise RemoteProtocolError(f"a user node that calls itself {sender}")
         # A node that waits for any run of a pattern names none.
         if getattr(message, "run", self.run) not in (self.run, "" if isinstance(message, wire.Ready) else self.run):
@@ -130,7 +131,7 @@ class Rewriter:
             self._close(message)
             return
         if isinstance(message, wire.Roster):
-            users = sum(seat.users for seat in seats.values())
+            users = self.role.seated
             if (message.nodes, message.users) != (len(seats), users):
                 said = f"a roster of {message.users} users on {message.nodes} nodes"
                 raise RemoteProtocolError(f"{said}; {users} on {len(seats)} were seated")
@@ -158,13 +159,13 @@ class Rewriter:
             said = f"a close of round {close.round} with {close.replies} replies"
             raise RemoteProtocolError(f"{said}; the record has {self.role.replies} in round {self.role.round}")
         asked = 0 if self.role.announce is None else self.role.announce.speakers
-        if self.format > 1 and close.missing != max(0, asked - close.replies):
+        if self.format > 1 and close.missing != self.role.lacking:
             raise RemoteProtocolError(f"a close with {close.missing} replies missing of {asked} users who were asked")
-        absent = tuple(sorted(name for name, seat in self.role.seats.items() if not seat.whole))
+        absent = self.role.absent
         if self.format > 1 and close.absent != absent:
             said = f"a close with {_listed(close.absent)} absent"
             raise RemoteProtocolError(f"{said}; the record lacks {_listed(absent)}")
-        if not close.replies:
+        if not close.replies and not isinstance(self.role, ShardBoardRole):
             raise RemoteProtocolError(f"a close of round {close.round}, in which nobody answered")
         if self._due is None:
             self.role.record(close, 0.0)
@@ -235,9 +236,25 @@ def check_integrity(source: Path | TranscriptReader, progress: Progress = quiet)
     return passed(outcome=reader.closing.outcome, **evidence)
 
 
+def kind_of_board(reader: TranscriptReader) -> type[BoardRole]:
+    """Whose record this is: the head board seats shards, and the board of a shard draws no nonce."""
+    for record in reader:
+        try:
+            message = record.message
+        except TranscriptError:
+            break
+        if isinstance(message, wire.Shard):
+            return HeadBoardRole
+        if isinstance(message, wire.Roster):
+            return BoardRole if message.nonce or reader.version == 1 else ShardBoardRole
+        if isinstance(message, wire.Setup | wire.Abort):
+            break
+    return BoardRole
+
+
 def _read(reader: TranscriptReader, kinds: Counter[str], clock: Clock, progress: Progress) -> None:
     """Every message in its place. The closing record says what the last broadcast said, if there was one."""
-    board, heads = Rewriter(reader.run, reader.version), Heads()
+    board, heads = Rewriter(reader.run, reader.version, kind_of_board(reader)), Heads()
     for record in watched(reader, progress, "integrity"):
         try:
             message = record.message

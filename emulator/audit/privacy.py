@@ -2,7 +2,7 @@
 
 For one user and the recorded broadcasts, log p(message | x) is known for every input x. Summed over the user's
 messages, its largest minus its smallest value over x is the loss this transcript really caused.
-A `Ledger` keeps these sums for a block of users.
+A `Ledger` keeps these sums for a block of users. Who spoke once needs none: what the one reply gives away is the loss.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from parley.emulator.audit.verdict import Verdict, claims_otherwise, failed, passed, spoken, unknown
+from parley.emulator.audit.verdict import Verdict, claims_otherwise, failed, passed, spoken, stand_ins, unknown
 from parley.emulator.cores import in_order
 from parley.emulator.protocol import Protocol
 from parley.emulator.randomizer import Floats, row_bytes
@@ -25,6 +25,10 @@ MOST_BYTES = 256 * 2**20
 _MOST_NUMBERS = 2**21
 # Users of one piece of work: enough to be worth a thread's while, few enough that all cores have some.
 MOST_ROWS = 4096
+WAITING_USERS = 2**15
+OUTSIDE = "a reply outside the output space"
+NOT_THEIR_TURN = "it was not this user's turn"
+IMPOSSIBLE = "a reply no input could have caused"
 NAMED = 20
 BINS = 20
 # Probabilities are exact to the last bit but their logarithms are not: a few ulp of numbers below 64, for each part.
@@ -101,8 +105,8 @@ class Ledger:
                 notes.append((answers.take(which), what))
 
         good = answers.step.check(answers.public, answers.columns)
-        note(~good, "a reply outside the output space")
-        note(~answers.step.participates(answers.users), "it was not this user's turn")
+        note(~good, OUTSIDE)
+        note(~answers.step.participates(answers.users), NOT_THEIR_TURN)
         # What adds something is the first reply of a user in a round, and any other one with other bytes.
         number, said = answers.round, row_bytes(answers.columns, len(place))
         if number not in self._said:
@@ -124,7 +128,7 @@ class Ledger:
             return
         impossible = np.isneginf(rows.max(axis=1))
         if impossible.any():
-            self._note(entry.answers.take(impossible), "a reply no input could have caused")
+            self._note(entry.answers.take(impossible), IMPOSSIBLE)
         first, last = int(entry.place[0]), int(entry.place[-1])
         if last - first == len(rows) - 1 and (np.diff(entry.place) == 1).all():
             self.sums[first : last + 1] += rows
@@ -133,10 +137,7 @@ class Ledger:
 
     def _note(self, answers: Answers, what: str) -> None:
         self.offended += len(answers.users)
-        for user, record in zip(answers.users, answers.records, strict=True):
-            if len(self.offences) == NAMED:
-                return
-            self.offences.append(Offence(user=int(user), round=answers.round, record=int(record), what=what))
+        self.offences += _offences(answers, what)[: NAMED - len(self.offences)]
 
 
 def _likelihoods(likelihoods: Likelihoods, entry: Entry) -> Floats:
@@ -165,13 +166,19 @@ class Losses:
 
     def take(self, users: Users, losses: Floats) -> None:
         self.users += len(users)
-        worst = int(losses.argmax())
-        if self.largest_user is None or losses[worst] > self.largest:
-            self.largest, self.largest_user = float(losses[worst]), int(users[worst])
+        if not len(users):
+            return
+        # Of users who lost the same the first, in whichever order they come.
+        most = float(losses.max())
+        first = int(users[losses == most].min())
+        if most > self.largest or (most == self.largest and (self.largest_user is None or first < self.largest_user)):
+            self.largest, self.largest_user = most, first
         over = np.flatnonzero(losses > self.claim + ROUNDING)
         self.above += len(over)
-        for place in over[: NAMED - len(self.named)]:
-            self.named.append({"user": int(users[place]), "loss": float(losses[place])})
+        if len(over):
+            over = over[np.argsort(users[over])[:NAMED]]
+            self.named += [{"user": int(users[place]), "loss": float(losses[place])} for place in over]
+            self.named = sorted(self.named, key=lambda each: each["user"])[:NAMED]
         within = np.clip(losses / (self.claim or 1.0) * BINS, 0, BINS - 1)
         bins = np.where(losses > self.claim + ROUNDING, BINS, within).astype(np.int64)
         self.counts += np.bincount(bins, minlength=BINS + 1)
@@ -199,26 +206,30 @@ def check_privacy(
 ) -> Verdict:
     """Every user's exact loss is within the claim and every reply is one the protocol allows.
 
-    Users are taken in blocks whose ledgers fit MOST_BYTES, with one reading of the record a block. `sample` looks
-    at so many users at random instead of all of them.
+    Users who spoke once are taken as they come. The others are taken in blocks whose ledgers fit MOST_BYTES, with one
+    reading of the record a block. `sample` looks at so many users at random instead of all of them.
     """
     setup, protocol = spoken(conversation, exact=True)
     losses = Losses(claim=setup.epsilon)
-    answering = _answering(conversation, protocol, losses)
-    each = 8 * protocol.inputs + sum(
+    answering, several = _answering(conversation, protocol, losses)
+    inputs = stand_ins(conversation, protocol)
+    each = 8 * len(inputs) + sum(
         1 + sum(dtype.itemsize * int(np.prod(shape, dtype=np.int64)) for dtype, shape in step.reply.values())
         for step in protocol.rounds
     )
     size = max(1, MOST_BYTES // each)
-    blocks = answering.blocks(size)
+    likelihoods = Likelihoods(inputs)
+    if sample is None and len(several) < len(answering):
+        _take_singles(conversation, protocol, losses, likelihoods, several)
+    blocks = several.blocks(size)
     if sample is not None:
         chosen = answering.choose(sample, generator or np.random.default_rng())
         blocks = (chosen[start : start + size] for start in range(0, len(chosen), size))
     total = min(len(answering), sample or len(answering))
-    likelihoods = Likelihoods()
     for users in blocks:
-        ledger = Ledger(users, protocol.inputs)
-        ledger.take_all(_watched(conversation, protocol, losses.users, len(users), total), likelihoods)
+        ledger = Ledger(users, len(inputs))
+        parts = _watched(conversation, protocol, losses.users, users, total, sampled=sample is not None)
+        ledger.take_all(parts, likelihoods)
         losses.note(ledger.offences, ledger.offended)
         losses.take(users, ledger.losses)
         conversation.progress("privacy", losses.users, total)
@@ -239,18 +250,62 @@ def check_privacy(
     return passed(**evidence)
 
 
-def _watched(conversation: Conversation, protocol: Protocol, done: int, users: int, total: int) -> Iterator[Answers]:
+def _watched(
+    conversation: Conversation, protocol: Protocol, done: int, users: Users, total: int, *, sampled: bool
+) -> Iterator[Answers]:
     """All answers, while progress hears of the users of this block in step with the replies that are read."""
     replies, heard = max(1, conversation.sent.total()), 0
-    for part in joined(conversation, protocol):
+    only = dict.fromkeys((step.number for step in protocol.rounds), users) if sampled else None
+    for part in joined(conversation, protocol, only):
         yield part
         heard += len(part.users)
-        conversation.progress("privacy", min(total, done + users * heard // replies), total)
+        conversation.progress("privacy", min(total, done + len(users) * heard // replies), total)
 
 
-def _answering(conversation: Conversation, protocol: Protocol, losses: Losses) -> UserSet:
-    """Who answered; replies without a likelihood and broadcasts that should have been refused are noted."""
-    users, refused = UserSet(), conversation.refused(protocol)
+def _take_singles(
+    conversation: Conversation, protocol: Protocol, losses: Losses, likelihoods: Likelihoods, several: UserSet
+) -> None:
+    """The losses of all users with one reply on record, in one reading, on all cores."""
+    total = conversation.sent.total()
+
+    def look(part: Answers) -> tuple[Answers, Sequence[tuple[Answers, str]], Floats]:
+        if len(several) and (again := several.holds(part.users)).any():
+            part = part.take(~again)
+        good, turn = part.step.check(part.public, part.columns), part.step.participates(part.users)
+        notes = [] if good.all() else [(part.take(~good), OUTSIDE)]
+        if not turn.all():
+            notes.append((part.take(~turn), NOT_THEIR_TURN))
+        lost = np.zeros(len(part.users))
+        with np.errstate(all="ignore"):
+            lost[good] = likelihoods.losses(part if good.all() else part.take(good))
+        impossible = np.isnan(lost)
+        if impossible.any():
+            notes.append((part.take(impossible), IMPOSSIBLE))
+            lost[impossible] = 0.0
+        return part, notes, lost
+
+    # `several` is asked by threads: it is put in order before.
+    len(several)
+    for _, (part, notes, lost) in in_order(look, joined(conversation, protocol)):
+        for answers, what in notes:
+            losses.note(_offences(answers, what), len(answers.users))
+        losses.take(part.users, lost)
+        conversation.progress("privacy", min(total, losses.users), total)
+
+
+def _offences(answers: Answers, what: str) -> list[Offence]:
+    first = zip(answers.users[:NAMED].tolist(), answers.records[:NAMED].tolist(), strict=True)
+    return [Offence(user=user, round=answers.round, record=record, what=what) for user, record in first]
+
+
+def _answering(conversation: Conversation, protocol: Protocol, losses: Losses) -> tuple[UserSet, UserSet]:
+    """Who answered, and who of them more than once.
+
+    Replies without a likelihood and broadcasts that should have been refused are noted.
+    """
+    users, several, refused = UserSet(), UserSet(), conversation.refused(protocol)
+    # Small frames wait for others: a set is put in order before it is asked, which is not to happen for every user.
+    waiting, many = list[Users](), 0
     # A round may have been announced again, with another broadcast.
     again = {each.round: wrong for each in conversation.announces if (wrong := fits(protocol, each))}
     for record, replies in conversation.replies():
@@ -262,5 +317,20 @@ def _answering(conversation: Conversation, protocol: Protocol, losses: Losses) -
             first = Offence(user=int(replies.users[0]), round=replies.round, record=record.sequence, what=wrong)
             losses.note([first], len(replies.users))
         if not unlike:
-            users.add(replies.users)
-    return users
+            waiting.append(replies.users)
+            many += len(replies.users)
+        if many >= WAITING_USERS or len(replies.users) >= MOST_ROWS:
+            _add(users, several, waiting)
+            waiting, many = [], 0
+    _add(users, several, waiting)
+    return users, several
+
+
+def _add(users: UserSet, several: UserSet, frames: Sequence[Users]) -> None:
+    """Add frames of users; those who are there already, or twice in these frames, are several."""
+    listed = np.concatenate([np.empty(0, np.int64), *frames])
+    if len(frames) > 1:
+        listed, many = np.unique(listed, return_counts=True)
+        several.add(listed[many > 1])
+    several.add(listed[users.holds(listed)])
+    users.add(listed)

@@ -54,6 +54,7 @@ def check_result(conversation: Conversation) -> Verdict:
             return failed(f"record {record.sequence}: {error}", **found)
         reason = f"record {record.sequence} comes out the same up to rounding, not bit for bit: {ELSEWHERE}"
         return unknown(reason, **found)
+    conversation.tallies = role.tallies
     if not isinstance(ending, Result):
         return unknown("the record holds no result", estimate=None, rejected=role.rejected)
     return passed(estimate=recorded, replied=role.replied, rejected=role.rejected)

@@ -78,7 +78,7 @@ def check_side_channels(conversation: Conversation, witness: Witness | None) -> 
     """Sizes, presence and order of every round's replies."""
     protocol, witness = witnessed(witness, conversation, exact=True)
     inputs = witness.inputs
-    groups = inputs * GROUPS // max(GROUPS, protocol.inputs)
+    group_of = np.arange(protocol.inputs) * GROUPS // max(GROUPS, protocol.inputs)
     channels: dict[int, Channel] = {}
     lone = np.array([seat.first for seat in conversation.seats if seat.users == 1], dtype=np.int64)
     for _, replies in conversation.replies("side channels"):
@@ -94,14 +94,14 @@ def check_side_channels(conversation: Conversation, witness: Witness | None) -> 
         else:
             span = np.arange(int(users[0]), int(users[-1]) + 1)
             asked = span[protocol.rounds[replies.round - 1].participates(span)]
-            channel.presence.add(groups[asked], ~np.isin(asked, users))
+            channel.presence.add(group_of[inputs[asked]], ~np.isin(asked, users))
     family = Family()
     for number, channel in sorted(channels.items()):
         if len(channel.layouts) > 1:
             reason = f"round {number}: replies come in {len(channel.layouts)} different sizes"
             return failed(reason, tests=0, p_value=0.0)
         asked = lone[(lone < len(inputs)) & protocol.rounds[number - 1].participates(lone)]
-        channel.presence.add(groups[asked], ~np.isin(asked, channel.alone))
+        channel.presence.add(group_of[inputs[asked]], ~np.isin(asked, channel.alone))
         channel.presence.test(family, f"round {number}")
         _order(family, f"round {number}", np.array(channel.first), np.array(channel.mean))
     if not family.tests:

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from parley.emulator.errors import ParleyError
-from parley.emulator.protocol import Claim, Protocol
-from parley.emulator.record.conversation import MOST_INPUTS, Conversation
+from parley.emulator.protocol import Broadcast, Claim, Inputs, Protocol
+from parley.emulator.record.conversation import MOST_INPUTS, Conversation, fits
 from parley.emulator.record.witness import Witness
 from parley.emulator.wire.messages import Setup
 
@@ -53,13 +53,22 @@ class NotTested(ParleyError):
 
 
 def spoken(conversation: Conversation, *, exact: bool = False) -> tuple[Setup, Protocol]:
-    """What was set up. With `exact`, the likelihoods of all inputs must fit into memory."""
+    """What was set up. With `exact`, the likelihoods of all inputs that replies tell apart must fit into memory."""
     if conversation.setup is None or conversation.protocol is None:
         raise NotTested(conversation.unbuilt)
-    inputs = conversation.protocol.inputs
+    inputs = len(stand_ins(conversation, conversation.protocol)) if exact else 0
     if exact and inputs > MOST_INPUTS:
         raise NotTested(f"{inputs} inputs are more than the {MOST_INPUTS} an exact audit can handle")
     return conversation.setup, conversation.protocol
+
+
+def stand_ins(conversation: Conversation, protocol: Protocol) -> Inputs:
+    """The inputs that stand for all, after what was broadcast in this run."""
+    said: dict[int, list[Broadcast]] = {}
+    for announce in conversation.announces:
+        if not fits(protocol, announce):
+            said.setdefault(announce.round, []).append(announce.broadcast)
+    return protocol.representatives(said)
 
 
 def witnessed(witness: Witness | None, conversation: Conversation, *, exact: bool = False) -> tuple[Protocol, Witness]:

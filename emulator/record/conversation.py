@@ -14,6 +14,7 @@ from parley.emulator.errors import ParleyError, RemoteProtocolError
 from parley.emulator.protocol import Broadcast, Builder, Protocol, check_arrays
 from parley.emulator.randomizer import Columns
 from parley.emulator.record.records import Record
+from parley.emulator.record.shards import read_run
 from parley.emulator.record.summary import Summary
 from parley.emulator.record.transcript import TranscriptReader
 from parley.emulator.round import Round, Tally
@@ -37,7 +38,7 @@ def quiet(what: str, done: int, total: int) -> None:
 
 def watched(reader: TranscriptReader, progress: Progress, what: str) -> Iterator[Record]:
     """Every record, while progress hears now and then how many bytes of the file were read."""
-    size, due = reader.path.stat().st_size, 0
+    size, due = reader.size, 0
     for record in reader:
         yield record
         if record.offset >= due:
@@ -52,6 +53,8 @@ class Conversation(Summary):
     def __init__(self, reader: TranscriptReader, build: Builder, progress: Progress = quiet) -> None:
         super().__init__(build)
         self.reader, self.progress = reader, progress
+        self.tallies: dict[int, Tally] | None = None
+        """What an analyst heard in each round, once one has gone through the record."""
 
     @property
     def format(self) -> int:
@@ -92,7 +95,7 @@ class Conversation(Summary):
 
 def listen(source: Path | TranscriptReader, build: Builder, progress: Progress = quiet) -> Conversation:
     """Read a transcript once; TranscriptError where it was altered."""
-    reader = source if isinstance(source, TranscriptReader) else TranscriptReader(source, keep=KEPT_BYTES)
+    reader = source if isinstance(source, TranscriptReader) else read_run(source, keep=KEPT_BYTES)
     conversation = Conversation(reader, build, progress)
     for record in reader:
         conversation.take(record)
@@ -136,8 +139,9 @@ class Answers:
             public=public,
             users=replies.users,
             columns=step.complete(public, replies.users, replies.columns),
-            records=np.full(len(replies.users), record, np.int64),
-            nodes=np.full(len(replies.users), replies.node),
+            # Views of one number and one name: a frame may hold many users.
+            records=np.broadcast_to(np.int64(record), len(replies.users)),
+            nodes=np.broadcast_to(np.array(replies.node), len(replies.users)),
         )
 
     def take(self, rows: NDArray[np.intp] | NDArray[np.bool_]) -> "Answers":
@@ -173,20 +177,40 @@ def malformed(protocol: Protocol, replies: Replies, refused: Mapping[int, str]) 
     return ""
 
 
-def answers(conversation: Conversation, protocol: Protocol, what: str = "") -> Iterator[Answers]:
-    """Every frame of replies that has a likelihood, with the round and broadcast it answers."""
+def answers(
+    conversation: Conversation, protocol: Protocol, only: Mapping[int, Users] | None = None
+) -> Iterator[Answers]:
+    """Every frame of replies that has a likelihood, with the round and broadcast it answers.
+
+    `only`: of these users of each round, in increasing order, and of nobody else.
+    """
     questions, refused = conversation.questions, conversation.refused(protocol)
-    for record, replies in conversation.replies(what):
+    for record, replies in conversation.replies():
         if malformed(protocol, replies, refused) == "":
             step, public = protocol.rounds[replies.round - 1], questions[replies.round].broadcast
-            yield Answers.of(replies, step, public, record.sequence)
+            some = replies if only is None else _part(replies, only[replies.round])
+            yield Answers.of(some, step, public, record.sequence)
 
 
-def joined(conversation: Conversation, protocol: Protocol) -> Iterator[Answers]:
+def _part(replies: Replies, only: Users) -> Replies:
+    """The replies of these users in a frame."""
+    if not len(replies.users):
+        return replies
+    low, high = np.searchsorted(only, [replies.users[0], replies.users[-1] + 1])
+    wanted = only[low:high]
+    rows = np.searchsorted(replies.users, wanted)
+    rows = rows[replies.users[rows] == wanted]
+    columns = {name: column[rows] for name, column in replies.columns.items()}
+    return replace(replies, users=replies.users[rows], columns=columns)
+
+
+def joined(
+    conversation: Conversation, protocol: Protocol, only: Mapping[int, Users] | None = None
+) -> Iterator[Answers]:
     """The same in parts of many users each, in the order of the record. Nobody is in a part twice."""
     waiting: list[Answers] = []
     users: set[int] = set()
-    for fresh in answers(conversation, protocol):
+    for fresh in answers(conversation, protocol, only):
         speakers = set(fresh.users.tolist()) if len(fresh.users) < PART else set()
         if waiting and (not speakers or waiting[0].round != fresh.round or not users.isdisjoint(speakers)):
             yield Answers.join(waiting)
@@ -202,6 +226,8 @@ def joined(conversation: Conversation, protocol: Protocol) -> Iterator[Answers]:
 
 def tallies(conversation: Conversation, protocol: Protocol) -> dict[int, Tally]:
     """What the analyst keeps of each round: the sums over the replies that count."""
+    if conversation.tallies is not None:
+        return {number: tally for number, tally in conversation.tallies.items() if tally.replies}
     found: dict[int, Tally] = {}
     for part in joined(conversation, protocol):
         good = part.take(part.step.check(part.public, part.columns) & part.step.participates(part.users))

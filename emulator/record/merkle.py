@@ -16,7 +16,7 @@ proof costs a look-up for each of its steps.
 import hashlib
 from collections.abc import Iterable, Iterator, Sequence
 
-from parley.emulator.wire.codec import pack
+from parley.emulator.wire.codec import pack_plain
 
 HASH_BYTES = 32
 EMPTY = hashlib.sha256(b"").digest()
@@ -28,7 +28,7 @@ def leaf_hash(data: bytes) -> bytes:
 
 def leaf_of(sequence: int, time_ns: int, sender: str, digest: bytes) -> bytes:
     """The leaf of a message: its number, when and from whom it came, the SHA-256 of its frame."""
-    return leaf_hash(pack([sequence, time_ns, sender, digest]))
+    return leaf_hash(pack_plain((sequence, time_ns, sender, digest)))
 
 
 def node_hash(left: bytes, right: bytes) -> bytes:
@@ -52,6 +52,18 @@ class Tree:
                 self._levels.append([])
             self._levels[height + 1].append(node_hash(*self._levels[height][-2:]))
             height += 1
+
+    def extend(self, leaves: Iterable[bytes]) -> None:
+        """Append many: each level is completed as far as it goes before the next."""
+        level, height = self._levels[0], 0
+        level += leaves
+        while len(level) > 1:
+            if height + 1 == len(self._levels):
+                self._levels.append([])
+            above = self._levels[height + 1]
+            pairs = range(2 * len(above), len(level) - 1, 2)
+            above += [hashlib.sha256(b"\1" + level[at] + level[at + 1]).digest() for at in pairs]
+            level, height = above, height + 1
 
     def root(self, size: int | None = None) -> bytes:
         """The head of the first `size` leaves, by default of all."""

@@ -15,18 +15,20 @@ from typing import Any, NamedTuple, get_args
 
 from parley.emulator.errors import LocalProtocolError, RemoteProtocolError, TranscriptError
 from parley.emulator.record.merkle import leaf_of
-from parley.emulator.wire.codec import LARGEST_FRAME, decode, pack, plain, unpack
+from parley.emulator.wire.batches import SMALLEST_FRAME, Batch, is_batch, read_batch
+from parley.emulator.wire.codec import LARGEST_FRAME, decode, pack, pack_plain, plain, unpack
 from parley.emulator.wire.messages import LONGEST_TEXT, NAME, Message, Outcome
+from parley.emulator.wire.shapes import LARGEST, Shapes
 from parley.emulator.wire.signatures import SIGNATURE_BYTES, Signer, verify
 
 MAGIC = b"PARLEY\r\n"
 VERSION = 2
 HASH_BYTES = 32
-SMALLEST_FRAME = 5
 # A header may say where a run took place: between processes unless it says so, or in memory.
 PROCESSES, MEMORY = "processes", "memory"
 # Around a frame: the head of the array, sequence, time, sender and the head of the frame itself.
 LARGEST_PAYLOAD = LARGEST_FRAME + 128
+_shapes = Shapes()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,7 +55,7 @@ class Record:
     def message(self) -> Message:
         """The frame decoded, or TranscriptError: the board records what it received, and that may be anything."""
         try:
-            return decode(self.frame, format=self.format)
+            return decode(self.frame, format=1) if self.format == 1 else _shapes.decode(self.frame)
         except RemoteProtocolError as error:
             raise TranscriptError(f"record {self.sequence} at byte {self.offset}: {error}") from error
 
@@ -103,7 +105,7 @@ class Position(NamedTuple):
     chain: bytes
 
 
-Entry = Header | Record | Closing
+Entry = Header | Record | Batch | Closing
 
 
 def head(version: int) -> bytes:
@@ -134,7 +136,33 @@ def header_payload(run: str, fields: Mapping[str, Any]) -> bytes:
 def message_payload(sequence: int, time_ns: int, sender: str, frame: bytes) -> bytes:
     if not NAME.fullmatch(sender) or not SMALLEST_FRAME <= len(frame) <= LARGEST_FRAME or not 0 <= time_ns < 2**63:
         raise LocalProtocolError(f"no record of {len(frame)} bytes from {sender[:80]!r} at {time_ns} ns")
-    return pack([sequence, time_ns, sender, frame])
+    return pack_plain((sequence, time_ns, sender, frame))
+
+
+def batch_payload(batch: Batch) -> bytes:
+    """Two messages or more that are not all the same."""
+    named, (number, size) = all(map(NAME.fullmatch, set(batch.senders))), batch.matrix.shape
+    fits = number > 1 and SMALLEST_FRAME <= size <= LARGEST and number * size <= LARGEST_FRAME
+    if not named or not fits or not 0 <= batch.time_ns < 2**63 or (batch.matrix == batch.matrix[0]).all():
+        raise LocalProtocolError(f"no record of {number} messages of {size} bytes at {batch.time_ns} ns")
+    return batch.payload
+
+
+def leaves_of(batch: Batch) -> list[bytes]:
+    """The leaf of each message of a batch."""
+    numbered = zip(range(batch.sequence, batch.sequence + len(batch)), batch.senders, batch.frames, strict=True)
+    return [
+        leaf_of(number, batch.time_ns, sender, hashlib.sha256(frame).digest()) for number, sender, frame in numbered
+    ]
+
+
+def records_of(batch: Batch, offset: int) -> list[Record]:
+    """The messages of a batch that lies at this byte."""
+    numbers = range(batch.sequence, batch.sequence + len(batch))
+    return [
+        Record(sequence=number, time_ns=batch.time_ns, sender=sender, frame=frame, offset=offset)
+        for number, sender, frame in zip(numbers, batch.senders, batch.frames, strict=True)
+    ]
 
 
 def closing(outcome: Outcome, reason: str, records: int, root: bytes) -> Closing:
@@ -153,7 +181,7 @@ CLOSING_FIELDS = {1: ("outcome", "reason", "records"), 2: ("outcome", "reason", 
 
 
 def _parse(version: int, payload: bytes, position: Position) -> Entry:
-    """["header", map], [sequence, time, sender, frame] or ["end", map]. RemoteProtocolError otherwise."""
+    """["header", map], [sequence, time, sender, frame], a batch or ["end", map]. RemoteProtocolError otherwise."""
     value = unpack(payload)
     types = tuple(map(type, value)) if isinstance(value, tuple) else ()
     if types == (int, int, str, bytes):
@@ -164,6 +192,11 @@ def _parse(version: int, payload: bytes, position: Position) -> Entry:
             raise RemoteProtocolError(f"a message of {len(frame)} bytes from {sender[:80]!r} at {time_ns} ns")
         place = {"sequence": sequence, "offset": position.offset, "format": version}
         return Record(time_ns=time_ns, sender=sender, frame=frame, **place)
+    if version > 1 and is_batch(value):
+        batch = read_batch(value)
+        if batch.sequence != position.sequence:
+            raise RemoteProtocolError(f"its number is {batch.sequence}")
+        return batch
     if types != (str, dict) or value[0] not in ("header", "end"):
         raise RemoteProtocolError("it is neither a header nor a message nor a closing record")
     kind, fields = value

@@ -167,7 +167,8 @@ class Summary:
         self.sent[replies.node] += len(replies.users)
         if len(replies.users):
             self.highest = max(self.highest, int(replies.users[-1]))
-            strangers = replies.users[~self.seated.holds(replies.users)]
+            known = self.seated.holds_range(int(replies.users[0]), int(replies.users[-1]) + 1)
+            strangers = replies.users[:0] if known else replies.users[~self.seated.holds(replies.users)]
             if len(strangers) and not self._stranger:
                 self._stranger = f"{replies.node} answers for user {strangers[-1]}, who was never seated"
         if self.rounds:
@@ -198,8 +199,7 @@ class Summary:
         """How many replies came from users who had spoken in an earlier round."""
         again, before = 0, UserSet()
         for each in self.rounds:
-            for block in each.users.blocks(BLOCK_USERS):
-                again += int(np.count_nonzero(before.holds(block)))
+            again += each.users.shared_with(before)
             before.join(each.users)
         return again
 
@@ -215,6 +215,8 @@ class Summary:
         """Users who answered every round they were asked in; None where that cannot be known."""
         if self.protocol is None or self.uncounted:
             return None
+        if not self.again and len({each.number for each in self.rounds}) == len(self.rounds):
+            return self._replied_once()
         count = 0
         for users in self.seated.blocks(BLOCK_USERS):
             asked, answered = np.zeros(len(users), np.int64), np.zeros(len(users), np.int64)
@@ -225,14 +227,30 @@ class Summary:
             count += int(np.count_nonzero((asked > 0) & (answered == asked)))
         return count
 
+    def _replied_once(self) -> int | None:
+        """The same where nobody spoke twice: who is asked once and answered then, among those who answered."""
+        assert self.protocol is not None
+        groups, numbers = range(self.protocol.groups), [each.number for each in self.rounds]
+        asked = np.array([sum(self.protocol.participates(number, each) for number in numbers) for each in groups])
+        count = 0
+        for each in self.rounds:
+            turns = np.array([self.protocol.participates(each.number, group) for group in groups]) & (asked == 1)
+            for users in each.users.blocks(BLOCK_USERS) if turns.any() else ():
+                count += len(users) if turns.all() else int(np.count_nonzero(turns[self.protocol.group_of(users)]))
+        return count
+
     def asked(self, number: int) -> int | None:
         """How many users were to answer in a round; None where that cannot be known."""
         step = self.step(number)
         if step is None or len(self.seated) > MOST_COUNTED:
             return None
         if number not in self._asked:
-            blocks = self.seated.blocks(BLOCK_USERS)
-            self._asked[number] = sum(int(np.count_nonzero(step.participates(users))) for users in blocks)
+            seats = [(seat.first, seat.first + seat.users) for seat in self.seats]
+            if sum(end - first for first, end in seats) == len(self.seated):
+                self._asked[number] = sum(step.speakers(first, end) for first, end in seats)
+            else:
+                blocks = self.seated.blocks(BLOCK_USERS)
+                self._asked[number] = sum(int(np.count_nonzero(step.participates(users))) for users in blocks)
         return self._asked[number]
 
     def step(self, number: int) -> Round | None:
@@ -242,8 +260,8 @@ class Summary:
         return self.protocol.rounds[number - 1]
 
 
-def summarize(records: Iterable[Record], build: Builder | None = None) -> Summary:
-    summary = Summary(build)
+def summarize(records: Iterable[Record]) -> Summary:
+    summary = Summary()
     for record in records:
         summary.take(record)
     return summary

@@ -17,8 +17,10 @@ from typing import Any, BinaryIO, Self
 from parley.emulator.errors import BadInput, LocalProtocolError, RemoteProtocolError, TranscriptError
 from parley.emulator.record import records
 from parley.emulator.record.merkle import Tree, leaf_of
+from parley.emulator.wire.batches import Batch
 from parley.emulator.wire.canonical import CutOff, extent
 from parley.emulator.wire.messages import NAME, Outcome
+from parley.emulator.wire.shapes import Matrix, Span
 from parley.emulator.wire.signatures import Signer
 
 _MARK_EVERY = 2**20
@@ -45,7 +47,8 @@ class TranscriptWriter:
         self._descriptor = descriptor
         self._position = position
         self.pwrite: Callable[[int, bytes | memoryview, int], int] = os.pwrite
-        self.fdatasync: Callable[[int], None] = os.fdatasync
+        # macOS has no fdatasync.
+        self.fdatasync: Callable[[int], None] = getattr(os, "fdatasync", os.fsync)
         """The calls that write; a virtual disk puts its own in their place."""
 
     @classmethod
@@ -100,6 +103,16 @@ class TranscriptWriter:
         self.tree.append(leaf_of(sequence, time_ns, sender, hashlib.sha256(frame).digest()))
         return sequence
 
+    def append_batch(self, name: Span, frames: Matrix, time_ns: int) -> Batch:
+        """Record frames of one size in one write, all or none; the batch with the numbers they got.
+
+        `name`: where in a frame the name of its sender is.
+        """
+        batch = Batch(sequence=self.sequence, time_ns=time_ns, name=name, matrix=frames)
+        self._write(records.batch_payload(batch), messages=len(batch))
+        self.tree.extend(records.leaves_of(batch))
+        return batch
+
     def close(self, outcome: Outcome, reason: str = "", signer: Signer | None = None, nonce: bytes = b"") -> None:
         """The closing record, signed by the board where it has a key; nothing can be written after it."""
         last = records.closing(outcome, reason, self.sequence, self.tree.root())
@@ -122,7 +135,7 @@ class TranscriptWriter:
     def __exit__(self, *_: object) -> None:
         self.abandon()
 
-    def _write(self, payload: bytes, before: bytes = b"") -> None:
+    def _write(self, payload: bytes, before: bytes = b"", *, messages: int = 1) -> None:
         offset, sequence, chain = self._position
         length = len(payload).to_bytes(4, "little")
         chain = records.link(chain, length, payload)
@@ -138,7 +151,7 @@ class TranscriptWriter:
             with suppress(OSError):
                 os.ftruncate(descriptor, begin)
             raise TranscriptError(f"{self.path} cannot be written: {error.strerror}") from error
-        self._position = records.Position(begin + len(record), sequence + 1, chain)
+        self._position = records.Position(begin + len(record), sequence + messages, chain)
 
     def _opened(self) -> int:
         if self._descriptor < 0:
@@ -194,6 +207,16 @@ class TranscriptReader:
     def run(self) -> str:
         return str(self.header["run"])
 
+    @property
+    def size(self) -> int:
+        """Bytes of the file as it is now."""
+        return self.path.stat().st_size
+
+    @property
+    def unfinished(self) -> "TranscriptReader | None":
+        """Itself, if it was read to its end and has no closing record."""
+        return self if self.closing is None else None
+
     def __iter__(self) -> Iterator[records.Record]:
         return self.since(0)
 
@@ -233,16 +256,18 @@ class TranscriptReader:
                         raise AlteredTranscript(self.path, after, "there are bytes after the closing record")
                     self.closing = entry
                     return
-                if not isinstance(entry, records.Record):
+                if isinstance(entry, records.Header):
                     raise AlteredTranscript(self.path, position, "it is a second header")
+                found = [entry] if isinstance(entry, records.Record) else records.records_of(entry, position.offset)
                 position = after
                 if after.offset > self._last.offset:
                     self._last = after
                 if after.offset >= self._marks[-1].offset + _MARK_EVERY:
                     self._marks.append(after)
                 if entry.sequence == len(self._kept) and after.offset <= self._keep:
-                    self._kept.append(entry)
-                yield entry, position
+                    self._kept += found
+                for each in found:
+                    yield each, position
 
     def _step(self, file: BinaryIO, position: records.Position) -> tuple[records.Entry, records.Position] | None:
         """The record at `position` and the position after it; None where the file ends before the record does."""
@@ -273,7 +298,8 @@ class TranscriptReader:
             entry = self._parse(payload, position)
         except RemoteProtocolError as error:
             raise AlteredTranscript(self.path, position, str(error)) from error
-        return entry, records.Position(offset + 4 + size + records.HASH_BYTES, sequence + 1, linked)
+        messages = len(entry) if isinstance(entry, Batch) else 1
+        return entry, records.Position(offset + 4 + size + records.HASH_BYTES, sequence + messages, linked)
 
     def _read_version(self, file: BinaryIO) -> int:
         head = file.read(len(records.MAGIC) + 2)

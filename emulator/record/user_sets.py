@@ -1,4 +1,8 @@
-"""Sets of users as runs of numbers: a cohort of a million is one run, however many frames it came in."""
+"""Sets of users: runs of numbers, and pages of bits where runs would be short.
+
+A cohort of a million is one run, however many frames it came in. Where only some of its users speak, which public coins
+decide, runs are short and many: there a set takes one bit per number, page by page.
+"""
 
 from collections.abc import Iterator
 
@@ -8,22 +12,46 @@ from numpy.typing import NDArray
 from parley.emulator.wire.messages import Users
 
 _MOST_PENDING = 2**18
+# Numbers of a page, which takes 8 KiB; so many runs of a frame that lie on it take as much, so that no record makes a
+# set larger than itself.
+PAGE = 2**16
+MANY_RUNS = 2**9
+# Pages that are gone through one by one; where there are more, only those with users are.
+NEAR_PAGES = 64
 
 
 class UserSet:
-    """Users that were heard. Memory grows with the number of gaps, at worst with the number of users."""
+    """Users that were heard. No number is in a run and on a page at a time."""
 
     def __init__(self) -> None:
         self._starts: NDArray[np.int64] = np.empty(0, np.int64)
         self._stops: NDArray[np.int64] = np.empty(0, np.int64)
+        self._pages: dict[int, NDArray[np.uint8]] = {}
         self._pending: list[tuple[NDArray[np.int64], NDArray[np.int64]]] = []
         self._waiting = 0
+        self._mixed = False
 
     def add(self, users: Users) -> None:
         """Users in increasing order."""
-        if len(users):
-            last = np.flatnonzero(np.diff(users) > 1)
+        if not len(users):
+            return
+        first, end = int(users[0]), int(users[-1]) + 1
+        if end - first == len(users):
+            self.add_range(first, end)
+            return
+        last = np.flatnonzero(np.diff(users) > 1)
+        if len(last) < MANY_RUNS:
             self._add_runs(users[np.r_[0, last + 1]], users[np.r_[last, len(users) - 1]] + 1)
+            return
+        for number, part in _by_page(users):
+            mine = users[part]
+            breaks = np.flatnonzero(np.diff(mine) > 1)
+            if len(breaks) >= MANY_RUNS or number in self._pages:
+                spoken = np.zeros(PAGE, np.bool_)
+                spoken[mine - number * PAGE] = True
+                self._mark(number, np.packbits(spoken))
+            else:
+                self._add_runs(mine[np.r_[0, breaks + 1]], mine[np.r_[breaks, len(mine) - 1]] + 1)
 
     def add_range(self, first: int, end: int) -> None:
         if first < end:
@@ -33,6 +61,16 @@ class UserSet:
         other._merge()
         if len(other._starts):
             self._add_runs(other._starts, other._stops)
+        for number, page in other._pages.items():
+            self._mark(number, page)
+
+    def _mark(self, number: int, page: NDArray[np.uint8]) -> None:
+        known = self._pages.get(number)
+        if known is None:
+            self._pages[number] = page.copy()
+            self._mixed |= bool(len(self._starts) or self._pending)
+        else:
+            known |= page
 
     def _add_runs(self, starts: NDArray[np.int64], stops: NDArray[np.int64]) -> None:
         self._pending.append((starts, stops))
@@ -41,42 +79,140 @@ class UserSet:
             self._merge()
 
     def _merge(self) -> None:
-        if not self._pending:
-            return
-        starts = np.concatenate([self._starts, *(each for each, _ in self._pending)])
-        stops = np.concatenate([self._stops, *(each for _, each in self._pending)])
-        order = np.argsort(starts, kind="stable")
-        starts, stops = starts[order], np.maximum.accumulate(stops[order])
-        fresh = np.r_[True, starts[1:] > stops[:-1]]
-        self._starts, self._stops = starts[fresh], stops[np.r_[fresh[1:], True]]
-        self._pending, self._waiting = [], 0
+        if self._pending:
+            starts = np.concatenate([self._starts, *(each for each, _ in self._pending)])
+            stops = np.concatenate([self._stops, *(each for _, each in self._pending)])
+            order = np.argsort(starts, kind="stable")
+            starts, stops = starts[order], np.maximum.accumulate(stops[order])
+            fresh = np.r_[True, starts[1:] > stops[:-1]]
+            self._starts, self._stops = starts[fresh], stops[np.r_[fresh[1:], True]]
+            self._pending, self._waiting, self._mixed = [], 0, bool(self._pages)
+        if self._mixed:
+            self._move_to_pages()
+            self._mixed = False
+
+    def _move_to_pages(self) -> None:
+        """Numbers of runs that lie on pages go there."""
+        numbers = np.array(sorted(self._pages), dtype=np.int64)
+        starts, stops, which = _overlaps(self._starts, self._stops, numbers * PAGE, (numbers + 1) * PAGE)
+        for place in np.unique(which):
+            mine, number = which == place, int(numbers[place])
+            steps = np.zeros(PAGE + 1, np.int8)
+            steps[starts[mine] - number * PAGE] += 1
+            steps[stops[mine] - number * PAGE] -= 1
+            self._pages[number] |= np.packbits(np.cumsum(steps[:PAGE]) > 0)
+        # What is left of the runs lies between pages.
+        before, after = np.r_[0, (numbers + 1) * PAGE], np.r_[numbers * PAGE, np.iinfo(np.int64).max]
+        self._starts, self._stops, _ = _overlaps(self._starts, self._stops, before, after)
+
+    @property
+    def runs(self) -> NDArray[np.int64]:
+        """A row for each run: its first number, and the one behind its last."""
+        self._merge()
+        return np.column_stack([self._starts, self._stops])
 
     def __len__(self) -> int:
         self._merge()
-        return int((self._stops - self._starts).sum())
+        spoken = sum(int(np.bitwise_count(page).sum()) for page in self._pages.values())
+        return int((self._stops - self._starts).sum()) + spoken
 
     def holds(self, users: Users) -> NDArray[np.bool_]:
         self._merge()
-        place = np.searchsorted(self._starts, users, side="right") - 1
-        if len(self._starts) == 0:
-            return np.zeros(len(users), np.bool_)
-        inside: NDArray[np.bool_] = (place >= 0) & (users < self._stops[np.maximum(place, 0)])
+        inside = np.zeros(len(users), np.bool_)
+        if len(self._starts) and len(users):
+            place = np.searchsorted(self._starts, users, side="right") - 1
+            inside = (place >= 0) & (users < self._stops[np.maximum(place, 0)])
+        for number, part in _by_page(users) if self._pages and len(users) else ():
+            if (page := self._pages.get(number)) is not None:
+                inside[part] = np.unpackbits(page)[users[part] - number * PAGE] > 0
         return inside
+
+    def holds_range(self, first: int, end: int) -> bool:
+        """Whether one run holds all of these numbers: the usual case, and quickly known."""
+        self._merge()
+        place = int(np.searchsorted(self._starts, first, side="right")) - 1
+        return place >= 0 and end <= int(self._stops[place])
+
+    def shared_with(self, other: "UserSet") -> int:
+        """How many users are in both."""
+        self._merge()
+        other._merge()
+        starts, stops, _ = _overlaps(self._starts, self._stops, other._starts, other._stops)
+        shared = int((stops - starts).sum())
+        for number, page in self._pages.items():
+            if number in other._pages:
+                shared += int(np.bitwise_count(page & other._pages[number]).sum())
+        # Pages of one against runs of the other: no number of a page is in a run of the same set.
+        for one, another in ((self, other), (other, self)):
+            for number in set(one._pages) - set(another._pages) if len(another._starts) else ():
+                shared += int(np.count_nonzero(another.holds(one._on_page(number * PAGE))))
+        return shared
 
     def blocks(self, size: int) -> Iterator[Users]:
         """All users in increasing order, at most `size` at a time."""
-        self._merge()
-        before = np.r_[0, np.cumsum(self._stops - self._starts)]
-        for first in range(0, len(self), size):
-            yield self._number(np.arange(first, min(first + size, len(self))), before)
+        firsts, before = self._pieces()
+        on_page = np.array([self._is_page(first) for first in firsts.tolist()]) if self._pages else None
+        for start in range(0, int(before[-1]), size):
+            ranks = np.arange(start, min(start + size, int(before[-1])))
+            low, high = np.searchsorted(before, [start, ranks[-1]], side="right") - 1
+            edges = np.clip(before[low : high + 2], start, ranks[-1] + 1) - start
+            users: Users = ranks + np.repeat((firsts - before[:-1])[low : high + 1], np.diff(edges))
+            for each in () if on_page is None else np.flatnonzero(on_page[low : high + 1]).tolist():
+                part = slice(edges[each], edges[each + 1])
+                users[part] = self._on_page(int(firsts[low + each]))[ranks[part] - before[low + each]]
+            yield users
 
     def choose(self, count: int, generator: np.random.Generator) -> Users:
         """So many different users at random, in increasing order; all of them if there are no more."""
         size = min(count, len(self))
         ranks = np.sort(generator.choice(len(self), size=size, replace=False, shuffle=False))
-        return self._number(ranks, np.r_[0, np.cumsum(self._stops - self._starts)])
-
-    def _number(self, ranks: NDArray[np.int64], before: NDArray[np.int64]) -> Users:
-        run = np.searchsorted(before, ranks, side="right") - 1
-        users: Users = self._starts[run] + (ranks - before[run])
+        firsts, before = self._pieces()
+        piece = np.searchsorted(before, ranks, side="right") - 1
+        users: Users = firsts[piece] + ranks - before[piece]
+        for each in np.unique(piece).tolist() if self._pages else ():
+            if self._is_page(first := int(firsts[each])):
+                mine = piece == each
+                users[mine] = self._on_page(first)[ranks[mine] - before[each]]
         return users
+
+    def _is_page(self, first: int) -> bool:
+        return first % PAGE == 0 and first // PAGE in self._pages
+
+    def _on_page(self, first: int) -> Users:
+        return first + np.flatnonzero(np.unpackbits(self._pages[first // PAGE]))
+
+    def _pieces(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """The first number of every run and page, and how many users there are before each."""
+        self._merge()
+        sizes = [int(np.bitwise_count(page).sum()) for page in self._pages.values()]
+        firsts = np.concatenate([self._starts, np.array([number * PAGE for number in self._pages], dtype=np.int64)])
+        many = np.concatenate([self._stops - self._starts, np.array(sizes, dtype=np.int64)])
+        order = np.argsort(firsts, kind="stable")
+        return firsts[order], np.r_[0, np.cumsum(many[order])]
+
+
+def _by_page(users: Users) -> Iterator[tuple[int, slice | NDArray[np.intp]]]:
+    """The pages that users are on, and where those of each are."""
+    on = users // PAGE
+    low, high = int(on.min()), int(on.max())
+    if high - low < NEAR_PAGES and (on[1:] >= on[:-1]).all():
+        edges = np.searchsorted(on, np.arange(low, high + 2)).tolist()
+        for number, start, stop in zip(range(low, high + 1), edges, edges[1:], strict=False):
+            if start < stop:
+                yield number, slice(start, stop)
+        return
+    for number in np.unique(on).tolist():
+        yield number, np.flatnonzero(on == number)
+
+
+def _overlaps(
+    starts: NDArray[np.int64], stops: NDArray[np.int64], others: NDArray[np.int64], ends: NDArray[np.int64]
+) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+    """What some runs share with others, and with which of those: both in increasing order, none touching its next."""
+    low, high = np.searchsorted(ends, starts, side="right"), np.searchsorted(others, stops, side="left")
+    many = np.maximum(high - low, 0)
+    run = np.repeat(np.arange(len(starts)), many)
+    other = np.repeat(low, many) + np.arange(many.sum()) - np.repeat(np.cumsum(many) - many, many)
+    shared, until = np.maximum(starts[run], others[other]), np.minimum(stops[run], ends[other])
+    some = shared < until
+    return shared[some], until[some], other[some]

@@ -5,7 +5,7 @@ the same roles run in memory and over sockets, and both give the same bytes.
 """
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from enum import Enum
 
@@ -14,10 +14,13 @@ import numpy as np
 from parley.emulator.arithmetic import one_thread
 from parley.emulator.errors import RemoteProtocolError
 from parley.emulator.protocol import Analysis, Broadcast, Estimate, Protocol, check_arrays
+from parley.emulator.randomizer import Columns
+from parley.emulator.roles.board import ASIDES
 from parley.emulator.roles.consent import Domain, domain_of
 from parley.emulator.round import Tally
 from parley.emulator.wire import messages as wire
 from parley.emulator.wire.codec import FORMAT, encode
+from parley.emulator.wire.shapes import Alike
 
 # A seat for everybody on earth would keep the analyst, and whoever reads its record, busy for hours.
 MOST_USERS = 2**30
@@ -28,11 +31,12 @@ ANALYST: Mapping[tuple[Analyst, type[wire.Message]], Analyst] = {
     (Analyst.OPENING, wire.Setup): Analyst.OPENING,
     (Analyst.OPENING, wire.Announce): Analyst.GATHERING,
     (Analyst.GATHERING, wire.Replies): Analyst.GATHERING,
+    (Analyst.GATHERING, wire.Tally): Analyst.GATHERING,
     (Analyst.GATHERING, wire.Close): Analyst.CONCLUDING,
     (Analyst.CONCLUDING, wire.Announce): Analyst.GATHERING,
     (Analyst.CONCLUDING, wire.Result): Analyst.DONE,
     **{(state, wire.Abort): Analyst.ENDED for state in Analyst if state not in (Analyst.DONE, Analyst.ENDED)},
-    **{(state, aside): state for state in Analyst for aside in (wire.Ready, wire.Refusal, wire.Reminder, wire.Event)},
+    **{(state, aside): state for state in Analyst for aside in ASIDES},
 }
 
 
@@ -58,6 +62,7 @@ class AnalystRole:
         self.replied = 0
         self._seats: list[tuple[int, int]] = []
         self._seated = self._chunks = 0
+        self._shards: dict[str, int] = {}
         self._held: set[int] = set()
         self._heard: list[tuple[Broadcast, Tally]] = []
         self._analysis = Analysis(protocol)
@@ -66,6 +71,11 @@ class AnalystRole:
     def rejected(self) -> int:
         """Replies that no honest user would have sent and that count for nothing."""
         return self.rejections.total()
+
+    @property
+    def tallies(self) -> dict[int, Tally]:
+        """What it has heard in each round."""
+        return {number: tally for number, (_, tally) in enumerate(self._heard, 1)}
 
     @property
     def round(self) -> int:
@@ -90,21 +100,28 @@ class AnalystRole:
             raise RemoteProtocolError(f"analyst in {self.state.name}: heard a {message.kind} that it did not say")
         before = self.state
         try:
-            self._move(message)
+            self._move(type(message))
             said = self._answer(message)
         except RemoteProtocolError:
             # Nothing of what is refused is used.
             self.state = before
             raise
         for each in said:
-            self._move(each)
+            self._move(type(each))
         self.pending += said
         return said
 
-    def _move(self, message: wire.Message) -> None:
-        following = ANALYST.get((self.state, type(message)))
+    def hear_all(self, replies: Alike) -> None:
+        """Take in recorded replies of one shape, which say nothing that calls for an answer."""
+        self._move(wire.Replies)
+        self._gather(replies.shape.round, replies.users, replies.columns, replies.nodes)
+        self._chunks = self._chunks or int(replies.chunks[0])
+        self._held.update(replies.chunk.tolist())
+
+    def _move(self, kind: type[wire.Message]) -> None:
+        following = ANALYST.get((self.state, kind))
         if following is None:
-            raise RemoteProtocolError(f"analyst in {self.state.name}: a {message.kind} is not expected")
+            raise RemoteProtocolError(f"analyst in {self.state.name}: a {kind.kind} is not expected")
         self.state = following
 
     def expected(self, message: wire.Message) -> wire.Message | None:
@@ -124,8 +141,12 @@ class AnalystRole:
         return said is not None and encode(message) == encode(said)
 
     def _answer(self, message: wire.Message) -> list[wire.Message]:
-        if isinstance(message, wire.Ready):
-            self._seats.append((message.first, message.first + message.users))
+        if isinstance(message, wire.Ready | wire.Shard):
+            if isinstance(message, wire.Shard):
+                self._seats += [(first, end) for first, end in message.stretches.tolist()]
+                self._shards[message.node] = message.users
+            else:
+                self._seats.append((message.first, message.first + message.users))
             self._seated += message.users
             if self._seated > MOST_USERS:
                 raise RemoteProtocolError(f"analyst: nodes claim more than {MOST_USERS} users")
@@ -146,7 +167,11 @@ class AnalystRole:
                 opening = self._analysis.open()
             return [setup, self._open(opening)]
         if isinstance(message, wire.Replies):
-            self._gather(message)
+            self._gather(message.round, message.users, message.columns, [message.node])
+            self._chunks = self._chunks or message.chunks
+            self._held.add(message.chunk)
+        if isinstance(message, wire.Tally):
+            self._add(message)
         if isinstance(message, wire.Event) and (silent := wire.silent_users(message)):
             self._silent[message.round, message.node] = silent
         if isinstance(message, wire.Close):
@@ -165,25 +190,45 @@ class AnalystRole:
         speakers = 0 if self.format == 1 else sum(step.speakers(first, end) for first, end in self._seats)
         return wire.Announce(run=self.run, round=number, broadcast=broadcast, speakers=speakers)
 
-    def _gather(self, replies: wire.Replies) -> None:
-        """Fold a chunk into the tally and forget it; replies outside the output space are left out and counted."""
-        if replies.round != self.round:
-            raise RemoteProtocolError(f"analyst in round {self.round}: a reply for round {replies.round}")
+    def _gather(self, number: int, users: wire.Users, columns: Columns, nodes: Sequence[str]) -> None:
+        """Fold replies into the tally and forget them; those outside the output space are left out and counted.
+
+        `nodes`: who sent them, each as many as the others.
+        """
+        if number != self.round:
+            raise RemoteProtocolError(f"analyst in round {self.round}: a reply for round {number}")
         step = self.protocol.rounds[self.round - 1]
         broadcast, tally = self._heard[-1]
-        self._chunks = self._chunks or replies.chunks
-        self._held.add(replies.chunk)
+        each = len(users) // len(nodes)
         try:
-            check_arrays(f"replies of {replies.node}", replies.columns, step.reply, len(replies.users))
+            check_arrays("replies", columns, step.reply, len(users))
         except RemoteProtocolError:
-            self.rejections[replies.node] += len(replies.users)
+            for node in nodes:
+                self.rejections[node] += each
             return
-        columns = step.complete(broadcast, replies.users, replies.columns)
-        good = step.check(broadcast, columns) & step.participates(replies.users)
+        columns = step.complete(broadcast, users, columns)
+        good = step.check(broadcast, columns) & step.participates(users)
         if not good.all():
-            self.rejections[replies.node] += int((~good).sum())
+            for row in np.flatnonzero(~good).tolist():
+                self.rejections[nodes[row // each]] += 1
             columns = {name: column[good] for name, column in columns.items()}
         self._heard[-1] = (broadcast, tally + step.tally(broadcast, columns))
+
+    def _add(self, tally: wire.Tally) -> None:
+        """Add the sums of a shard. Only a shard that took a seat may send some, and for no more users than it has."""
+        if tally.round != self.round or tally.node not in self._shards:
+            raise RemoteProtocolError(f"analyst in round {self.round}: a tally of {tally.node} for round {tally.round}")
+        broadcast, before = self._heard[-1]
+        for node, count in tally.rejected.items():
+            self.rejections[node] += count
+        if tally.silent:
+            self._silent[tally.round, tally.node] = tally.silent
+        shapes = {name: total.shape for name, total in tally.sums.items()}
+        fits = shapes == {name: np.shape(total) for name, total in before.sums.items()}
+        if not fits or tally.replies > self._shards[tally.node]:
+            self.rejections[tally.node] += tally.replies
+            return
+        self._heard[-1] = (broadcast, before + Tally(tally.replies, tally.sums))
 
     def _conclude(self, close: wire.Close) -> wire.Message:
         if close.round != self.round:

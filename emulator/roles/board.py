@@ -5,15 +5,16 @@ close a round: when every node has answered, or at the deadline if the quorum ha
 """
 
 from bisect import bisect, insort
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from enum import Enum
 
 from parley.emulator.coins import question_of, terms_of
 from parley.emulator.errors import BadInput, RemoteProtocolError
-from parley.emulator.roles.seats import Seat, owed
+from parley.emulator.roles.seats import Chunk, Seat, owed
 from parley.emulator.wire import messages as wire
 from parley.emulator.wire.codec import encode
+from parley.emulator.wire.shapes import Shape
 from parley.emulator.wire.signatures import Keys
 
 ANALYST_NAME = "analyst"
@@ -26,16 +27,20 @@ FLOWING = 8
 Said = list[tuple[str, wire.Message]]
 """Messages to put on record, in order, with their senders."""
 
+ASIDES = (wire.Ready, wire.Shard, wire.Refusal, wire.Reminder, wire.Event)
 Board = Enum("Board", "GATHERING SEATED OPEN CLOSED DONE ENDED")
 BOARD: Mapping[tuple[Board, type[wire.Message]], Board] = {
     (Board.GATHERING, wire.Roster): Board.SEATED,
     (Board.SEATED, wire.Setup): Board.CLOSED,
     (Board.CLOSED, wire.Announce): Board.OPEN,
     (Board.OPEN, wire.Replies): Board.OPEN,
+    # In a run of several boards: what a shard answers, and how it is told that its answer is on record.
+    (Board.OPEN, wire.Tally): Board.OPEN,
+    (Board.CLOSED, wire.Tie): Board.CLOSED,
     (Board.OPEN, wire.Close): Board.CLOSED,
     (Board.CLOSED, wire.Result): Board.DONE,
     **{(state, wire.Abort): Board.ENDED for state in Board if state not in (Board.DONE, Board.ENDED)},
-    **{(state, aside): state for state in Board for aside in (wire.Ready, wire.Refusal, wire.Reminder, wire.Event)},
+    **{(state, aside): state for state in Board for aside in ASIDES},
 }
 
 
@@ -97,6 +102,27 @@ class BoardRole:
     def over(self) -> bool:
         return self.state in (Board.DONE, Board.ENDED)
 
+    @property
+    def seated(self) -> int:
+        """How many users have a seat."""
+        return sum(seat.users for seat in self.seats.values())
+
+    @property
+    def lacking(self) -> int:
+        """How many users were asked in this round and have not answered."""
+        return 0 if self.announce is None else max(0, self.announce.speakers - self.replies)
+
+    @property
+    def absent(self) -> tuple[str, ...]:
+        """Who has not answered this round in full."""
+        return tuple(sorted(name for name, seat in self.seats.items() if not seat.whole))
+
+    def shows(self, message: wire.Message) -> int | None:
+        """After which message every node is shown something: 0 for its seat, or the round of its receipt."""
+        if isinstance(message, wire.Close):
+            return message.round
+        return 0 if isinstance(message, wire.Roster) else None
+
     def hear(self, sender: str, message: wire.Message, now: float) -> Said:
         """What to record because of this message. Nothing: it was a repetition. RemoteProtocolError: drop it."""
         if self._began is None:
@@ -126,7 +152,7 @@ class BoardRole:
             self.record(message, now)
         if self.state is Board.GATHERING and len(self.seats) == self.terms.nodes:
             return said + self.settle([(BOARD_NAME, self._roster(late=False))], now)
-        if self.state is Board.OPEN and self.seats and not self._unfinished:
+        if self.state is Board.OPEN and self.seats and self.is_complete:
             return said + self.settle([(BOARD_NAME, self._cut())], now)
         return said
 
@@ -158,12 +184,8 @@ class BoardRole:
                 seat.open()
             self._unfinished = {name for name, seat in self.seats.items() if not seat.finished}
         elif isinstance(message, wire.Replies):
-            self.seats[message.node].hold(message)
-            self.replies += len(message.users)
-            self._wait = min(self._wait, 4 * self.terms.first_wait)
-            # While replies come, who is missing is slow rather than lost: a crowd is not to be woken for that.
-            if now - self._asked < FLOWING * self.terms.first_wait:
-                self._reminded = now
+            self._hold(self.seats[message.node], Chunk.read(message))
+            self._flow(now)
         elif isinstance(message, wire.Refusal) and message.node in self.seats:
             seat = self.seats[message.node]
             # Round 0 is the setup: who refuses the terms takes no part in any round.
@@ -171,9 +193,55 @@ class BoardRole:
         elif isinstance(message, wire.Result | wire.Abort):
             self.ending = message
         # Who is waited for is kept: looking at every seat at every reply would take a crowd's time squared.
-        speaker = message.node if isinstance(message, wire.Replies | wire.Refusal) else ""
+        speaker = message.node if isinstance(message, wire.Refusal) else ""
         if speaker in self.seats and self.seats[speaker].finished:
             self._unfinished.discard(speaker)
+
+    def _hold(self, seat: Seat, chunk: Chunk) -> None:
+        seat.take(chunk)
+        self.replies += chunk.users
+        if not seat.owes:
+            self._unfinished.discard(chunk.node)
+
+    def _flow(self, now: float) -> None:
+        """While replies come, who is missing is slow rather than lost: a crowd is not to be woken for that."""
+        self._wait = min(self._wait, 4 * self.terms.first_wait)
+        if now - self._asked < FLOWING * self.terms.first_wait:
+            self._reminded = now
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether nobody owes an answer to the open question."""
+        return not self._unfinished
+
+    def asks_for(self, shape: Shape) -> bool:
+        """Whether frames of this shape answer the question that is open."""
+        asked = self.terms.run, self.round, self._question
+        return self.state is Board.OPEN and (shape.run, shape.round, shape.question) == asked
+
+    def hear_all(self, chunks: Iterable[Chunk], now: float) -> list[bool | str]:
+        """Judge replies to the open question of nodes that have seats, each as `hear` would, and hold what is new.
+
+        For each: whether it is to be recorded, or why it is dropped. The list ends early where the round is complete:
+        what comes after that is for `hear`. `settle` says what follows.
+        """
+        judged: list[bool | str] = []
+        seats, unfinished = self.seats, self._unfinished
+        for chunk in chunks:
+            if not unfinished:
+                break
+            seat = seats[chunk.node]
+            try:
+                new = seat.is_new(chunk)
+            except RemoteProtocolError as error:
+                judged.append(str(error))
+                continue
+            judged.append(new)
+            if new:
+                self._hold(seat, chunk)
+        if True in judged:
+            self._flow(now)
+        return judged
 
     def tick(self, now: float) -> Said:
         """What the passing of time demands: a reminder, a close at the deadline, an end for want of users."""
@@ -253,7 +321,7 @@ class BoardRole:
         if replies.question != self._question:
             other = f"board: node {replies.node} answers another question"
             raise RemoteProtocolError(f"{other} than that of round {self.round}")
-        return [(sender, replies)] if seat.is_new(replies) else []
+        return [(sender, replies)] if seat.is_new(Chunk.read(replies)) else []
 
     def _broadcast(self, sender: str, message: wire.Setup | wire.Announce | wire.Result | wire.Abort) -> Said:
         if sender != ANALYST_NAME and not (isinstance(message, wire.Abort) and sender == BOARD_NAME):
@@ -273,7 +341,7 @@ class BoardRole:
 
     def _roster(self, *, late: bool) -> wire.Roster | wire.Abort:
         """Close the roster: with all users, or at the deadline with those of a quorum."""
-        users = sum(seat.users for seat in self.seats.values())
+        users = self.seated
         if not late and users < self.terms.users:
             return self.abort("failed", f"nodes host {users} of {self.terms.users} users")
         if users < self.terms.quorum * self.terms.users or not users:
@@ -284,14 +352,14 @@ class BoardRole:
     def _cut(self) -> wire.Message:
         """Close the round if enough of those who were asked have answered; users who never came count as asked."""
         assert self.announce is not None
-        speakers, seated = self.announce.speakers, sum(seat.users for seat in self.seats.values())
-        if self.replies * seated < self.terms.quorum * speakers * self.terms.users or not self.replies:
+        speakers = self.announce.speakers
+        if self.replies * self.seated < self.terms.quorum * speakers * self.terms.users or not self.replies:
             reason = f"round {self.round}: {self.replies} of {speakers} users answered, below the quorum"
             return self.abort("failed", reason)
         return wire.Close(
             run=self.terms.run,
             round=self.round,
             replies=self.replies,
-            missing=max(0, speakers - self.replies),
-            absent=tuple(sorted(name for name, seat in self.seats.items() if not seat.whole)),
+            missing=self.lacking,
+            absent=self.absent,
         )

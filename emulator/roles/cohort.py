@@ -27,19 +27,20 @@ from parley.emulator.errors import LocalProtocolError, RemoteProtocolError
 from parley.emulator.protocol import Builder, Inputs, Protocol, check_arrays
 from parley.emulator.roles.consent import Consent
 from parley.emulator.roles.node_memory import Answered, Commit, Evidence, Finished, Memory, OwnSeat, Receipts, Seated
-from parley.emulator.roles.replies import CHUNK, Speakers
+from parley.emulator.roles.replies import Speakers, chunk_for
 from parley.emulator.wire import messages as wire
 from parley.emulator.wire.codec import decode, encode
 from parley.emulator.wire.signatures import Signer
 
 if TYPE_CHECKING:
+    from parley.emulator.roles.shards.ties import Ties
     from parley.emulator.roles.wallet.entries import View
     from parley.emulator.roles.wallet.wallet import Wallet
 
 Measure = Callable[[str, Mapping[str, Any]], int]
 
 Cohort = Enum("Cohort", "WAITING SEATED LEAVING DONE")
-WORDS = (wire.Roster, wire.Setup, wire.Announce, wire.Reminder, wire.Close, wire.Receipt, wire.Result)
+WORDS = (wire.Roster, wire.Setup, wire.Announce, wire.Reminder, wire.Close, wire.Receipt, wire.Tie, wire.Result)
 COHORT: Mapping[tuple[Cohort, type[wire.Message]], Cohort] = {
     **{(state, word): state for state in Cohort for word in WORDS},
     (Cohort.WAITING, wire.Setup): Cohort.SEATED,
@@ -73,7 +74,7 @@ class CohortRole:
         wallet: "Wallet | None" = None,
         view: "Callable[[wire.Setup], View] | None" = None,
         measure: Measure | None = None,
-        chunk: int = CHUNK,
+        chunk: int | None = None,
     ) -> None:
         """`wallet`: what these users may give away over many runs; `view` says what a run's inputs are to it.
 
@@ -85,13 +86,23 @@ class CohortRole:
         self.protocol: Protocol | None = None
         self.ending: wire.Result | wire.Abort | None = None
         self._build, self._measure = build, measure
-        self._speakers = Speakers(node=node, first=first, inputs=inputs, key=key, chunk=chunk, wallet=wallet, view=view)
+        size = chunk or chunk_for(len(inputs))
+        self._speakers = Speakers(node=node, first=first, inputs=inputs, key=key, chunk=size, wallet=wallet, view=view)
         self.chunks = self._speakers.chunks
         self._terms = self._pledged = b""
         self.seat = OwnSeat(node, self.public, given=not consent.wants_seating or bool(self.memory.answered))
         self._open: wire.Announce | None = None
         self._held: wire.Announce | None = None
         self._receipts = Receipts(node, consent.board, self.chunks, self.memory, self._frames)
+        self._ties = self._make_ties() if consent.head else None
+
+    def _make_ties(self) -> "Ties":
+        # Only a shard's users need it.
+        from parley.emulator.roles.shards.ties import Ties
+
+        last = self.memory.answered.get(self.memory.round)
+        known = (0, b"") if last is None else (last.whole_size, last.whole_root)
+        return Ties(self.node, self.consent.board, self.consent.head, known)
 
     @property
     def run(self) -> str:
@@ -110,7 +121,7 @@ class CohortRole:
         return b"" if self.signer is None else self.signer.public
 
     def ready(self, pid: int) -> wire.Ready:
-        users = len(self._speakers.users)
+        users = len(self._speakers.inputs)
         return wire.Ready(node=self.node, first=self.first, users=users, pid=pid, run=self.run, key=self.public)
 
     @property
@@ -134,6 +145,12 @@ class CohortRole:
                 said = self._asked(message)
             elif isinstance(message, wire.Reminder) and self.state is not Cohort.WAITING:
                 said = self._again(message)
+            elif isinstance(message, wire.Tie):
+                # One after the other: each head of the whole run is held against the one before.
+                wanted = self._ties is not None and self.memory.seated is not None
+                if wanted and (message.run, message.round) == (self.run, self._receipts.proven + 1):
+                    assert self._ties is not None
+                    self._ties.take(message, self.nonce, self._frames_of)
             elif isinstance(message, wire.Receipt) and self.state is not Cohort.WAITING and self.consent.wants_receipts:
                 return self._believe(message)
             elif isinstance(message, wire.Result | wire.Abort) and following is not self.state:
@@ -252,7 +269,18 @@ class CohortRole:
         self._open, self._held = announce, None
         if fresh:
             (size, root), number, frame = self._receipts.head, announce.round, encode(announce)
-            yield self._note(Answered(round=number, question=question, announce=frame, size=size, root=root))
+            whole_size, whole_root = (0, b"") if self._ties is None else self._ties.known
+            yield self._note(
+                Answered(
+                    round=number,
+                    question=question,
+                    announce=frame,
+                    size=size,
+                    root=root,
+                    whole_size=whole_size,
+                    whole_root=whole_root,
+                )
+            )
         protocol = self._seated()
         # An answer that is not whole looks like a lie, so say how many are silent for good reason.
         if silent := self._speakers.silent(announce, protocol.rounds[announce.round - 1]):
@@ -271,6 +299,9 @@ class CohortRole:
         """The board shows our frames of a closed round on record, or that it declared them missing."""
         if (receipt.run, receipt.node, receipt.round) != (self.run, self.node, self._receipts.proven + 1):
             return
+        if self._ties is not None and not self._ties.covers(receipt, self.nonce, self._frames_of):
+            # The tie may have been lost on its way; whoever asks for the receipt again is shown both.
+            return
         evidence = self._receipts.believe(receipt, self.nonce)
         if evidence is not None:
             yield evidence
@@ -278,6 +309,9 @@ class CohortRole:
             yield from self._go_on()
         elif self.state is Cohort.LEAVING and self._receipts.proven >= self.round:
             yield from self._leave()
+
+    def _frames_of(self, number: int) -> tuple[bytes, ...]:
+        return tuple(self._frames(number))
 
     def _frames(self, number: int) -> Iterator[bytes]:
         answered = self.memory.answered.get(number)

@@ -33,6 +33,8 @@ class Column:
     high: float | None = None
     categories: tuple[str, ...] = ()
     dates: bool = False
+    # Where bins begin and end, if they are not equally wide.
+    edges: tuple[float, ...] = ()
 
     def __post_init__(self) -> None:
         if self.levels < 2 or (self.categories and len(self.categories) != self.levels):
@@ -42,13 +44,16 @@ class Column:
         ends = (math.nan if self.low is None else self.low, math.nan if self.high is None else self.high)
         if not self.categories and not (math.isfinite(ends[1] - ends[0]) and ends[0] < ends[1]):
             raise BadInput(f"the column {self.name} has neither a finite range low < high nor categories; give one")
+        if self.edges and (len(self.edges) != self.levels + 1 or (self.edges[0], self.edges[-1]) != ends):
+            raise BadInput(f"the edges of {self.name} should be {self.levels + 1} numbers from its low to its high end")
 
     def record(self) -> dict[str, Any]:
         """As plain data, which is how setups and states carry it."""
         named: dict[str, Any] = {"name": self.name, "levels": self.levels}
         if self.categories:
             return named | {"type": "categories", "categories": self.categories}
-        return named | {"type": "date" if self.dates else "number", "low": self.low, "high": self.high}
+        edges = {"edges": self.edges} if self.edges else {}
+        return named | {"type": "date" if self.dates else "number", "low": self.low, "high": self.high, **edges}
 
 
 def domain_of(inputs: int, columns: Sequence[Column] = ()) -> dict[str, Any]:
@@ -69,7 +74,8 @@ class Consent:
 
     `run` is a name, or a pattern of names such as `survey-*`. Keys are public Ed25519 keys; without one the word of
     that party counts whoever says it, which is for experiments on one machine. `shuffler_link` is the shuffler's public
-    CURVE key: with it, the node sends its replies to nobody else.
+    CURVE key: with it, the node sends its replies to nobody else. `head` is the key of the head board, where `board` is
+    that of a shard: with it, the node wants to see that its shard is part of the whole run.
     """
 
     run: str
@@ -81,6 +87,7 @@ class Consent:
     board: bytes = b""
     shuffler: bytes = b""
     shuffler_link: str = field(default="", repr=False)
+    head: bytes = b""
 
     def __post_init__(self) -> None:
         for what, value in (("cap", self.cap), ("delta", self.delta)):
@@ -90,11 +97,14 @@ class Consent:
             raise BadInput(f"{self.run[:80]!r} is neither the name of a run nor a pattern of names")
         if type(self.domain.get("inputs")) is not int or self.domain["inputs"] < 1:
             raise BadInput("a consent needs a domain with at least one input")
-        for what, key in (("analyst", self.analyst), ("board", self.board), ("shuffler", self.shuffler)):
+        keys = {"analyst": self.analyst, "board": self.board, "shuffler": self.shuffler, "head board": self.head}
+        for what, key in keys.items():
             if len(key) not in (0, PUBLIC_BYTES):
                 raise BadInput(f"the {what}'s key has {len(key)} bytes instead of {PUBLIC_BYTES}; see `parley keys`")
         if bool(self.analyst) != bool(self.board):
             raise BadInput("the keys of analyst and board belong together; give both or neither")
+        if self.head and (not self.board or self.trusts != "nobody"):
+            raise BadInput("users who know a head board must know their own board and trust nobody; give its key too")
         if self.trusts == "shuffler" and self.analyst and not self.shuffler:
             raise BadInput("users who trust a shuffler must know its key; give the shuffler's key too")
 
@@ -155,7 +165,7 @@ class Consent:
         if isinstance(message, Setup | Announce | Result):
             return said_by(self.analyst, frame, message, nonce)
         if isinstance(message, Abort):
-            return any(said_by(key, frame, message, nonce) for key in (self.board, self.analyst))
+            return any(said_by(key, frame, message, nonce) for key in (self.board, self.analyst, self.head))
         if isinstance(message, Pledge):
             return said_by(self.shuffler, frame, message, nonce)
         if isinstance(message, Seating):

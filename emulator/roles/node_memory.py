@@ -27,7 +27,8 @@ class Seated:
 class Answered:
     """On disk before the reply leaves: this round's question, its broadcast, and the head of the record seen so far.
 
-    With the broadcast a node that was killed can say again what it answered, and check that it is on record.
+    With the broadcast a node that was killed can say again what it answered, and check that it is on record. In a shard
+    `whole_size` and `whole_root` are the head of the whole run.
     """
 
     round: int
@@ -35,6 +36,8 @@ class Answered:
     announce: bytes
     size: int = 0
     root: bytes = b""
+    whole_size: int = 0
+    whole_root: bytes = b""
 
 
 @dataclass(frozen=True, kw_only=True)

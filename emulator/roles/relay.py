@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from parley.emulator.errors import RemoteProtocolError
 from parley.emulator.wire import messages as wire
 from parley.emulator.wire.codec import bundle, decode, open_envelope
+from parley.emulator.wire.shapes import Shapes
 
 MOST_BUNDLED = 2**20
 REPEAT_SECONDS = 0.25
@@ -38,6 +39,7 @@ class RelayRole:
     ending: wire.Message | None = None
     _recent: dict[str, tuple[int, bytes]] = field(default_factory=dict)
     _answered: set[str] = field(default_factory=set)
+    _shapes: Shapes = field(default_factory=Shapes)
     _repeated: float = float("-inf")
     _spoke: float = float("-inf")
 
@@ -49,9 +51,23 @@ class RelayRole:
     def farewell(self) -> tuple[bytes, ...]:
         return self._newest(wire.Result.kind, wire.Abort.kind)
 
+    def hear_replies(self, frames: Sequence[bytes], senders: Sequence[str | None]) -> set[int]:
+        """Hear replies of one shape at once; which of the frames these are. The others are for `hear_node`.
+
+        They go up as they came, in their places between the others.
+        """
+        heard: set[int] = set()
+        for alike in self._shapes.sort(frames):
+            for place, node in zip(alike.places.tolist(), alike.nodes, strict=True):
+                if senders[place] in (None, node):
+                    heard.add(place)
+                    self.nodes.add(node)
+                    self._answered.add(node)
+        return heard
+
     def hear_node(self, frame: bytes, sender: str | None, now: float) -> Passed:
         """Pass a node's frame on as it came; a node that has missed something hears it again from here."""
-        message = decode(frame)
+        message = self._shapes.decode(frame)
         if not isinstance(message, wire.Ready | wire.Replies | wire.Refusal | wire.Event | wire.Inquiry):
             raise RemoteProtocolError(f"relay {self.name}: a {message.kind}, which no user node sends")
         if sender is not None and sender != message.node:

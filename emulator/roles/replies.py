@@ -23,6 +23,14 @@ if TYPE_CHECKING:
     from parley.emulator.roles.wallet.wallet import Wallet
 
 CHUNK = 4096
+# A large cohort sends larger frames, so that it sends few: neither a lost one nor the cost of a frame weighs much.
+LARGEST_CHUNK = 2**16
+USUAL_CHUNKS = 64
+
+
+def chunk_for(users: int) -> int:
+    """Users of a frame for a cohort of this size: a power of two."""
+    return min(LARGEST_CHUNK, max(CHUNK, 1 << (users // USUAL_CHUNKS).bit_length()))
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)

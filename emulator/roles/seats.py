@@ -4,11 +4,59 @@ import zlib
 from bisect import bisect
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from itertools import starmap
+from typing import NamedTuple
 
 import numpy as np
 
 from parley.emulator.errors import RemoteProtocolError
 from parley.emulator.wire.messages import Replies
+from parley.emulator.wire.shapes import Alike
+
+
+class Chunk(NamedTuple):
+    """What the board must know of a frame of replies: whose it is, which of how many, for which users.
+
+    `mark` tells a repetition from another reply: either is dropped, only the second is worth a word.
+    """
+
+    node: str
+    number: int
+    of: int
+    users: int
+    lowest: int
+    highest: int
+    mark: int
+
+    @classmethod
+    def read(cls, replies: Replies) -> "Chunk":
+        users = replies.users
+        ends = (int(users[0]), int(users[-1])) if len(users) else (0, -1)
+        mark = zlib.crc32(users.tobytes(), _names(replies.columns, replies.chunks))
+        for name in sorted(replies.columns):
+            mark = zlib.crc32(replies.columns[name].tobytes(), mark)
+        return cls(replies.node, replies.chunk, replies.chunks, len(users), *ends, mark)
+
+    @classmethod
+    def read_all(cls, alike: Alike) -> list["Chunk"]:
+        """The same for many frames at once."""
+        columns = alike.shape.columns
+        users = np.ascontiguousarray(alike.users.reshape(len(alike), -1)).view(np.uint8)
+        said = np.concatenate(
+            [users, *(alike.frames[:, columns[name].start : columns[name].end] for name in columns)], 1
+        )
+        width, raw, chunks = said.shape[1], said.tobytes(), alike.chunks.tolist()
+        start = {each: _names(columns, each) for each in set(chunks)}
+        marks = [zlib.crc32(raw[at * width : (at + 1) * width], start[of]) for at, of in enumerate(chunks)]
+        many = [alike.shape.users] * len(alike)
+        lowest, highest = alike.first.tolist(), (alike.first + alike.shape.users - 1).tolist()
+        return list(
+            starmap(cls, zip(alike.nodes, alike.chunk.tolist(), chunks, many, lowest, highest, marks, strict=True))
+        )
+
+
+def _names(columns: Mapping[str, object], chunks: int) -> int:
+    return zlib.crc32(",".join(sorted(columns)).encode(), chunks)
 
 
 @dataclass
@@ -34,22 +82,24 @@ class AnySeat:
         """A round begins: everything is owed again."""
         self.owes, self.refused = None, False
 
-    def hold(self, replies: Replies) -> None:
+    def hold(self, number: int, of: int) -> None:
         """Take a chunk that is new."""
         if self.owes is None:
-            self.owes = set(range(replies.chunks))
-        self.owes.discard(replies.chunk)
+            self.owes = set(range(of))
+        self.owes.discard(number)
 
 
 @dataclass
 class Seat(AnySeat):
-    """A seat at the board. `held` has a checksum of each chunk on record, `spans` the users those chunks speak for."""
+    """A seat at the board. `held` has the mark of each chunk on record, `spans` the users those chunks speak for."""
 
     node: str = ""
     pid: int = 0
     held: dict[int, int] = field(default_factory=dict)
     spans: list[tuple[int, int]] = field(default_factory=list)
     left: bool = False
+    present: int = 0
+    """Of a shard: how many of its users came."""
 
     @property
     def finished(self) -> bool:
@@ -59,33 +109,39 @@ class Seat(AnySeat):
         super().open()
         self.held, self.spans = {}, []
 
-    def is_new(self, replies: Replies) -> bool:
+    def is_new(self, chunk: Chunk) -> bool:
         """Whether a chunk of the open round is to be recorded; not if it repeats one. Lies raise."""
-        if replies.chunk in self.held:
-            if self.held[replies.chunk] != fingerprint(replies):
+        _, number, of, users, lowest, highest, mark = chunk
+        if number in self.held:
+            if self.held[number] != mark:
                 raise RemoteProtocolError(f"board: node {self.node} answers twice, with other bytes")
             return False
-        if self.owes is not None and replies.chunks != len(self.owes) + len(self.held):
+        if self.owes is not None and of != len(self.owes) + len(self.held):
             raise RemoteProtocolError(f"board: node {self.node} changed its number of chunks")
-        if replies.chunks > self.users:
-            raise RemoteProtocolError(f"board: node {self.node} sends {self.users} users in {replies.chunks} chunks")
-        if len(replies.users):
-            lowest, highest = int(replies.users[0]), int(replies.users[-1])
+        if of > self.users:
+            raise RemoteProtocolError(f"board: node {self.node} sends {self.users} users in {of} chunks")
+        if users:
             if lowest < self.first or highest >= self.first + self.users:
                 raise RemoteProtocolError(f"board: node {self.node} answers for users that are not its own")
-            # Nobody a second time: chunks speak for disjoint stretches of users.
-            place = bisect(self.spans, (lowest, highest))
-            before, after = self.spans[max(0, place - 1) : place], self.spans[place : place + 1]
-            if any(end >= lowest for _, end in before) or any(start <= highest for start, _ in after):
-                raise RemoteProtocolError(f"board: node {self.node} answers for users of another chunk again")
+            # Nobody a second time: chunks speak for disjoint stretches of users. They mostly come in order.
+            if self.spans and lowest <= self.spans[-1][1]:
+                place = bisect(self.spans, (lowest, highest))
+                before, after = self.spans[max(0, place - 1) : place], self.spans[place : place + 1]
+                if any(end >= lowest for _, end in before) or any(start <= highest for start, _ in after):
+                    raise RemoteProtocolError(f"board: node {self.node} answers for users of another chunk again")
         return True
 
-    def hold(self, replies: Replies) -> None:
-        super().hold(replies)
-        self.held[replies.chunk] = fingerprint(replies)
-        if len(replies.users):
-            span = int(replies.users[0]), int(replies.users[-1])
-            self.spans.insert(bisect(self.spans, span), span)
+    def take(self, chunk: Chunk) -> None:
+        """Hold a chunk that is new."""
+        _, number, of, users, lowest, highest, mark = chunk
+        self.hold(number, of)
+        self.held[number] = mark
+        if users:
+            spans, span = self.spans, (lowest, highest)
+            if not spans or span > spans[-1]:
+                spans.append(span)
+            else:
+                spans.insert(bisect(spans, span), span)
 
 
 @dataclass
@@ -110,18 +166,10 @@ class ShufflerSeat(AnySeat):
             # A user in two chunks would count twice in the crowd.
             if len(np.intersect1d(other.users, replies.users, assume_unique=True)):
                 raise RemoteProtocolError("shuffler: a node answers twice for the same user")
-        self.hold(replies)
+        self.hold(replies.chunk, replies.chunks)
         self.held[replies.chunk] = replies
 
 
 def owed(seats: Mapping[str, AnySeat]) -> dict[str, tuple[int, ...]]:
     """Who still owes which chunks; an empty tuple stands for all of them."""
     return {name: tuple(sorted(seat.owes or ())) for name, seat in seats.items() if not seat.finished}
-
-
-def fingerprint(replies: Replies) -> int:
-    """Tells a repetition from another reply. Either is dropped; only the second is worth a word."""
-    found = zlib.crc32(replies.users.tobytes(), replies.chunks)
-    for name in sorted(replies.columns):
-        found = zlib.crc32(replies.columns[name].tobytes(), zlib.crc32(name.encode(), found))
-    return found

@@ -6,7 +6,7 @@ import re
 import resource
 import socket
 from contextlib import suppress
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 
 from parley.emulator.errors import BadInput
 
@@ -26,23 +26,18 @@ class BoardAddresses:
     delivery: str
 
     def __post_init__(self) -> None:
-        for each in fields(self):
-            check_address(getattr(self, each.name))
+        for address in vars(self).values():
+            match = _TCP.fullmatch(address)
+            if match is None and _IPC.fullmatch(address) is None:
+                raise BadInput(f"not an address: {address!r}; write tcp://host:port or ipc://path")
+            if match is not None and match["port"] != "*" and int(match["port"]) > 65535:
+                raise BadInput(f"port {match['port']} in {address} does not exist; the largest is 65535")
 
     @classmethod
     def on(cls, host: str = "127.0.0.1", first_port: int = 0) -> "BoardAddresses":
         """Three ports in a row on one host; from 0, any three free ones."""
         inbox, feed, delivery = (f"tcp://{host}:{first_port + step if first_port else 0}" for step in range(3))
         return cls(inbox=inbox, feed=feed, delivery=delivery)
-
-
-def check_address(address: str) -> None:
-    """Refuse what is neither tcp with a port nor ipc with a path."""
-    match = _TCP.fullmatch(address)
-    if match is None and _IPC.fullmatch(address) is None:
-        raise BadInput(f"not an address: {address!r}; write tcp://host:port or ipc://path")
-    if match is not None and match["port"] != "*" and int(match["port"]) > 65535:
-        raise BadInput(f"port {match['port']} in {address} does not exist; the largest is 65535")
 
 
 def host_and_port(address: str) -> tuple[str, str] | None:

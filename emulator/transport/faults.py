@@ -60,7 +60,9 @@ class Link:
             if fault.kind == "duplicate":
                 copies = copies * 2
             if fault.kind == "corrupt":
-                copies[0] = self._corrupted(frame)
+                spoiled = bytearray(frame)
+                spoiled[int(self._generator.integers(len(frame)))] ^= int(self._generator.integers(1, 256))
+                copies[0] = bytes(spoiled)
             causes.append((fault.kind, f"{self._direction} {message}" + (f" {waited:.3f} s" if waited else "")))
         return Fate(tuple((delay, copy) for copy in copies), tuple(causes))
 
@@ -87,11 +89,6 @@ class Link:
         if fault.kind == "reorder":
             return (fault.seconds or REORDER_SECONDS) * float(self._generator.random())
         return fault.draw_seconds(self._generator) if fault.kind in ("delay", "straggler") else 0.0
-
-    def _corrupted(self, frame: bytes) -> bytes:
-        spoiled = bytearray(frame)
-        spoiled[int(self._generator.integers(len(frame)))] ^= int(self._generator.integers(1, 256))
-        return bytes(spoiled)
 
 
 class FaultyPort(NodePort):

@@ -76,18 +76,9 @@ class MemoryTransport:
     `authenticated` hands the board each sender's name, as CURVE does between processes.
     """
 
-    def __init__(
-        self,
-        *,
-        queue: int = ports.QUEUE,
-        patience: float = ports.PATIENCE,
-        delivery_patience: float = ports.DELIVERY_PATIENCE,
-        authenticated: bool = False,
-    ) -> None:
-        self.queue = queue
-        self.patience = patience
-        self.delivery_patience = delivery_patience
-        self.authenticated = authenticated
+    def __init__(self, *, queue: int = ports.QUEUE, authenticated: bool = False) -> None:
+        self.queue, self.authenticated = queue, authenticated
+        self.patience, self.delivery_patience = ports.PATIENCE, ports.DELIVERY_PATIENCE
         self.inbox: Queue[ports.Received] | None = None
         self.delivery: Queue[bytes] | None = None
         self.feeds: list[tuple[tuple[bytes, ...], Queue[bytes]]] = []

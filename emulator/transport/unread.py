@@ -163,8 +163,10 @@ class Unread:
 
     def took(self, descriptor: int, size: int) -> None:
         """A message, or a part of one, of so many bytes came out of this connection."""
-        account = self._taken if descriptor in self._taken else self._early
-        account[descriptor] = account.get(descriptor, 0) + size + FRAME_OVERHEAD
+        try:
+            self._taken[descriptor] += size + FRAME_OVERHEAD
+        except KeyError:
+            self._early[descriptor] = self._early.get(descriptor, 0) + size + FRAME_OVERHEAD
 
     def look(self, descriptors: Iterable[int]) -> None:
         """See how much has come by now over each of these, which are all there are."""

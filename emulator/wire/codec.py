@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 
 from parley.emulator.errors import LocalProtocolError, RemoteProtocolError
 from parley.emulator.wire import messages as wire
-from parley.emulator.wire.canonical import ARRAY, DEEPEST, extent
+from parley.emulator.wire.canonical import ARRAY, DEEPEST, MOST_ITEMS, extent
 from parley.emulator.wire.signatures import SIGNATURE_BYTES, Signer, verify
 
 FORMAT = 2
@@ -37,13 +37,17 @@ LONGEST_KEY = 64
 # What msgpack may read before its heads were looked at: what these bounds let a hostile body allocate is harmless.
 SMALL_BODY = 1024
 SMALL_COUNT = 64
+USUAL_BUNDLE = 2 * 2**20
 # The first number of a bundle; messages count their tags from 0.
 BUNDLE = 255
+_BUNDLE_NUMBER = b"\xcc\xff"
 DTYPES = ("|u1", "<u2", "<u4", "<u8", "|i1", "<i2", "<i4", "<i8", "<f4", "<f8", "|b1")
 _DTYPES = tuple(map(np.dtype, DTYPES))
 _CODE = {dtype: code for code, dtype in enumerate(_DTYPES)}
 _SHAPES = tuple(struct.Struct(f"<{dimensions}I") for dimensions in range(4))
 _PLAIN = frozenset((int, str, bytes, bool, type(None)))
+# Making one takes longer than packing a short list.
+_PACKER = msgpack.Packer(use_bin_type=True)
 _TAGS: dict[type[wire.Message], int] = {kind: tag for tag, kind in enumerate(wire.MESSAGES)}
 
 
@@ -97,7 +101,7 @@ def _bound(message: wire.Message, nonce: bytes) -> bytes:
     """
     if isinstance(message, wire.Setup | wire.Abort | wire.Seating):
         return message.nonce
-    return b"" if isinstance(message, wire.Ready | wire.Roster | wire.Pledge) else nonce
+    return b"" if isinstance(message, wire.Ready | wire.Roster | wire.Pledge | wire.Shard) else nonce
 
 
 def is_signed(frame: bytes) -> bool:
@@ -129,23 +133,53 @@ def bundle(frames: Sequence[bytes]) -> bytes:
 
 def unbundle(frame: bytes) -> tuple[bytes, ...]:
     """The frames of a bundle; any other frame alone, as it is. RemoteProtocolError: a bundle of something else."""
-    start = {0xDC: 3, 0xDD: 5}.get(frame[0], 1) if frame else 0
-    if frame[start : start + 2] != b"\xcc\xff" or len(frame) > LARGEST_FRAME:
+    if not is_bundle(frame):
         return (frame,)
-    content = unpack(_unsum(frame))
+    body = _unsum(frame)
+    content = _read_bundle(body) or unpack(body)
     if not isinstance(content, tuple) or not all(type(each) is bytes for each in content[1:]):
         raise RemoteProtocolError("a bundle that does not hold frames")
     return content[1:]
 
 
+def is_bundle(frame: bytes) -> bool:
+    """Whether a frame begins as a bundle does: the head of an array, then the number that no message has as its tag."""
+    if _BUNDLE_NUMBER not in frame[:7] or len(frame) > LARGEST_FRAME:
+        return False
+    start = {0xDC: 3, 0xDD: 5}.get(frame[0], 1)
+    return frame[start : start + 2] == _BUNDLE_NUMBER
+
+
+def _read_bundle(body: memoryview) -> tuple[Any, ...] | None:
+    """What a bundle of usual size holds, if it is written as the same bytes again; None: `unpack` must look at it."""
+    if len(body) > USUAL_BUNDLE:
+        return None
+    try:
+        content = msgpack.unpackb(body, use_list=False, raw=False, max_array_len=MOST_ITEMS, max_map_len=0)
+    except (ValueError, TypeError, OverflowError, msgpack.exceptions.UnpackException):
+        return None
+    plain = type(content) is tuple and all(type(each) is bytes for each in content[1:])
+    return content if plain and _PACKER.pack(content) == body else None
+
+
 def envelope(sequence: int, sender: str, frame: bytes) -> bytes:
     """A recorded frame on its way out: its number on the record and who sent it."""
-    return _sum(msgpack.packb([sequence, sender, frame], use_bin_type=True))
+    return seal(pack_plain([sequence, sender, frame]))
+
+
+def seal(packed: bytes) -> bytes:
+    """A packed value with its checksum."""
+    return _sum(packed)
+
+
+def open_sealed(sealed: bytes) -> Any:
+    """The value of a stranger behind its checksum, as `unpack` reads it, or RemoteProtocolError."""
+    return unpack(_unsum(sealed))
 
 
 def open_envelope(sealed: bytes) -> tuple[int, str, bytes]:
     """Number, sender and frame, or RemoteProtocolError."""
-    content = unpack(_unsum(sealed))
+    content = open_sealed(sealed)
     if not isinstance(content, tuple) or [type(each) for each in content] != [int, str, bytes]:
         raise RemoteProtocolError("an envelope that does not hold number, sender and frame")
     return content
@@ -169,6 +203,12 @@ def pack(value: Any) -> bytes:
         packed: bytes = msgpack.packb(_pack(value), use_bin_type=True)
     except (TypeError, ValueError, OverflowError, RecursionError) as error:
         raise LocalProtocolError(f"a value that cannot be sent: {error}"[:200]) from error
+    return packed
+
+
+def pack_plain(values: Sequence[int | str | bytes]) -> bytes:
+    """The same for a list of numbers, texts and bytes, of which nothing else needs to be known."""
+    packed: bytes = _PACKER.pack(values)
     return packed
 
 
@@ -300,7 +340,8 @@ def _pack_array(array: NDArray[Any]) -> Any:
 def _pack_users(users: NDArray[np.int64], format: int) -> Any:
     """Increasing numbers: (first, count) where they are consecutive, else (first, how many are left out before each).
 
-    Where more than 255 are left out at once, and in format 1, (first, offsets) instead.
+    Where a bit for each number takes less room, (first, bits) for those after the first. Where more than 255 are left
+    out at once, and in format 1, (first, offsets) instead.
     """
     if len(users) == 0:
         return [0, 0]
@@ -309,6 +350,10 @@ def _pack_users(users: NDArray[np.int64], format: int) -> Any:
         raise LocalProtocolError(f"{len(users)} users from {first} to {last} do not fit into one frame: send several")
     if last - first == len(users) - 1:
         return [first, len(users)]
+    if format > 1 and last - first <= 8 * (len(users) - 2) and (users[1:] > users[:-1]).all():
+        spoken = np.zeros(last - first, np.bool_)
+        spoken[users[1:] - (first + 1)] = True
+        return [first, np.packbits(spoken, bitorder="little").tobytes()]
     gaps = np.diff(users) - 1
     if format > 1 and gaps.min() >= 0 and gaps.max() < 256:
         return [first, gaps.astype(np.uint8)]
@@ -323,6 +368,8 @@ def _users(where: str, format: int, value: Any) -> NDArray[np.int64]:
         if not 0 <= rest <= MOST_USERS or (rest == 0 and first != 0):
             raise RemoteProtocolError(f"{where} counts {rest} users from {first} in one frame")
         return np.arange(first, first + rest, dtype=np.int64)
+    if type(rest) is bytes and format > 1:
+        return _users_of_bits(where, first, rest)
     kinds = (np.uint8, np.uint32) if format > 1 else (np.uint32,)
     if not isinstance(rest, np.ndarray) or rest.dtype not in kinds or rest.ndim != 1 or len(rest) > MOST_USERS:
         raise RemoteProtocolError(f"{where} is not a first number and a count or offsets")
@@ -334,6 +381,18 @@ def _users(where: str, format: int, value: Any) -> NDArray[np.int64]:
         canonical = len(rest) >= 2 and rest[0] == 0 and int(rest[-1]) != len(rest) - 1
     if not canonical:
         raise RemoteProtocolError(f"{where} is not in its one canonical form")
+    return users
+
+
+def _users_of_bits(where: str, first: int, bits: bytes) -> NDArray[np.int64]:
+    """The first number, and those after it whose bit is set; refused where another form would be shorter."""
+    if not 0 < len(bits) <= MOST_USERS or not bits[-1]:
+        raise RemoteProtocolError(f"{where} is not in its one canonical form")
+    after = np.flatnonzero(np.unpackbits(np.frombuffer(bits, np.uint8), bitorder="little"))
+    if len(after) <= len(bits) or len(after) == after[-1] + 1 or len(after) >= MOST_USERS:
+        raise RemoteProtocolError(f"{where} is not in its one canonical form")
+    users: NDArray[np.int64] = np.empty(len(after) + 1, np.int64)
+    users[0], users[1:] = first, after + (first + 1)
     return users
 
 

@@ -268,6 +268,79 @@ class Seating(Message):
     nonce: bytes
 
 
+class Shard(Message):
+    """A shard is there: which users sit at its board, and the frame of that board's roster. Its sub-analyst says so.
+
+    A row of `stretches` is a first user and the one behind the last. There is one, or more where a node never came.
+    """
+
+    run: str
+    node: str
+    stretches: NDArray[Any]
+    pid: int
+    roster: bytes
+    key: bytes = b""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        found = self.stretches
+        if found.dtype != np.int64 or found.ndim != 2 or found.shape[1] != 2 or not len(found):
+            raise RemoteProtocolError(f"shard: stretches of {found.dtype} in the shape {found.shape} are not pairs")
+        if found[0, 0] < 0 or found[-1, 1] >= LARGEST_COUNT or (np.diff(found.reshape(-1)) <= 0).any():
+            raise RemoteProtocolError("shard: its stretches of users are empty, or touch each other")
+
+    @property
+    def users(self) -> int:
+        """How many users sit at its board."""
+        return int((self.stretches[:, 1] - self.stretches[:, 0]).sum())
+
+    @property
+    def first(self) -> int:
+        return int(self.stretches[0, 0])
+
+    @property
+    def end(self) -> int:
+        return int(self.stretches[-1, 1])
+
+
+class Tally(Message):
+    """A sub-analyst's answer to a round: the sums over its shard's replies, and the frame of its board's close.
+
+    `rejected`: replies of each node that count for nothing; `silent`: users whose wallets refuse.
+    """
+
+    run: str
+    round: int
+    node: str
+    replies: int
+    sums: Mapping[str, NDArray[Any]]
+    rejected: Mapping[str, int]
+    silent: int
+    close: bytes
+    question: bytes = b""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if any(total.dtype.kind not in "iu" for total in self.sums.values()):
+            raise RemoteProtocolError("tally: a sum is not made of whole numbers")
+        if any(not 0 < count < LARGEST_COUNT for count in self.rejected.values()):
+            raise RemoteProtocolError("tally: a node with fewer than one rejected reply")
+
+
+class Tie(Message):
+    """A sub-analyst shows its shard that the shard's head is under the head of the whole run.
+
+    `tally` is the frame of its answer, which holds the close of the shard's board; `receipt` is that of the head board
+    for this answer.
+    """
+
+    run: str
+    round: int
+    node: str
+    tally: bytes
+    receipt: bytes
+
+
 WALLET = "wallet"
 """The event by which a node says how many of its users stay silent because their wallets refuse."""
 
@@ -289,7 +362,7 @@ KINDS_OF_FORMAT_1 = 12
 """A frame of format 1 holds one of the first so many kinds."""
 KINDS: tuple[str, ...] = tuple(each.kind for each in MESSAGES)
 
-BROADCASTS: tuple[type[Message], ...] = (Roster, Setup, Announce, Close, Reminder, Result, Abort)
+BROADCASTS: tuple[type[Message], ...] = (Roster, Setup, Announce, Close, Reminder, Result, Abort, Tie)
 """What is said to all; replies, refusals and events are for the analyst and for observers."""
 
 NOTICES: tuple[type[Message], ...] = (Roster, Close)

@@ -21,6 +21,8 @@ from parley.emulator.wire.messages import NAME
 from parley.emulator.wire.signatures import PUBLIC_BYTES, SECRET_BYTES, Signer
 
 RELAY_PREFIX = "relay"
+# Others than the board and the shuffler whom one connects to: relays, and the boards of shards.
+SERVER_PREFIXES = (RELAY_PREFIX, "board-")
 _KEY = re.compile(r"[0-9a-zA-Z.\-:+=^!/*?&<>()\[\]{}@%$#]{40}")
 _NO_KEY_FILE = 'is not a key file: each line should be "name" = "key"'
 

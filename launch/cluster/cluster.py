@@ -5,12 +5,14 @@ import shutil
 import signal
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from parley.emulator.errors import BadInput, LocalProtocolError
+from parley.emulator.errors import BadInput, LocalProtocolError, ParleyError
 from parley.emulator.record.witness import Witness
 from parley.emulator.roles.board import ANALYST_NAME, BOARD_NAME, LAUNCHER_NAME
+from parley.emulator.roles.shards.boards import board_of
 from parley.emulator.roles.shuffler import SHUFFLER_NAME
 from parley.emulator.wire.sealing import save_secret
 from parley.emulator.wire.security import write_relays
@@ -22,9 +24,9 @@ from parley.launch.cluster.signers import Signers, make_signers, write_states
 from parley.launch.cluster.supervisor import Supervisor
 from parley.launch.processes.command_lines import CommandLines
 from parley.launch.processes.processes import Exit, Processes, last_lines
+from parley.launch.results.display.progress import Progress, Standing
 from parley.launch.results.folder import RunFolder
 from parley.launch.results.follow import Follower, close_broken
-from parley.launch.results.progress import Progress, Standing
 from parley.launch.settings import signals
 from parley.nodes.analyst import write_plan
 from parley.nodes.common import UNFINISHED, read_addresses
@@ -54,13 +56,19 @@ class Cluster:
         """`hosts`: who runs user nodes elsewhere; `processes`: begun ahead, while the problem was still being read."""
         self.layout, self.folder, self.progress, self.hosts = layout, folder, progress, hosts
         self._processes = processes
-        nodes, declared = layout.terms("check").nodes, layout.protocol.claim.rounds
+        nodes = layout.processes if layout.shards else layout.terms("check").nodes
+        declared = layout.protocol.claim.rounds
         expected = Standing(nodes=nodes, users=layout.users, declared=declared)
         self.follower = Follower(folder.transcript, expected, layout.protocol)
         self._hosted = {name: users for name, _, users in layout.cohorts()}
+        self._shard_of: dict[str, list[str]] = {}
+        for node, shard in layout.shard_of.items():
+            for server in (shard, board_of(shard)):
+                self._shard_of.setdefault(server, []).append(node)
         self._keyring: Keyring | None = None
         self._signers: Signers = {}
         self._leave = math.inf
+        self._concluded = False
         self._time_ns = time.time_ns
 
     def run(self, then: Callable[[], None] | None = None) -> None:
@@ -75,6 +83,9 @@ class Cluster:
             except OSError as error:
                 raise LocalProtocolError(f"{self.folder.path} cannot be written: {error.strerror}") from error
             self._play(then)
+            lost = LocalProtocolError("the board of this shard was lost, and the run went on without it")
+            for shard in self.layout.shard_names:
+                close_broken(self.folder.shard_transcript(shard), self.folder.run, lost, self._time_ns)
         except BadInput:
             # A board that could not be started: nothing has happened yet, so leave nothing.
             if not self.follower.ended:
@@ -83,8 +94,12 @@ class Cluster:
         except BaseException as error:
             # Everybody is gone by now, so the record is ours to end.
             with signals(signal.SIG_IGN, *IMPATIENCE):
-                close_broken(self.folder.transcript, self.folder.run, error, self._time_ns)
-            raise
+                for transcript in (self.folder.transcript, *map(self.folder.shard_transcript, self.layout.shard_names)):
+                    close_broken(transcript, self.folder.run, error, self._time_ns)
+            with suppress(ParleyError):
+                self._show()
+            if not isinstance(error, LocalProtocolError) or not self._conclude(then):
+                raise
         finally:
             with signals(signal.SIG_IGN, *IMPATIENCE):
                 self.folder.erase_secrets()
@@ -95,22 +110,35 @@ class Cluster:
             try:
                 self._start(processes, supervisor)
                 self._watch(processes, supervisor, lambda: self.follower.closed)
-                if then is not None and self.follower.completed:
-                    then()
+                self._conclude(then)
                 self._watch(processes, supervisor, lambda: False)
                 self.follower.check_completed()
             finally:
                 if self.hosts is not None:
                     self.hosts.end()
 
+    def _conclude(self, then: Callable[[], None] | None) -> bool:
+        """Do what is to be done once, when the analyst's last word is on record; whether this was the moment.
+
+        A process may die just after that word, and we may hear of the death first: the run is complete all the same.
+        """
+        if self._concluded or not self.follower.completed:
+            return False
+        self._concluded = True
+        if then is not None:
+            then()
+        return True
+
     def _prepare(self) -> None:
         layout, folder = self.layout, self.folder
-        write_plan(folder.plan, layout.protocol, layout.meaning)
-        Witness(run=folder.run, key=layout.key, inputs=layout.inputs).save(folder.witness)
+        write_plan(folder.plan, layout.protocol, layout.meaning, layout.question)
+        Witness(run=folder.run, key=layout.key, inputs=layout.inputs, source=layout.source or {}).save(folder.witness)
         if layout.opening_key:
             save_secret(folder.opening_key, layout.opening_key)
         if layout.conditions is not None:
             folder.conditions.write_bytes(layout.conditions.read_bytes())
+        for shard in layout.shard_names:
+            folder.shard_transcript(shard).parent.mkdir(parents=True)
         if layout.relays:
             write_relays(folder.relays, layout.relay_of)
         if layout.secure:
@@ -123,6 +151,8 @@ class Cluster:
     @property
     def _middle(self) -> tuple[str, ...]:
         """Who stands between users and board."""
+        if self.layout.shards:
+            return (*map(board_of, self.layout.shard_names), *self.layout.shard_names)
         return (SHUFFLER_NAME,) if self.layout.shuffled else tuple(self.layout.relay_names)
 
     def _supervisor(self, processes: Processes) -> Supervisor:
@@ -143,7 +173,8 @@ class Cluster:
         crowd = self.folder.witness if self.layout.processes >= WARM_UP_FROM else None
         processes.prepare(self.folder.plan, crowd=crowd)
         self._await(processes, supervisor, self.folder.addresses)
-        servers = ([command_lines.shuffler()] if self.layout.shuffled else []) + list(command_lines.relays())
+        servers = [command_lines.shuffler()] if self.layout.shuffled else []
+        servers += [*command_lines.relays(), *command_lines.shard_boards()]
         for command_line in servers:
             processes.spawn([command_line])
             self._await(processes, supervisor, self.folder.server_addresses(command_line.name))
@@ -206,8 +237,13 @@ class Cluster:
             return
         self._name(exit)
         self._hosted.pop(exit.name, None)
+        if exit.name in self._shard_of:
+            # Its users are lost with it; the quorum is that of the whole run.
+            for node in self._shard_of[exit.name]:
+                self._hosted.pop(node, None)
         present, log, reason = sum(self._hosted.values()), self.folder.log(exit.name), ""
-        if exit.name in (BOARD_NAME, ANALYST_NAME, *self._middle) or present < self.layout.quorum * self.layout.users:
+        needed = {BOARD_NAME, ANALYST_NAME, *self._middle} - set(self._shard_of)
+        if exit.name in needed or present < self.layout.quorum * self.layout.users:
             said = last_lines(log, 1)
             if exit.status == UNFINISHED and said and said[0].startswith("parley: "):
                 reason = f" ({said[0].removeprefix('parley: ')})"

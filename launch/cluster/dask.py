@@ -22,7 +22,9 @@ from numpy.typing import NDArray
 from parley.emulator.coins import question_of, setup_digest, terms_of
 from parley.emulator.errors import BadInput, LocalProtocolError
 from parley.emulator.record.transcript import TranscriptReader
+from parley.emulator.roles.board import BOARD_NAME
 from parley.emulator.roles.node_memory import Answered, Commit, Seated
+from parley.emulator.roles.shards.boards import board_of
 from parley.emulator.transport.addresses import BoardAddresses
 from parley.emulator.transport.ports import topic_for
 from parley.emulator.transport.zmq.ports import connect_node
@@ -145,19 +147,25 @@ class Farm:
         self._tasks: dict[str, Task] = {}
         self._placed: dict[str, tuple[str, Future[int]]] = {}
         self._lives: dict[str, int] = {}
-        self._transcript: Path | None = None
+        self._transcripts: dict[str, Path] = {}
 
     def begin(self, layout: Layout, folder: RunFolder, keyring: Keyring | None, signers: Signers) -> None:
-        self._transcript = folder.transcript
-        board = read_addresses(folder.addresses)
+        boards: dict[str, tuple[str, Path, Path]] = {}
+        for node in layout.nodes:
+            # Each speaks to the board, or to that of its shard.
+            boards[node] = (BOARD_NAME, folder.addresses, folder.transcript)
+            if (shard := layout.shard_of.get(node)) is not None:
+                name = board_of(shard)
+                boards[node] = (name, folder.server_addresses(name), folder.shard_transcript(shard))
         # The type must not follow from the inputs: tasks of equal size tell nothing.
         smallest = np.min_scalar_type(layout.protocol.inputs)
         for identity in identities(layout, folder, signers, keyring):
+            server, addresses, self._transcripts[identity.node] = boards[identity.node]
             self._tasks[identity.node] = Task(
                 identity=identity,
                 inputs=layout.inputs[identity.first : identity.first + identity.users].astype(smallest),
-                board=board,
-                security=None if keyring is None else keyring.security(identity.node),
+                board=read_addresses(addresses),
+                security=None if keyring is None else keyring.security(identity.node, server),
             )
         there = self.workers.names
         for place, name in enumerate(self._tasks):
@@ -185,7 +193,7 @@ class Farm:
         if self._lives[name] >= MOST_LIVES:
             raise LocalProtocolError(f"{name} was placed {MOST_LIVES} times and every time its worker was lost")
         future.cancel()
-        self._tasks[name] = replace(self._tasks[name], commits=self._on_record())
+        self._tasks[name] = replace(self._tasks[name], commits=self._on_record(name))
         hosting = [each for each, _ in self._placed.values()]
         self._place(name, min(there, key=lambda each: (hosting.count(each), each)))
         return f"{name}: worker {worker} was lost, the node is placed again on {self._placed[name][0]}"
@@ -196,12 +204,11 @@ class Farm:
         options: dict[str, Any] = {"key": key, "workers": [worker], "allow_other_workers": False, "pure": False}
         self._placed[name] = worker, self.workers.client.submit(host, self._tasks[name], **options)
 
-    def _on_record(self) -> tuple[Commit, ...]:
+    def _on_record(self, name: str) -> tuple[Commit, ...]:
         """What the node's state would hold: the setup, and the broadcast of each round that was opened."""
-        assert self._transcript is not None
         commits: list[Commit] = []
         terms = b""
-        for record in TranscriptReader(self._transcript):
+        for record in TranscriptReader(self._transcripts[name]):
             message = record.message
             if isinstance(message, Setup):
                 terms = terms_of(message)

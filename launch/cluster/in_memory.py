@@ -10,8 +10,8 @@ from parley.emulator.transport.virtual_time import Process
 from parley.launch.cluster.cluster import Cluster
 from parley.launch.cluster.layout import Layout
 from parley.launch.cluster.virtual_run import VirtualRun, living
+from parley.launch.results.display.progress import Progress
 from parley.launch.results.folder import RunFolder
-from parley.launch.results.progress import Progress
 
 LOGGERS = ("board", "analyst", "user", "shuffler", "relay")
 
@@ -35,8 +35,7 @@ class MemoryCluster(Cluster):
         for name, error in run.story.crashes:
             self.progress.note(f"{name} crashed: {error!r}; see {self.folder.log(name)}")
         self.follower.check_completed()
-        if then is not None:
-            then()
+        self._conclude(then)
 
 
 class _LogFiles(logging.Handler):

@@ -49,13 +49,13 @@ class Keyring:
         found: dict[str, object] = {"--keys": self.pair(name)}
         if is_server(name):
             found["--allowed"] = self.allowed
-        if name != BOARD_NAME:
+        if name != server:
             found["--board-key"] = self.public(server)
         return found
 
-    def security(self, name: str) -> key_files.Security:
-        """What a peer of the board needs to speak under this name."""
-        return key_files.Security(keys=key_files.read_keys(self.pair(name)), server=self.link_key(BOARD_NAME))
+    def security(self, name: str, server: str = BOARD_NAME) -> key_files.Security:
+        """What a peer of a board needs to speak under this name."""
+        return key_files.Security(keys=key_files.read_keys(self.pair(name)), server=self.link_key(server))
 
     def check(self, names: Iterable[str]) -> None:
         """Everybody has a pair that can be used, and the board knows all but its own."""
@@ -72,7 +72,7 @@ def _keys_by_name(file: Path) -> dict[str, str]:
 
 def is_server(name: str) -> bool:
     """Whether others connect to the one of this name."""
-    return name in (BOARD_NAME, SHUFFLER_NAME) or name.startswith(key_files.RELAY_PREFIX)
+    return name in (BOARD_NAME, SHUFFLER_NAME) or name.startswith(key_files.SERVER_PREFIXES)
 
 
 def parties(nodes: Iterable[str], *, shuffler: bool = False, relays: Iterable[str] = ()) -> list[str]:

@@ -4,7 +4,7 @@ import errno
 import math
 import socket
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -14,9 +14,11 @@ import numpy as np
 from parley.emulator.coins import nonce_from_key
 from parley.emulator.errors import BadInput
 from parley.emulator.protocol import Inputs, Protocol
+from parley.emulator.record.question import Question
 from parley.emulator.roles.board import Terms
 from parley.emulator.roles.consent import domain_of
 from parley.emulator.roles.mixing import draw_seed_from_key
+from parley.emulator.roles.shards.boards import SHARD_PREFIX, board_of
 from parley.emulator.transport.conditions import Conditions, read_conditions
 from parley.emulator.wire.security import RELAY_PREFIX
 from parley.launch.cluster.keyring import Keyring, parties
@@ -24,6 +26,7 @@ from parley.launch.processes.limits import check_room
 from parley.nodes.state.wallet import StoredWallet
 
 SECONDS_TO_JOIN = 0.2
+SHARD_SHARE = 0.9
 LOOPBACK = "127.0.0.1"
 
 
@@ -51,9 +54,13 @@ class Layout:
     opening_key: bytes = b""
     restarts: int = 3
     relays: int = 0
+    shards: int = 0
     host: str = LOOPBACK
     elsewhere: bool = False
     domain: Mapping[str, Any] | None = None
+    # What the header of the record says, and what only the emulation knows about its data.
+    question: Question | None = None
+    source: Mapping[str, Any] | None = None
     repeatable: bool = False
     signed: bool = True
     wallet: Path | None = None
@@ -87,6 +94,8 @@ class Layout:
             raise BadInput(
                 "--relays and a shuffler contradict each other: the shuffler stands before the board already"
             )
+        if self.shards:
+            self._check_shards()
         if self.elsewhere and (self.relays or self.shuffled or self.conditions is not None):
             raise BadInput("relays, a shuffler and --conditions need user nodes on this machine; leave out --on")
         if self.keys is not None and self.secure:
@@ -100,6 +109,20 @@ class Layout:
                 raise BadInput(f"{what}; make it with `parley wallet create --processes {self.processes}`")
         if self.keys is not None:
             Keyring(folder=self.keys).check(self.parties)
+
+    def _check_shards(self) -> None:
+        """What does not go together with several boards, in one sentence each."""
+        if not 2 <= self.shards <= self.processes:
+            most = "" if self.processes < 2 else f"; give 2 to {self.processes}"
+            raise BadInput(f"--shards {self.shards} cannot share {self.processes} user nodes{most}")
+        if self.shuffled:
+            raise BadInput("--shards and a shuffler contradict each other: users hide in one crowd, at one board")
+        if self.relays:
+            raise BadInput("--shards and --relays contradict each other: a shard's board serves its own user nodes")
+        if self.in_memory:
+            raise BadInput("--shards needs boards of their own; leave out --in-memory")
+        if self.port is not None:
+            raise BadInput("--shards needs three ports for each board; leave out --port")
 
     @cached_property
     def parsed_conditions(self) -> Conditions:
@@ -141,24 +164,47 @@ class Layout:
         return {name: f"{RELAY_PREFIX}-{place * self.relays // len(names)}" for place, name in enumerate(names)}
 
     @property
+    def shard_names(self) -> list[str]:
+        return [f"{SHARD_PREFIX}{number}" for number in range(self.shards)]
+
+    @cached_property
+    def shard_of(self) -> dict[str, str]:
+        """The shard of each user node, neighbours together; nothing where there is one board."""
+        names = self.nodes if self.shards else []
+        return {name: f"{SHARD_PREFIX}{place * self.shards // len(names)}" for place, name in enumerate(names)}
+
+    @property
     def nodes(self) -> list[str]:
         return [name for name, _, _ in self.cohorts()]
 
     @property
     def parties(self) -> list[str]:
         """All who need a pair of keys."""
-        return parties(self.nodes, shuffler=self.shuffled, relays=self.relay_names)
+        between = [*self.relay_names, *self.shard_names, *map(board_of, self.shard_names)]
+        return parties(self.nodes, shuffler=self.shuffled, relays=between)
 
     def terms(self, run: str) -> Terms:
         """What the board is told; to it, a shuffler is one node that hosts everybody."""
         return Terms(
             run=run,
             users=self.users,
-            nodes=1 if self.shuffled else self.processes,
+            nodes=1 if self.shuffled else self.shards or self.processes,
             deadline=self.deadline,
             quorum=self.quorum,
             # Starting a process takes its time, and a crowd shares the processors.
             join_deadline=max(self.join_deadline, SECONDS_TO_JOIN * self.processes),
+        )
+
+    def shard_terms(self, run: str, shard: str) -> Terms:
+        """What the board of a shard is told: it must be done before the head board gives a round up."""
+        whole = self.terms(run)
+        return replace(
+            whole,
+            nodes=list(self.shard_of.values()).count(shard),
+            deadline=SHARD_SHARE * whole.deadline,
+            join_deadline=SHARD_SHARE * whole.join_deadline,
+            # It waits for the other shards, too.
+            analyst_deadline=whole.analyst_deadline + whole.deadline + whole.join_deadline,
         )
 
     def cohorts(self) -> Iterator[tuple[str, int, int]]:

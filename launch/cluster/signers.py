@@ -2,9 +2,11 @@
 
 import secrets
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 
 from parley.emulator.roles.board import ANALYST_NAME, BOARD_NAME
 from parley.emulator.roles.consent import Consent
+from parley.emulator.roles.shards.boards import board_of
 from parley.emulator.roles.shuffler import SHUFFLER_NAME
 from parley.emulator.wire.security import read_signer, write_signer, write_trust
 from parley.emulator.wire.signatures import SECRET_BYTES, Signer, derived
@@ -19,7 +21,8 @@ Signers = Mapping[str, Signer]
 
 def make_signers(layout: Layout) -> Signers:
     """Fresh keys, those of a folder, or in an experiment that is to be repeated those that follow from its key."""
-    speakers = [ANALYST_NAME, BOARD_NAME, *([SHUFFLER_NAME] if layout.shuffled else []), *layout.nodes]
+    between = [SHUFFLER_NAME] if layout.shuffled else [*layout.shard_names, *map(board_of, layout.shard_names)]
+    speakers = [ANALYST_NAME, BOARD_NAME, *between, *layout.nodes]
     if not layout.signed:
         return {}
     if layout.keys is not None:
@@ -49,15 +52,18 @@ def identities(layout: Layout, folder: RunFolder, signers: Signers, keyring: Key
         shuffler_link=keyring.link_key(SHUFFLER_NAME) if keyring is not None and layout.shuffled else "",
     )
     for name, first, users in layout.cohorts():
-        secret = signers[name].secret if name in signers else b""
-        yield Identity(node=name, first=first, users=users, consent=consent, coin_key=layout.key, signing_key=secret)
+        secret, agreed = signers[name].secret if name in signers else b"", consent
+        if name in layout.shard_of and signers:
+            # They speak to their shard's board, and the head board ties it to the whole run.
+            agreed = replace(consent, board=public[board_of(layout.shard_of[name])], head=public[BOARD_NAME])
+        yield Identity(node=name, first=first, users=users, consent=agreed, coin_key=layout.key, signing_key=secret)
 
 
 def write_states(layout: Layout, folder: RunFolder, signers: Signers, keyring: Keyring | None) -> None:
     """Everything on disk that nodes sign with, and the public list that readers of the record check against."""
     if signers:
         write_trust(folder.trust, public_keys(signers))
-    for name in (ANALYST_NAME, BOARD_NAME, SHUFFLER_NAME):
+    for name in (ANALYST_NAME, BOARD_NAME, SHUFFLER_NAME, *layout.shard_names, *map(board_of, layout.shard_names)):
         if name in signers:
             write_signer(folder.signing(name), signers[name])
     if layout.shuffled:

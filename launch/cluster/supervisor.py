@@ -44,7 +44,8 @@ class Supervisor(FaultDriver, AbstractContextManager["Supervisor"]):
     def begin(self) -> None:
         """The board is up: time counts from here. Everybody starts but those who are to be late."""
         self.began, late = time.monotonic(), self.late
-        wanted = (self.command_lines.analyst(), *self.command_lines.users())
+        command_lines = self.command_lines
+        wanted = (command_lines.analyst(), *command_lines.sub_analysts(), *command_lines.users())
         self.processes.spawn(command_line for command_line in wanted if command_line.name not in late)
 
     def tend(self) -> None:
@@ -58,7 +59,7 @@ class Supervisor(FaultDriver, AbstractContextManager["Supervisor"]):
         if self.comes_back(name, exit.status, now):
             return True
         # A board may have died between the last word and the end of its record; for the others that was the end.
-        over = self.follower.ended and name != BOARD_NAME
+        over = self.follower.ended and name not in (BOARD_NAME, *self.command_lines.between_boards)
         if exit.status >= 0 or over or name in self.doomed or self._started[name] >= self._restarts:
             return False
         self._started[name] += 1

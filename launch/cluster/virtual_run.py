@@ -14,6 +14,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 
 from parley.emulator.errors import BadInput, LocalProtocolError, ParleyError
+from parley.emulator.record.question import FIELD
 from parley.emulator.record.records import MEMORY
 from parley.emulator.roles.analyst import Analyst, AnalystRole
 from parley.emulator.roles.board import ANALYST_NAME, BOARD_NAME, LAUNCHER_NAME, BoardRole
@@ -274,7 +275,8 @@ class VirtualRun:
         port = self._links[BOARD_NAME].serve(process)
         stack.callback(port.close)
         role = BoardRole(layout.terms(self.folder.run), self._draw_nonce, self._keys)
-        writer = open_record(transcript, self.folder.run, **HEADER)
+        asked = {} if layout.question is None else {FIELD: layout.question}
+        writer = open_record(transcript, self.folder.run, **HEADER, **asked)
         if writer is not None:
             stack.callback(writer.abandon)
             disk.continue_record(writer)

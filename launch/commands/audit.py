@@ -14,8 +14,8 @@ from parley.emulator.audit.report import Report
 from parley.emulator.audit.report import audit as audit_transcript
 from parley.emulator.record.conversation import quiet
 from parley.launch.results.against import compare_evidence, compare_records, is_evidence
-from parley.launch.results.printable import printable, printable_json
-from parley.launch.results.progress import RateColumn, show_bar
+from parley.launch.results.display.printable import printable, printable_json
+from parley.launch.results.display.progress import RateColumn, show_bar
 from parley.launch.results.run_files import TRUST, find_run, run_argument, witness_option
 from parley.launch.settings import CHECK_FAILED, GOOD, command_seconds, output_options, path_option
 

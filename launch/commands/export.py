@@ -8,11 +8,11 @@ import click
 
 from parley.emulator.errors import BadInput, TranscriptError
 from parley.emulator.record.conversation import KEPT_BYTES
-from parley.emulator.record.transcript import TranscriptReader
+from parley.emulator.record.shards import read_run
 from parley.launch.commands.show import Listing
+from parley.launch.results.display.printable import printable, printable_json
 from parley.launch.results.export import write_csv, write_json_lines, write_parquet
 from parley.launch.results.folder import whole_file
-from parley.launch.results.printable import printable, printable_json
 from parley.launch.results.run_files import find_run, run_argument
 from parley.launch.settings import CHECK_FAILED, GOOD, output_options, path_option
 
@@ -38,7 +38,7 @@ def export(run: Path, format_name: Format | None, out: Path | None, as_json: boo
     if to_terminal and (chosen == "parquet" or as_json):
         raise BadInput("give --out FILE: neither Parquet nor --json goes with rows on standard output")
     try:
-        whole = Listing(TranscriptReader(find_run(run).transcript, keep=KEPT_BYTES))
+        whole = Listing(read_run(find_run(run).transcript, keep=KEPT_BYTES))
     except TranscriptError as error:
         click.echo(f"parley: {printable(str(error))}; there is nothing to export", err=True)
         return CHECK_FAILED

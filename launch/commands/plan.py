@@ -1,7 +1,11 @@
 """`parley plan`: what every protocol is predicted to cost for a problem, best first."""
 
 import json
+import textwrap
 import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -10,16 +14,28 @@ import numpy as np
 
 from parley.emulator.errors import BadInput
 from parley.emulator.protocol import Analysis, Protocol, Trust
+from parley.emulator.randomizer import Floats
 from parley.launch.api import check_promises, public_salt
-from parley.launch.problem import ProblemFlags, asked, declared_domain, make_problem, problem_options
+from parley.launch.problem import (
+    ProblemFlags,
+    asked,
+    asked_bins,
+    declared_domain,
+    described,
+    make_problem,
+    problem_options,
+)
+from parley.launch.results.display.plot import check_plot, draw
+from parley.launch.results.display.progress import Working
 from parley.launch.results.effort import warning
-from parley.launch.results.plans import make_plan, read_numbers
-from parley.launch.results.plot import check_plot, draw
-from parley.launch.results.progress import Working
-from parley.launch.settings import output_options, path_option, print_table
-from parley.nodes.analyst import write_plan
+from parley.launch.results.plans import Plan, make_plan, read_numbers
+from parley.launch.settings import list_of, output_options, path_option, print_table
 from parley.protocols.planning import fast_simulation
+from parley.protocols.planning.influence import Influence
+from parley.protocols.planning.influence import influence as influence_of
+from parley.protocols.planning.limit import SKIPPED
 from parley.protocols.planning.plan import Bounds, Option, bounds, checked_histogram, rank_protocols
+from parley.protocols.planning.target import needed_epsilon, needed_users
 from parley.protocols.registry import design
 from parley.protocols.tuned.groups import salted
 
@@ -37,57 +53,178 @@ MOST_TIMED = 4096
     show_default=True,
     help="Whom users trust; with a shuffler, (epsilon, delta) is what the transcript shows.",
 )
+@click.option("--influence", is_flag=True, help="Show how far one crafted reply can move the estimate.")
+@click.option("--target", type=float, metavar="RMSE", help="Find the users, or the epsilon, that this error needs.")
 @path_option("--plot", help="Draw predicted RMSE against users (.svg, .png, .pdf).")
-@path_option("--save", help="Write the best protocol to this file, for `parley node analyst --plan`.")
-@output_options("one record")
+@path_option("--write", "--save", "write", help="Write the best protocol to this file, for a run by hand.")
+@output_options("one record, or a list of them for several --users")
 def plan(
-    flags: ProblemFlags, like: Path | None, trust: Trust, plot: Path | None, save: Path | None, as_json: bool
+    flags: ProblemFlags,
+    like: Path | None,
+    trust: Trust,
+    influence: bool,
+    target: float | None,
+    plot: Path | None,
+    write: Path | None,
+    as_json: bool,
 ) -> None:
-    """Predict every protocol's error, bytes and rounds for a problem; no private value is looked at."""
+    """Predict every protocol's error, bytes and rounds for a problem; no private value is looked at.
+
+    --users may be a list. With --target, leave out --users or --epsilon to hear how many or how much it takes.
+    """
     check_plot(plot)
-    check_promises(flags.epsilon, flags.delta)
-    workload = asked(flags)
-    # n is public: given, or the number of rows of the data.
-    users = make_problem(flags).users if flags.users is None else flags.users
-    if (slow := warning(workload, flags.protocol)) is not None:
-        click.echo(f"parley: {slow}", err=True)
+    asked_for: Any = flags
+    workload, bins = asked(flags), asked_bins(flags)
     guess = None if like is None else checked_histogram(workload, read_numbers(like))
+    if bins is None and (slow := warning(workload, flags.protocol)) is not None:
+        click.echo(f"parley: {slow}", err=True)
+    # n is public: given, or the number of rows of the data.
+    crowds: Sequence[int] = asked_for.users or ()
+    if not crowds and flags.data is not None:
+        crowds = [make_problem(replace(flags, users=None, epsilon=asked_for.epsilon or 1.0)).users]
+    epsilon: float | None = asked_for.epsilon
+    if epsilon is not None:
+        check_promises(epsilon, flags.delta)
+    common: dict[str, Any] = {"protocol": flags.protocol, "like": guess, "trust": trust, "delta": flags.delta}
+    common["bins"] = bins
+    reached: list[dict[str, Any]] = []
+    if target is not None:
+        with Working("searching for what the target needs"):
+            found = Target(target, partial(make_plan, workload, **common))
+            crowds, epsilon, reached = found.search(crowds, epsilon)
+    if epsilon is None:
+        raise BadInput("say how much privacy to promise with --epsilon, or which error to reach with --target")
+    if not crowds:
+        raise BadInput("say how many users with --users N, or which error to reach with --target")
     with Working("predicting errors"):
-        planned = make_plan(
-            workload,
-            epsilon=flags.epsilon,
-            users=users,
-            protocol=flags.protocol,
-            like=guess,
-            trust=trust,
-            delta=flags.delta,
-        )
-    options = list(planned)
+        plans = [make_plan(workload, epsilon=epsilon, users=each, **common) for each in crowds]
+    records = [{**each.record(), **({"target": reached} if reached else {})} for each in plans]
+    if influence:
+        with Working("searching for the replies that reach furthest"):
+            moved = [influences(each, guess) for each in plans]
+        for record, by_name in zip(records, moved, strict=True):
+            for row in record["protocols"]:
+                row["influence"] = None if (most := by_name[row["name"]]) is None else vars(most)
     if as_json:
-        click.echo(json.dumps(planned.record(), indent=2))
+        click.echo(json.dumps(records[0] if len(records) == 1 else records, indent=2))
+    elif len(plans) == 1:
+        show(plans[0], plans[0].limits, list(plans[0]))
     else:
-        show(planned.title, planned.limits, options)
+        show_several(plans)
+    if not as_json:
+        if influence:
+            show_influence(plans[0], moved[0])
+        for each in reached:
+            click.echo(textwrap.fill(f"target: {each['words']}", 80, subsequent_indent="  ", break_on_hyphens=False))
+    users, options = plans[0].users, list(plans[0])
+    if plot is not None and plans[0].bins is not None:
+        raise BadInput("--plot cannot draw bins at quantiles; leave out --plot or --bins")
     if plot is not None:
         # Predictions from a tenth of the users to ten times as many.
         curves: dict[str, list[tuple[float, float]]] = {}
-        floor = []
+        lines: dict[str, list[tuple[float, float]]] = {"limit": [], "floor": []}
         with Working("predicting errors for other numbers of users"):
             for crowd in (max(2, users // 10), users, users * 10):
-                if (found := bounds(workload, flags.epsilon, crowd, guess)) is not None:
-                    floor.append((crowd, found.floor))
+                if (limits := bounds(workload, epsilon, crowd, guess)) is not None:
+                    lines["floor"].append((crowd, limits.floor))
+                    lines["limit"] += [] if limits.limit is None else [(crowd, limits.limit)]
                 named = [option.name for option in options]
-                for option in rank_protocols(workload, flags.epsilon, crowd, guess, named, trust, flags.delta):
+                for option in rank_protocols(workload, epsilon, crowd, guess, named, trust, flags.delta):
                     curves.setdefault(option.name, []).append((crowd, option.predicted_rmse))
-        draw(plot, f"{workload.name}, epsilon {flags.epsilon:g}: predicted", curves, floor)
-    if save is not None:
+        draw(plot, f"{workload.name}, epsilon {epsilon:g}: predicted", curves, lines)
+    if write is not None:
         # What an analyst that is started by hand asks: the protocol, and the columns that its inputs come from.
-        if save.exists():
-            raise BadInput(f"--save {save} exists already; give a new file")
-        protocol = design(options[0].name, workload, epsilon=flags.epsilon, users=users, delta=flags.delta)
-        write_plan(save, salted(protocol, public_salt(flags.seed)), declared_domain(flags, workload))
+        if write.exists():
+            raise BadInput(f"--write {write} exists already; give a new file")
+        from parley.nodes.analyst import write_plan
+
+        protocol = plans[0].best.protocol
+        if plans[0].bins is None:
+            protocol = design(plans[0].best.name, workload, epsilon=epsilon, users=users, delta=flags.delta)
+        question = described(flags, workload, protocol.name)
+        write_plan(write, salted(protocol, public_salt(flags.seed)), declared_domain(flags, workload), question)
 
 
-def show(title: str, limits: Bounds | None, options: list[Option]) -> None:
+# The same flags as everywhere, but here users may be several, and epsilon may be what is searched for.
+_flags = {str(each.name): each for each in plan.params}
+_flags["users"].type = list_of(int, "whole numbers such as 500,5000")
+_flags["epsilon"].required = False
+
+
+@dataclass(frozen=True)
+class Target:
+    """The error to reach, and what predicts the error of the best protocol."""
+
+    rmse: float
+    plan: Callable[..., Plan]
+
+    def search(
+        self, crowds: Sequence[int], epsilon: float | None
+    ) -> tuple[Sequence[int], float | None, list[dict[str, Any]]]:
+        """Users and epsilon to plan for, and what was found."""
+        if epsilon is None and not crowds:
+            raise BadInput("with --target, say which --epsilon or how many --users you have")
+        found: list[dict[str, Any]] = []
+        first, given = (crowds[0] if crowds else None), epsilon
+        if given is not None:
+            start = 10_000 if first is None else first
+            users = needed_users(lambda each: self._rmse(given, each), self.rmse, start)
+            name = "" if users is None else f" with {self.plan(epsilon=given, users=users).best.name}"
+            many = "no number of users is enough" if users is None else f"about {users:,} users{name}"
+            words = f"an error of {self.rmse:g} at epsilon {given:g} takes {many}"
+            found.append({"rmse": self.rmse, "epsilon": given, "users": users, "words": words})
+            crowds = crowds or ([] if users is None else [users])
+        if first is not None:
+            needed = needed_epsilon(lambda each: self._rmse(each, first), self.rmse)
+            much = "no epsilon is enough" if needed is None else f"epsilon {needed:g}"
+            words = f"an error of {self.rmse:g} with {first:,} users takes {much}"
+            found.append({"rmse": self.rmse, "epsilon": needed, "users": first, "words": words})
+            epsilon = needed if epsilon is None else epsilon
+        if epsilon is None or not crowds:
+            raise BadInput(f"{found[0]['words']}; give a larger --target")
+        return crowds, epsilon, found
+
+    def _rmse(self, epsilon: float, users: int) -> float:
+        return self.plan(epsilon=epsilon, users=users).best.predicted_rmse
+
+
+def influences(planned: Plan, histogram: Floats | None) -> dict[str, Influence | None]:
+    """How far one reply reaches, protocol by protocol; None where nobody has worked that out."""
+    found: dict[str, Influence | None] = {}
+    for option in planned:
+        try:
+            found[option.name] = influence_of(option.protocol, planned.users, histogram)
+        except BadInput:
+            found[option.name] = None
+    return found
+
+
+def show_influence(planned: Plan, found: Mapping[str, Influence | None]) -> None:
+    rows = [
+        (name, "", "", "") if most is None else (name, f"{most.crafted:.2g}", f"{most.lie:.2g}", f"{most.ratio:.3g}")
+        for name, most in found.items()
+    ]
+    print_table(("one reply moves", "crafted", "a lie", "ratio"), rows, words=("one reply moves",))
+    click.echo(
+        "The most that one reply of the last round moves the estimate: a crafted one,\n"
+        f"and one that only hides another input, among {planned.users:,} users."
+    )
+
+
+def show_several(plans: Sequence[Plan]) -> None:
+    """The recommended protocol for each number of users."""
+    click.echo(f"{plans[0].question.name}, k = {plans[0].question.size}, epsilon {plans[0].epsilon:g}")
+    rows = []
+    for each in plans:
+        best = each.best
+        errors = (f"{best.predicted_rmse:.3g}", f"±{1.96 * best.predicted_rmse:.2g}")
+        rows.append((best.name, f"{each.users:,}", str(best.rounds), *errors))
+    print_table(("recommended", "users", "rounds", "RMSE", "95% interval"), rows, words=("recommended",))
+    for note in plans[0].notes[1:]:
+        click.echo(note)
+
+
+def show(planned: Plan, limits: Bounds | None, options: list[Option]) -> None:
     """The same for people, with the worst histogram and the analyst's time beside it."""
     headings = ("protocol", "rounds", "RMSE", "worst RMSE", "B up", "B down", "analyst s")
     rows = []
@@ -102,15 +239,21 @@ def show(title: str, limits: Bounds | None, options: list[Option]) -> None:
                 f"{analyst_seconds(option.protocol):.2f}" if timed else "",
             )
             rows.append((option.name, str(option.rounds), *errors, *costs))
-    click.echo(title)
+    click.echo(planned.title)
     print_table(headings, rows, words=("protocol",))
+    for note in planned.notes:
+        click.echo(note)
     if limits is None:
         return
     low, high = limits.gamma_lower, limits.gamma_upper
     gamma = f"{low:.4g}" if low == high else f"in [{low:.4g}, {high:.4g}]"
     click.echo(f"gamma_2 of W - cJ: {gamma}")
-    click.echo(f"floor (h known, one scalar a user): {limits.floor:.3g}")
-    click.echo(f"bound for one round, its constant taken as 1: {limits.lower_bound:.3g}")
+    least = SKIPPED if limits.limit is None else f"{limits.limit:.3g}"
+    click.echo(f"limit (unbiased, many users, no shuffler): {least}")
+    click.echo(f"floor (the histogram known, one bit per user): {limits.floor:.3g}")
+    click.echo(f"proven, if users speak once: on some data every protocol errs by at least {limits.lower_bound:.3g}")
+    click.echo(f"scale of one round, zeta/(epsilon sqrt n): {limits.scale:.3g}")
+    click.echo(f"users the paper asks for in three rounds, its constant taken as 1: {limits.separation:.2g}")
 
 
 def analyst_seconds(protocol: Protocol) -> float:

@@ -11,8 +11,8 @@ from parley.emulator.record.conversation import Conversation
 from parley.emulator.record.diff import compare_runs
 from parley.emulator.record.replay import Replay, Role, replay_analyst, replay_users
 from parley.launch.commands.show import place, unclosed
-from parley.launch.results.printable import printable, printable_json
-from parley.launch.results.progress import Working
+from parley.launch.results.display.printable import printable, printable_json
+from parley.launch.results.display.progress import Working
 from parley.launch.results.run_files import RunFiles, find_run, run_argument, witness_option
 from parley.launch.settings import CHECK_FAILED, GOOD, output_options
 from parley.nodes.replay import Timing, replay_live

@@ -7,8 +7,9 @@ import click
 from parley.emulator.errors import BadInput, TranscriptError
 from parley.launch.report.model import SAMPLE, make_model
 from parley.launch.report.page import write_page
-from parley.launch.results.printable import printable, printable_json
-from parley.launch.results.progress import Working
+from parley.launch.results.display.printable import printable, printable_json
+from parley.launch.results.display.progress import Working
+from parley.launch.results.reporting import show_in_browser
 from parley.launch.results.run_files import find_run, run_argument, witness_option
 from parley.launch.settings import output_options, path_option
 
@@ -30,8 +31,11 @@ from parley.launch.settings import output_options, path_option
     show_default=True,
     help="Number of users whose exact privacy loss is computed; a random sample if there are more.",
 )
+@click.option("--open", "open_page", is_flag=True, help="Open the page in a browser.")
 @output_options()
-def report(run: Path, witness: Path | None, out: Path | None, public: bool, sample: int, as_json: bool) -> None:
+def report(
+    run: Path, witness: Path | None, out: Path | None, public: bool, sample: int, open_page: bool, as_json: bool
+) -> None:
     """Make the page about RUN: answer, conversation, privacy loss, errors, faults, messages. One file, no network.
 
     RUN is the folder of a run, its name in runs/, or a transcript; without it, the latest run. A record that was cut
@@ -46,5 +50,7 @@ def report(run: Path, witness: Path | None, out: Path | None, public: bool, samp
         raise BadInput(f"{error}; there is nothing to report") from error
     page = out or files.transcript.with_name("report.html")
     write_page(page, model)
+    if open_page:
+        show_in_browser(page.absolute().as_uri())
     record = {"file": str(page), "outcome": model["outcome"], "emulation": model["emulation"]}
     click.echo(printable_json(record, indent=2) if as_json else printable(f"report written to {page}"))

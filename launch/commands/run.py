@@ -23,6 +23,7 @@ from parley.launch.settings import command_seconds, complete, output_options, pa
 )
 @click.option("--process-per-user", is_flag=True, help="Give every user a process of its own.")
 @click.option("--relays", default=0, metavar="R", help="Number of relays between user nodes and the board.")
+@click.option("--shards", default=0, metavar="S", help="Number of boards, each with its own users and record.")
 @click.option("--in-memory", is_flag=True, help="Run in this process and in virtual time; a seed repeats every byte.")
 @click.option("--on", metavar="dask://HOST:PORT", help="Place the user nodes on the workers of this Dask cluster.")
 @path_option("--out", help="Folder for the run instead of runs/<time>-<name>.")
@@ -47,6 +48,7 @@ from parley.launch.settings import command_seconds, complete, output_options, pa
 )
 @click.option("--seal", is_flag=True, help="Seal replies for the analyst, so that the shuffler cannot read them.")
 @click.option("--watch", is_flag=True, help="Serve a live page on this machine while the run goes on.")
+@click.option("--open", "open_page", is_flag=True, help="Open the report, or with --watch the live page, in a browser.")
 @click.option("--quiet", is_flag=True, help="Hide progress.")
 @output_options("the result record")
 def run(flags: ProblemFlags, as_json: bool, **options: Any) -> None:

@@ -9,10 +9,11 @@ import click
 
 from parley.emulator.errors import BadInput, TranscriptError
 from parley.emulator.record.records import MEMORY, Record, medium
+from parley.emulator.record.shards import read_run
 from parley.emulator.record.transcript import TranscriptReader
 from parley.emulator.wire.messages import KINDS, Event, Message, Ready, Replies
 from parley.launch.report.words import headline, row
-from parley.launch.results.printable import printable, printable_json
+from parley.launch.results.display.printable import printable, printable_json
 from parley.launch.results.run_files import find_run, run_argument
 from parley.launch.settings import CHECK_FAILED, GOOD, output_options
 
@@ -35,7 +36,7 @@ def show(run: Path, number: int | None, user: int | None, kind: str | None, as_j
     if kind is not None and kind not in KINDS:
         raise BadInput(f"no message is of the kind {kind!r}; there are {', '.join(KINDS)}")
     try:
-        reader = TranscriptReader(find_run(run).transcript)
+        reader = read_run(find_run(run).transcript, everything=True)
     except TranscriptError as error:
         click.echo(f"parley: {printable(str(error))}", err=True)
         return CHECK_FAILED
@@ -97,9 +98,10 @@ class Listing:
 
 def unclosed(reader: TranscriptReader, after: str = "") -> str | None:
     """That a record which was read to its end has no closing record; None if it has one."""
-    if reader.closing is not None:
+    found = reader.unfinished
+    if found is None:
         return None
-    return f"{reader.path} is truncated: it ends at byte {reader.truncated_at}, {after}without a closing record"
+    return f"{found.path} is truncated: it ends at byte {found.truncated_at}, {after}without a closing record"
 
 
 def place(number: int | None, user: int | None) -> str:

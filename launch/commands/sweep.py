@@ -8,7 +8,6 @@ from typing import Any
 
 import click
 import numpy as np
-from click.types import convert_type
 from rich.console import Console
 from rich.progress import Progress
 
@@ -16,17 +15,17 @@ from parley.emulator.errors import BadInput
 from parley.emulator.protocol import Inputs
 from parley.launch.cluster.dask import run_on
 from parley.launch.problem import ProblemFlags, make_problem, problem_options
-from parley.launch.results.plot import check_plot, draw
-from parley.launch.results.progress import Working
+from parley.launch.results.display.plot import check_plot, draw
+from parley.launch.results.display.progress import Working
 from parley.launch.results.sweeps import Batch, Outcome, batches, rmse, spread, trial
-from parley.launch.settings import output_options, path_option, print_table
+from parley.launch.settings import list_of, output_options, path_option, print_table
 from parley.protocols.planned import truth_of
 from parley.protocols.planning import plan
+from parley.protocols.planning.limit import hardest_limit
 from parley.protocols.planning.table import predicted_rmse
-from parley.protocols.registry import design
 from parley.protocols.workloads.workload import Levels
 
-HEADINGS = ("protocol", "users", "epsilon", "trials", "rmse", "predicted_rmse", "floor")
+HEADINGS = ("protocol", "users", "epsilon", "trials", "rmse", "predicted_rmse", "limit", "floor")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -85,34 +84,24 @@ def sweep(
 
 def draw_rows(plot: Path, rows: list[dict[str, Any]]) -> None:
     """Measured RMSE against users."""
-    # A line for every protocol and epsilon; the floor is that of the largest epsilon.
+    # A line for every protocol and epsilon; limit and floor are those of the largest epsilon.
     several = len({row["epsilon"] for row in rows}) > 1
     curves: dict[str, list[tuple[float, float]]] = {}
     for row in rows:
         name = f"{row['protocol']}, epsilon {row['epsilon']:g}" if several else row["protocol"]
         curves.setdefault(name, []).append((row["users"], row["rmse"]))
     largest = max(row["epsilon"] for row in rows)
-    floor = {row["users"]: row["floor"] for row in rows if row["epsilon"] == largest and row["floor"] is not None}
-    draw(plot, f"measured, {rows[0]['trials']} trials each", curves, list(floor.items()))
+    lines = {
+        name: [(each["users"], each[name]) for each in rows if each["epsilon"] == largest and each[name] is not None]
+        for name in ("limit", "floor")
+    }
+    draw(plot, f"measured, {rows[0]['trials']} trials each", curves, lines)
 
 
 # The same flags as everywhere, but here users and epsilon may be several and all protocols are the default.
-def whole_numbers(text: str) -> tuple[int, ...]:
-    try:
-        return tuple(map(int, text.split(",")))
-    except ValueError:
-        raise click.BadParameter(f"{text!r} is not a list of whole numbers such as 500,5000") from None
-
-
-def numbers(text: str) -> tuple[float, ...]:
-    try:
-        return tuple(map(float, text.split(",")))
-    except ValueError:
-        raise click.BadParameter(f"{text!r} is not a list of numbers such as 0.5,1") from None
-
-
 _flags = {str(each.name): each for each in sweep.params}
-_flags["users"].type, _flags["epsilon"].type = convert_type(whole_numbers), convert_type(numbers)
+_flags["users"].type = list_of(int, "whole numbers such as 500,5000")
+_flags["epsilon"].type = list_of(float, "numbers such as 0.5,1")
 _flags["protocol"].default = "all"
 
 
@@ -125,11 +114,14 @@ def make_cases(flags: ProblemFlags, seed: int) -> list[Case]:
             problem = make_problem(replace(flags, users=users, epsilon=epsilon, seed=seed))
             question = problem.question
             histogram = np.bincount(problem.inputs, minlength=question.size) / problem.users
-            limit = None if isinstance(question, Levels) else plan.floor(question, histogram, epsilon, problem.users)
+            limits: dict[str, float | None] = {"limit": None, "floor": None}
+            if not isinstance(question, Levels):
+                limits["limit"] = hardest_limit(question, [histogram], epsilon, problem.users)
+                limits["floor"] = plan.floor(question, histogram, epsilon, problem.users)
             named = flags.protocol not in ("all", plan.AUTO)
             for name in flags.protocol.split(",") if flags.protocol != "all" else plan.suitable_names(question):
                 try:
-                    protocol: Any = design(name, question, epsilon=epsilon, users=problem.users)
+                    protocol: Any = problem.designed(name, epsilon)
                 except BadInput:
                     if named:
                         raise
@@ -137,7 +129,7 @@ def make_cases(flags: ProblemFlags, seed: int) -> list[Case]:
                 truth = truth_of(protocol, problem.inputs)
                 if truth is None:
                     raise BadInput(f"{name} has no method `truth` to compare with; a sweep needs one")
-                known = {"protocol": protocol.name, "users": problem.users, "epsilon": epsilon, "floor": limit}
+                known = {"protocol": protocol.name, "users": problem.users, "epsilon": epsilon, **limits}
                 known["predicted_rmse"] = predicted_rmse(protocol, problem.users, histogram)
                 cases.append(Case(protocol=protocol, inputs=problem.inputs, truth=truth, known=known))
     return cases

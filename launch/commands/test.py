@@ -7,7 +7,7 @@ import click
 from rich.console import Console
 
 from parley.emulator.errors import BadInput
-from parley.launch.results.printable import printable_json
+from parley.launch.results.display.printable import printable_json
 from parley.launch.settings import CHECK_FAILED, GOOD, debug_option, path_option
 from parley.launch.testkit.page import write_page
 from parley.launch.testkit.show import Bar, last_line, table_of, write_junit

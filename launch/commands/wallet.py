@@ -20,6 +20,7 @@ from parley.launch.cluster.layout import shares
 from parley.launch.settings import output_options, print_table, protocol_file_option
 from parley.nodes.init import read_column
 from parley.nodes.state.wallet import StoredWallet
+from parley.protocols.randomizers.exact import check_epsilon
 
 
 @click.group(epilog="Example: parley wallet create purse --users 2000 --cap 4")
@@ -100,8 +101,8 @@ def show(folder: Path, epsilon: float | None, as_json: bool) -> None:
 
     Example: parley wallet show purse
     """
-    if epsilon is not None and not (math.isfinite(epsilon) and epsilon > 0):
-        raise BadInput(f"--epsilon {epsilon} cannot be used; give a positive, finite number")
+    if epsilon is not None:
+        check_epsilon(epsilon)
     found = record(folder, [StoredWallet.look(each) for each in wallets_in(folder)], epsilon)
     if as_json:
         click.echo(json.dumps(found, indent=2))

@@ -3,8 +3,10 @@
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
 
 from parley.emulator.roles.board import ANALYST_NAME, BOARD_NAME
+from parley.emulator.roles.shards.boards import board_of
 from parley.emulator.roles.shuffler import SHUFFLER_NAME
 from parley.emulator.transport.addresses import BoardAddresses
 from parley.launch.cluster.keyring import Keyring
@@ -37,6 +39,7 @@ class CommandLines:
             "--users": terms.users,
             "--nodes": terms.nodes,
             "--transcript": folder.transcript,
+            **({} if self._layout.question is None else {"--plan": folder.plan}),
             "--addresses": folder.addresses,
             "--deadline": terms.deadline,
             "--quorum": terms.quorum,
@@ -44,12 +47,56 @@ class CommandLines:
         }
         if self._layout.relays:
             arguments["--relays"] = folder.relays
+        if self._layout.shards:
+            # A flag has no word behind it.
+            arguments["--whole"] = ""
         if self._layout.port is not None or self._layout.host != LOOPBACK:
             wanted = BoardAddresses.on(self._layout.host, self._layout.port or 0)
             arguments |= {"--inbox": wanted.inbox, "--feed": wanted.feed, "--delivery": wanted.delivery}
         if self._layout.nonce:
             arguments["--nonce"] = self._layout.nonce.hex()
         return self._command_line(BOARD_NAME, BOARD_NAME, arguments)
+
+    @property
+    def between_boards(self) -> tuple[str, ...]:
+        """Who must hear the end of a run of several boards, so that its users do."""
+        return (*map(board_of, self._layout.shard_names), *self._layout.shard_names)
+
+    def shard_boards(self) -> Iterator[CommandLine]:
+        """The board of every shard, at free ports or, when it comes back, at its old ones."""
+        for shard in self._layout.shard_names:
+            name, terms = board_of(shard), self._layout.shard_terms(self._folder.run, shard)
+            arguments: dict[str, object] = {
+                "--run": terms.run,
+                "--users": terms.users,
+                "--nodes": terms.nodes,
+                "--transcript": self._folder.shard_transcript(shard),
+                "--addresses": self._folder.server_addresses(name),
+                "--deadline": terms.deadline,
+                "--join-deadline": terms.join_deadline,
+                "--analyst-deadline": terms.analyst_deadline,
+                "--shard": shard,
+            }
+            if self._layout.host != LOOPBACK:
+                wanted = BoardAddresses.on(self._layout.host, 0)
+                arguments |= {"--inbox": wanted.inbox, "--feed": wanted.feed, "--delivery": wanted.delivery}
+            yield self._at_old_ports(
+                self._command_line(name, BOARD_NAME, arguments), self._folder.server_addresses(name)
+            )
+
+    def sub_analysts(self) -> Iterator[CommandLine]:
+        """Who answers for each shard."""
+        for shard in self._layout.shard_names:
+            head = {} if self._keyring is None else {"--head-key": self._keyring.public(BOARD_NAME)}
+            arguments = {
+                "--run": self._folder.run,
+                "--name": shard,
+                **self._link(),
+                "--addresses": self._folder.server_addresses(board_of(shard)),
+                "--head-addresses": self._folder.addresses,
+                **head,
+            }
+            yield self._command_line(shard, "sub_analyst", arguments)
 
     def analyst(self) -> CommandLine:
         opens = {"--opening-key": self._folder.opening_key} if self._layout.opening_key else {}
@@ -101,17 +148,23 @@ class CommandLines:
         """The command line of a node that was running before."""
         alone = {ANALYST_NAME: self.analyst, SHUFFLER_NAME: self.shuffler, BOARD_NAME: self.board}
         if name not in alone:
-            return next(command_line for command_line in (*self.relays(), *self.users()) if command_line.name == name)
+            every = (*self.relays(), *self.shard_boards(), *self.sub_analysts(), *self.users())
+            return next(command_line for command_line in every if command_line.name == name)
         command_line = alone[name]()
-        # Until somebody has heard of a board's ports, any will do.
-        if name != BOARD_NAME or not self._folder.addresses.exists():
-            return command_line
-        bound = read_addresses(self._folder.addresses)
+        return self._at_old_ports(command_line, self._folder.addresses) if name == BOARD_NAME else command_line
+
+    def _at_old_ports(self, board: CommandLine, addresses: Path) -> CommandLine:
+        """A board where others look for it. Until somebody has heard of its ports, any will do."""
+        if not addresses.exists():
+            return board
+        bound = read_addresses(addresses)
         ports = ("--inbox", bound.inbox, "--feed", bound.feed, "--delivery", bound.delivery)
-        return replace(command_line, arguments=(*command_line.arguments, *ports))
+        return replace(board, arguments=(*board.arguments, *ports))
 
     def _server(self, node: str) -> str:
         """Whom a user node connects to."""
+        if node in self._layout.shard_of:
+            return board_of(self._layout.shard_of[node])
         return SHUFFLER_NAME if self._layout.shuffled else self._layout.relay_of.get(node, BOARD_NAME)
 
     def _link(self) -> dict[str, object]:
@@ -119,12 +172,14 @@ class CommandLines:
         return {"--addresses": self._folder.addresses, **under}
 
     def _command_line(self, name: str, node: str, arguments: dict[str, object]) -> CommandLine:
-        if self._layout.signed and name in (BOARD_NAME, ANALYST_NAME, SHUFFLER_NAME):
+        if self._layout.signed and node != "user" and node != "relay":
             keys = {"--trust": self._folder.trust} if name != ANALYST_NAME else {}
             arguments = {**arguments, **keys, "--signing-key": self._folder.signing(name)}
         if self._keyring is not None:
             server = self._server(name) if node == "user" else BOARD_NAME
+            if node in (BOARD_NAME, "sub_analyst"):
+                server = board_of(name) if node == "sub_analyst" else name
             arguments = {**arguments, **self._keyring.arguments(name, server)}
-        words = tuple(str(word) for pair in arguments.items() for word in pair)
+        words = tuple(str(word) for pair in arguments.items() for word in pair if word != "")
         niceness = CROWD_NICENESS if node == "user" and self._layout.processes >= CROWD else 0
         return CommandLine(name=name, node=node, arguments=words, log=self._folder.log(name), niceness=niceness)

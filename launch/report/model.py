@@ -1,5 +1,6 @@
 """Everything the page shows, as plain data: the story of the record, what the audit says, what the witness knows."""
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -10,17 +11,22 @@ from parley.emulator.audit.verdict import Verdict
 from parley.emulator.errors import TranscriptError
 from parley.emulator.protocol import Protocol
 from parley.emulator.record.conversation import KEPT_BYTES, Conversation
+from parley.emulator.record.question import question_in
 from parley.emulator.record.records import medium
+from parley.emulator.record.shards import read_run
 from parley.emulator.record.transcript import TranscriptReader
 from parley.emulator.record.witness import Witness
 from parley.emulator.wire.messages import Result
 from parley.emulator.wire.security import read_trust
+from parley.launch.bins import binned_truth
 from parley.launch.report.budget import error_budget
 from parley.launch.report.story import Story
 from parley.launch.report.words import cut
+from parley.launch.results.display.wording import described, shape_of, source_words
+from parley.launch.results.hiding import bins_in
 from parley.launch.settings import release
 from parley.protocols.outline import outline
-from parley.protocols.planned import truth_of
+from parley.protocols.pairwise import Pairwise
 from parley.protocols.registry import build
 
 SAMPLE = 2000
@@ -30,6 +36,7 @@ SHOWN = ("integrity", "rounds", "privacy", "result")
 # The check that needs the public keys of the run as well; it is shown where they lie beside the record.
 KEYS = "trust.toml"
 VERSION = 1
+MOST_COLUMNS = 12
 
 
 def tell(story: Story, reader: TranscriptReader) -> tuple[str, str]:
@@ -54,17 +61,18 @@ def make_model(transcript: Path, *, witness: Witness | None = None, sample: int 
     with np.errstate(all="ignore"):
         beside = transcript.with_name(KEYS)
         keys = read_trust(beside) if beside.is_file() else None
-        reader = TranscriptReader(transcript, keep=KEPT_BYTES)
+        reader = read_run(transcript, keep=KEPT_BYTES)
         conversation = Conversation(reader, build)
         story = Story(conversation)
         outcome, reason = tell(story, reader)
         if witness is not None and witness.run != reader.run:
             witness = None
-        model = {**_head(reader.run, outcome, reason), "medium": medium(reader.header), **story.record()}
+        model = {**_head(reader.run, outcome, reason, reader.header), "medium": medium(reader.header), **story.record()}
         conversation.heard_all()
-        # Which users are looked at must not change the page from one making to the next.
-        verdicts = audit(reader, build, keys=keys, sample=sample, generator=np.random.default_rng(SEED)).verdicts
         whole, protocol = outcome != "altered", conversation.protocol
+        heard = conversation if whole else reader
+        # Which users are looked at must not change the page from one making to the next.
+        verdicts = audit(heard, build, keys=keys, sample=sample, generator=np.random.default_rng(SEED)).verdicts
         shown = (*SHOWN, *(() if keys is None else ("authorship",))) if whole else ("integrity",)
         model["verdicts"] = {
             name: {"verdict": verdicts[name].verdict, "reason": cut(verdicts[name].reason, 500)} for name in shown
@@ -75,22 +83,52 @@ def make_model(transcript: Path, *, witness: Witness | None = None, sample: int 
         if witness is not None and whole:
             # Only an emulation knows what the users' inputs say the answer is.
             model["emulation"] = True
+            model["source"] = [cut(each) for each in source_words(witness.source)]
+            model["origin"] = cut(str(witness.source.get("origin", "")))
             if model["answer"] is not None and protocol is not None and isinstance(conversation.ending, Result):
-                truth = truth_of(protocol, witness.inputs)
+                truth = binned_truth(protocol, witness.inputs, conversation)
+                if bins_in(conversation) is not None:
+                    model["answer"]["truth_unbinned"] = protocol.workload.exact(witness.inputs)  # type: ignore[attr-defined]
                 if truth is not None:
                     model["answer"] |= {"truth": truth, "error": conversation.ending.estimate - truth}
+                    model["answer"] |= _limit(protocol, witness)
         return model
 
 
-def live_model(run: str, story: Story, latest: int) -> dict[str, Any]:
+def _limit(protocol: Protocol, witness: Witness) -> dict[str, float]:
+    """The least error that any protocol could have on these inputs, for users who trust nobody."""
+    if not isinstance(protocol, Pairwise) or protocol.claim.trusts != "nobody":
+        return {}
+    # The solver loads slowly, and most pages of running conversations never need it.
+    from parley.protocols.planning.limit import hardest_limit
+
+    shares = protocol.workload.histogram(witness.inputs)
+    least = hardest_limit(protocol.workload, [shares], protocol.claim.epsilon, len(witness.inputs))
+    return {} if least is None else {"limit": least}
+
+
+def live_model(run: str, story: Story, latest: int, header: Mapping[str, Any]) -> dict[str, Any]:
     """The model of a run that still goes on: nothing is known yet of its privacy or its truth."""
     unknown: dict[str, Any] = {"verdicts": {}, "loss": None, "budget": None}
-    return {**_head(run, "running", ""), **story.record(latest), **unknown, "script": _script(story.summary.protocol)}
+    head = _head(run, "running", "", header)
+    return {**head, **story.record(latest), **unknown, "script": _script(story.summary.protocol)}
 
 
-def _head(run: str, outcome: str, reason: str) -> dict[str, Any]:
-    head = {"version": VERSION, "software": release(), "run": run}
-    return {**head, "outcome": outcome, "reason": reason, "emulation": False}
+def _head(run: str, outcome: str, reason: str, header: Mapping[str, Any]) -> dict[str, Any]:
+    """What the page is called by, and what its record says about the question."""
+    question = question_in(header)
+    columns = question.get("columns", ())[:MOST_COLUMNS]
+    return {
+        "version": VERSION,
+        "software": release(),
+        "run": run,
+        "title": cut(question.get("title") or run),
+        "columns": [cut(described(each)) for each in columns],
+        "shape": cut(shape_of(question["levels"], columns)) if question else "",
+        "outcome": outcome,
+        "reason": reason,
+        "emulation": False,
+    }
 
 
 def _script(protocol: Protocol | None) -> list[dict[str, Any]]:

@@ -34,7 +34,7 @@ def render(model: dict[str, Any]) -> str:
         f"default-src 'none'; style-src {_hash(style)}; script-src {_hash(script)}; connect-src 'self'; img-src data:; "
         "base-uri 'none'; form-action 'none'"
     )
-    title = html.escape(f"{model['run']} — Parley")
+    title = html.escape(f"{model['title']} — Parley")
     parts = {"policy": policy, "title": title, "style": style, "data": safe_json(model), "script": script}
     # All at once, not one after the other: data that spells a placeholder stays data.
     return re.sub(r"\{\{(\w+)\}\}", lambda found: parts[found[1]], _asset("page.html"))

@@ -14,6 +14,8 @@ from parley.emulator.wire.messages import Event, Message, Ready, Replies, Result
 from parley.launch.report.diagram import Diagram
 from parley.launch.report.words import cut, headline, row, value_brief
 from parley.launch.results.answer import statistic_name
+from parley.launch.results.display.wording import STATISTICS
+from parley.launch.results.hiding import hidden_in, measured
 from parley.launch.results.meaning import inside
 from parley.protocols.registry import build
 
@@ -68,13 +70,17 @@ class Story:
         if not isinstance(result, Result):
             return None
         silent = result.details.get("silent_for_wallets")
-        low, high = inside((result.low, result.high), None if workload is None else workload.bounds)
+        hides = hidden_in(self.summary)
+        ends = hides.pop("interval95", (result.low, result.high))
+        low, high = inside(ends, None if workload is None else workload.bounds)
         return {
             "bounds": None if workload is None else list(workload.bounds),
             "estimate": result.estimate,
             "low": low,
             "high": high,
             "predicted_rmse": result.predicted_rmse,
+            "measured": cut(measured(self.summary)),
+            **hides,
             **({"silent": silent} if isinstance(silent, int) and silent else {}),
         }
 
@@ -86,6 +92,7 @@ class Story:
         return {
             "protocol": getattr(setup, "protocol", None),
             "statistic": None if name is None else cut(name, 64),
+            "measured": None if name is None else cut(STATISTICS.get(name, name), 64),
             "interaction": getattr(claim, "interaction", None),
             "trusts": getattr(claim, "trusts", None),
             "epsilon": getattr(setup, "epsilon", None),

@@ -25,6 +25,7 @@ from starlette.responses import HTMLResponse, Response, StreamingResponse
 from starlette.routing import Route
 
 from parley.emulator.errors import BadInput, TranscriptError
+from parley.emulator.record.shards import read_run
 from parley.emulator.record.transcript import TranscriptReader
 from parley.launch.processes.system import die_with_parent
 from parley.launch.report.model import live_model
@@ -56,13 +57,13 @@ class Tail:
         before = self.story.summary.next
         # No file yet, or a header that is being written, or damage, which the report will speak of.
         with suppress(BadInput, TranscriptError):
-            self._reader = self._reader or TranscriptReader(self.transcript)
+            self._reader = self._reader or read_run(self.transcript)
             for record in self._reader.since(self.story.summary.next):
                 self.story.take(record)
         return None if self.story.summary.next == before else self.model()
 
     def model(self) -> dict[str, Any]:
-        return live_model(self.run, self.story, LATEST)
+        return live_model(self.run, self.story, LATEST, {} if self._reader is None else self._reader.header)
 
 
 class Feed:

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from parley.emulator.record.records import Record
 from parley.emulator.wire import messages as wire
-from parley.launch.results.printable import printable
+from parley.launch.results.display.printable import printable
 
 SHOWN = 4
 LONGEST = 160

@@ -7,7 +7,7 @@ from parley.protocols.workloads.workload import Levels, Workload
 # from 64 x 64 (7 s) to 128 x 128 (69 s).
 SECONDS, INPUTS, GROWTH = 25.0, 96 * 96, 1.75
 # Protocols of which every constant is worked out; the others are made at once.
-SEARCHED = ("auto", "all", "one-round-tuned", "two-round-tuned", "three-round-tuned")
+SEARCHED = ("auto", "all", "one-round-tuned", "two-round-tuned")
 WORTH_SAYING_SECONDS = 10.0
 MANY = 512
 

@@ -2,6 +2,7 @@
 
 import csv
 from collections.abc import Iterator
+from itertools import takewhile
 from pathlib import Path
 from typing import IO, Any, Protocol
 
@@ -12,7 +13,7 @@ from parley.emulator.errors import BadInput
 from parley.emulator.randomizer import layout
 from parley.emulator.record.records import Record
 from parley.emulator.wire.messages import Replies
-from parley.launch.results.printable import printable, printable_json
+from parley.launch.results.display.printable import printable, printable_json
 
 COMMON = ("record", "time_ns", "node", "round", "user")
 PREFIX = "reply."
@@ -53,10 +54,7 @@ def write_csv(source: Source, file: IO[str]) -> int:
     layouts, _, last = _survey(source)
     table, rows = csv.writer(file), 0
     table.writerow([*COMMON, *(printable(column_name(name)) for name in layouts)])
-    for record, replies in source.replies():
-        # A run that still goes on may have said more since, in columns that this file does not have.
-        if record.sequence > last:
-            break
+    for record, replies in _until(source, last):
         columns = [replies.columns[name].tolist() if name in replies.columns else None for name in layouts]
         for place, user in enumerate(replies.users.tolist()):
             cells = ["" if column is None else column[place] for column in columns]
@@ -89,10 +87,7 @@ def write_parquet(source: Source, path: Path) -> int:
     )
     rows = 0
     with pyarrow.parquet.ParquetWriter(path, schema) as writer:
-        for record, replies in source.replies():
-            # A run that still goes on may have said more since, in columns that this file does not have.
-            if record.sequence > last:
-                break
+        for record, replies in _until(source, last):
             writer.write_table(_table(pyarrow, schema, types, record, replies))
             rows += len(replies.users)
     return rows
@@ -110,6 +105,11 @@ def _survey(source: Source) -> tuple[dict[str, Layout], int, int]:
                 raise BadInput(f"the column {printable(name)} has two types in this run; use --format jsonl")
         largest_round, last = max(largest_round, replies.round), record.sequence
     return layouts, largest_round, last
+
+
+def _until(source: Source, last: int) -> Iterator[tuple[Record, Replies]]:
+    """A run that still goes on may have said more since its survey, in columns that the file does not have."""
+    return takewhile(lambda each: each[0].sequence <= last, source.replies())
 
 
 def _table(pyarrow: Any, schema: Any, types: dict[str, Any], record: Record, replies: Replies) -> Any:

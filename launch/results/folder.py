@@ -15,6 +15,7 @@ from parley.nodes.state.user_state import FILE as STATE_FILE
 
 RUNS = Path("runs")
 LONGEST_NAME = 40
+SHARDS = "shards"
 
 
 class _File:
@@ -51,6 +52,10 @@ class RunFolder:
         """Where a shuffler or a relay says how it is reached."""
         return self.path / "state" / f"{name}.json"
 
+    def shard_transcript(self, shard: str) -> Path:
+        """The record of a shard, in a run that has several boards."""
+        return self.transcript.with_name(SHARDS) / shard / self.transcript.name
+
     def log(self, name: str) -> Path:
         return self.path / "logs" / f"{name}.log"
 
@@ -81,7 +86,10 @@ class RunFolder:
         except OSError as error:
             raise BadInput(f"the folder {self.path} cannot be made: {error.strerror}") from error
         if self.default:
-            _point(self.path.parent / "latest", self.path.name)
+            # At no moment does the link name nothing.
+            fresh = self.path.with_name(f".latest-{os.getpid()}")
+            fresh.symlink_to(self.path.name)
+            fresh.replace(self.path.with_name("latest"))
 
     def write_result(self, result: Mapping[str, Any]) -> None:
         """Write result.json, whole or not at all."""
@@ -117,10 +125,3 @@ def choose_folder(out: Path | None, name: str) -> RunFolder:
         number += 1
         path = RUNS / f"{run}-{number}"
     return RunFolder(run=path.name, path=path.absolute(), default=True)
-
-
-def _point(link: Path, target: str) -> None:
-    """Let the link name the target, at no moment naming nothing."""
-    fresh = link.with_name(f".latest-{os.getpid()}")
-    fresh.symlink_to(target)
-    fresh.replace(link)

@@ -8,13 +8,14 @@ from pathlib import Path
 
 from parley.emulator.errors import BadInput, LocalProtocolError, ParleyError, TranscriptError
 from parley.emulator.protocol import Protocol
+from parley.emulator.record.shards import read_run
 from parley.emulator.record.summary import Summary, summarize
 from parley.emulator.record.transcript import TranscriptReader, TranscriptWriter
 from parley.emulator.roles.board import BOARD_NAME, LAUNCHER_NAME
 from parley.emulator.wire.codec import encode
 from parley.emulator.wire.messages import Abort, Close, Event, Outcome, Result
-from parley.launch.results.printable import printable
-from parley.launch.results.progress import Standing
+from parley.launch.results.display.printable import printable
+from parley.launch.results.display.progress import Standing
 
 TAKEOVER_SECONDS = 5.0
 
@@ -42,7 +43,7 @@ class Follower:
     @property
     def closed(self) -> bool:
         """Nothing more will be recorded."""
-        return self._reader is not None and self._reader.closing is not None
+        return self._reader is not None and self._reader.closing is not None and self._reader.unfinished is None
 
     def look(self) -> list[Standing]:
         """Take in all that is new: how things stood when each round was closed, and how they stand now."""
@@ -50,7 +51,7 @@ class Follower:
         if self._reader is None and self.transcript.exists():
             # The board may be in the middle of writing the header.
             with suppress(TranscriptError):
-                self._reader = TranscriptReader(self.transcript)
+                self._reader = read_run(self.transcript)
         if self._reader is not None:
             for record in self._reader.since(self.summary.next):
                 self.summary.take(record)

@@ -2,6 +2,8 @@
 
 import math
 
+from parley.protocols.planning.target import rounded_up
+
 Range = tuple[float, float]
 # An interval that covers so much of what is possible says little; advice aims at half of that.
 LITTLE = 0.5
@@ -44,10 +46,3 @@ def advice(interval: Range, possible: Range | None, *, rmse: float, users: int, 
         f"the interval {said}: it covers {covered:.0%} of what is possible, {possible[0]:g} to {possible[1]:g}; "
         f"about {rounded_up(users * factor**2):,} users at this epsilon{other}, would narrow it to {LITTLE / 2:.0%}"
     )
-
-
-def rounded_up(count: float) -> int:
-    """Two digits are as exact as such a number is."""
-    digits = max(0, math.floor(math.log10(max(1.0, count))) - 1)
-    unit = int(10**digits)
-    return math.ceil(count / unit) * unit

@@ -18,9 +18,9 @@ from parley.emulator.record.witness import Witness
 from parley.launch.processes.processes import last_complaint, start_helper
 from parley.launch.report.model import make_model
 from parley.launch.report.page import write_page
+from parley.launch.results.display.printable import printable
+from parley.launch.results.display.progress import Working
 from parley.launch.results.folder import RunFolder
-from parley.launch.results.printable import printable
-from parley.launch.results.progress import Working
 
 # The page lingers a little for its browsers; after that it is ended.
 PATIENCE_SECONDS = 10.0
@@ -68,10 +68,11 @@ class Watcher(AbstractContextManager["Watcher"]):
 
 
 @contextmanager
-def reporting(folder: RunFolder, *, watch: bool) -> Iterator[Callable[[], None]]:
+def reporting(folder: RunFolder, *, watch: bool, open_page: bool = False) -> Iterator[Callable[[], None]]:
     """However what is inside ends, write report.html if there is a record; with `watch`, serve a page meanwhile.
 
-    Gives a function that writes the report at once, for one who knows that the record is complete.
+    `open_page` shows either of them in a browser. Gives a function that writes the report at once, for one who knows
+    that the record is complete.
     """
     written: list[Path | None] = []
 
@@ -82,12 +83,24 @@ def reporting(folder: RunFolder, *, watch: bool) -> Iterator[Callable[[], None]]
     with Watcher(folder) if watch else nullcontext() as watcher:
         if watcher is not None:
             click.echo(f"watch this run at {watcher.url}", err=True)
+            if open_page:
+                show_in_browser(watcher.url)
         try:
             yield write
         finally:
             write()
             if watcher is not None and written[0] is not None:
                 watcher.tell(str(written[0]))
+            elif open_page and written[0] is not None:
+                show_in_browser(written[0].absolute().as_uri())
+
+
+def show_in_browser(address: str) -> None:
+    """Open a page in the browser of this machine; where there is none, say where the page is."""
+    import webbrowser
+
+    if not webbrowser.open(address):
+        click.echo(f"parley: no browser could be started; open {address}", err=True)
 
 
 def write_report(folder: RunFolder) -> Path | None:

@@ -11,8 +11,8 @@ from rich.markup import escape
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
+from parley.launch.results.display.printable import printable
 from parley.launch.results.folder import whole_file
-from parley.launch.results.printable import printable
 from parley.launch.testkit.verdicts import Report, Said, Stage, Step, Verdict
 
 WORDS = {"pass": "pass", "fail": "FAIL", "unknown": "not tested"}

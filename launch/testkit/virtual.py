@@ -12,10 +12,10 @@ from threading import Thread
 from parley.emulator.errors import BadInput, ParleyError
 from parley.emulator.protocol import Protocol
 from parley.launch.testkit.contract.checks import many
-from parley.launch.testkit.schedules import Finding, Tally, World, search, shrink
-from parley.launch.testkit.small_world import Report, explore
+from parley.launch.testkit.schedules.search import Finding, Tally, World, search, shrink
 from parley.launch.testkit.target import Target
 from parley.launch.testkit.verdicts import Effort, Said, Step, Verdict, failed, passed, unknown
+from parley.launch.testkit.world.explore import Report, explore
 
 SCHEDULES: dict[Effort, int] = {"quick": 400, "usual": 3000, "thorough": 20_000}
 SECONDS: dict[Effort, float] = {"quick": 5.0, "usual": 30.0, "thorough": 600.0}

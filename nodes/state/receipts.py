@@ -3,10 +3,11 @@
 It is a function of the record: a board that was killed reads it again.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from parley.emulator.record.merkle import Tree
-from parley.emulator.wire.messages import Close, Message, Receipt, Replies
+from parley.emulator.wire.messages import Close, Message, Receipt, Replies, Tally
 
 
 @dataclass
@@ -24,12 +25,20 @@ class Receipts:
         self._rounds: dict[int, _Round] = {}
 
     def note(self, sequence: int, time_ns: int, message: Message, frame: bytes) -> None:
-        if isinstance(message, Replies):
-            places = self._rounds.setdefault(message.round, _Round()).places
-            places.setdefault(message.node, []).append((message.chunk, sequence, time_ns))
+        if isinstance(message, Replies | Tally):
+            chunk = message.chunk if isinstance(message, Replies) else 0
+            self.note_chunks(message.round, [(message.node, chunk)], sequence, time_ns)
         elif isinstance(message, Close):
             closed = self._rounds.setdefault(message.round, _Round())
             closed.close, closed.size = frame, message.size
+
+    def note_chunks(self, number: int, chunks: Iterable[tuple[str, int]], first: int, time_ns: int) -> None:
+        """Chunks of nodes in a round that were recorded at one time, with numbers from `first` on."""
+        places = self._rounds.setdefault(number, _Round()).places
+        for sequence, (node, chunk) in enumerate(chunks, first):
+            if node not in places:
+                places[node] = []
+            places[node].append((chunk, sequence, time_ns))
 
     def make(self, node: str, number: int, tree: Tree) -> Receipt | None:
         """The receipt of a node for a round that is closed under a signed head; None for any other."""

@@ -59,10 +59,10 @@ class StoredWallet(Wallet):
         return wallet
 
     @classmethod
-    def look(cls, folder: Path, *, disk: Disk = REAL, builder: Builder = build) -> Self:
+    def look(cls, folder: Path) -> Self:
         """The wallet as it is now, to be looked at only; another process may have it open."""
-        entries = Log.look(folder, disk)
-        wallet = cls(_read_terms(folder, entries[0]), builder, None)
+        entries = Log.look(folder, REAL)
+        wallet = cls(_read_terms(folder, entries[0]), build, None)
         wallet._take_all(folder, entries[1:])
         return wallet
 

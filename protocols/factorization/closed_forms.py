@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from parley.emulator.randomizer import Floats
 from parley.protocols.factorization.model import Factorization, symmetric
-from parley.protocols.factorization.operator import Factor, Identity
+from parley.protocols.factorization.operator import Factor
 from parley.protocols.workloads.workload import check_level
 
 Action = Callable[[Floats], Floats]
@@ -119,6 +119,44 @@ class Thresholds(Factor):
 
 
 @dataclass(frozen=True, eq=False)
+class Helmert(Factor):
+    """k - 1 orthonormal rows that add up to 0: row j is (1, ..., 1, -j, 0, ..., 0) / sqrt(j (j + 1)), j ones first.
+
+    Its columns are the corners of a regular simplex around 0, so A'A = I - J/k.
+    """
+
+    size: int
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return (self.size - 1, self.size)
+
+    @cached_property
+    def _scale(self) -> Floats:
+        row = np.arange(1.0, self.size)
+        return np.asarray(1 / np.sqrt(row * (row + 1)))
+
+    def _columns(self, indices: NDArray[np.int64]) -> Floats:
+        row, place = np.arange(1, self.size), indices[:, None]
+        return np.where(place < row, self._scale, np.where(place == row, -row * self._scale, 0.0))
+
+    def _apply(self, matrix: Floats) -> Floats:
+        before = np.cumsum(matrix[:-1], axis=0)
+        row = np.arange(1, self.size)[:, None]
+        return np.asarray(self._scale[:, None] * (before - row * matrix[1:]))
+
+    def _transpose_apply(self, matrix: Floats) -> Floats:
+        scaled = self._scale[:, None] * matrix
+        nothing = np.zeros((1, matrix.shape[1]))
+        after = np.concatenate([np.cumsum(scaled[::-1], axis=0)[::-1], nothing])
+        own = np.concatenate([nothing, np.arange(1, self.size)[:, None] * scaled])
+        return np.asarray(after - own)
+
+    def norms(self) -> Floats:
+        return np.full(self.size, np.sqrt(1.0 - 1.0 / self.size))
+
+
+@dataclass(frozen=True, eq=False)
 class TwistedFourier(Factor):
     """Rows Re and Im of c_j exp(i theta_j x), theta_j = (2j + 1) pi / m: the eigenvectors of skew-circulants.
 
@@ -218,5 +256,9 @@ def gini_mean_difference(levels: int) -> Factorization:
 
 
 def gini_diversity(categories: int) -> Factorization:
-    """1[x != y] - 1 = -I: gamma_2 = 1."""
-    return symmetric(Identity(categories), -np.ones(categories), 1.0)
+    """1[x != y] - (1 - 1/k) = -(I - J/k): gamma_2 = 1 - 1/k.
+
+    No shift does better: I - tJ has the eigenvalue 1 k - 1 times, and gamma_2 is at least the nuclear norm over k.
+    """
+    factor = Helmert(categories)
+    return symmetric(factor, -np.ones(factor.rows), 1.0 - 1.0 / categories)

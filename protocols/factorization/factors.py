@@ -28,6 +28,8 @@ COMPUTED = ("kernel", "lipschitz", "margin")
 LARGEST_DENSE = 4096
 # Reducing the rank takes k^3 steps for each alpha that is tried.
 LARGEST_REDUCED = 256
+# A W~ this near to zeta's is as good: what is compared is the predicted error.
+NEAR = 0.02
 # Random projections are public, and the same for everybody who designs the same protocol.
 SEED = 1984
 
@@ -80,17 +82,34 @@ class Approximation:
 def useful_approximations(workload: Workload, *, epsilon: float, users: int) -> Iterator[Approximation]:
     """W itself, and zeta's W~ where it can differ."""
     yield exact(workload)
+    if workload.size <= LARGEST_DENSE:
+        yield from approximations(shifted(workload), epsilon * math.sqrt(users))
+
+
+def approximations(target: Floats, slope: float) -> Iterator[Approximation]:
+    """The W~ with the least gamma_2(W~) + slope |W~ - W|_inf, where it can differ from W (Lemma fac-vs-apx-fac).
+
+    The matrix may have any shape; where it is not symmetric, a program of the same size has four times the entries.
+    """
     # Only who designs a protocol solves a program for it.
     from parley.protocols.factorization.zeta import LARGEST as LARGEST_PROGRAM
-    from parley.protocols.factorization.zeta import zeta
+    from parley.protocols.factorization.zeta import approximation_is_useless, zeta
 
-    slope = epsilon * math.sqrt(users)
+    largest = LARGEST_PROGRAM if np.array_equal(target, target.T) else LARGEST_PROGRAM // 2
     # A dual certificate G has |G|_1 <= sqrt(k) gamma_2*(G), so a steeper slope makes alpha = 0 optimal.
-    if workload.size > LARGEST_PROGRAM or slope >= math.sqrt(workload.size):
+    if max(target.shape) > largest or slope >= math.sqrt(min(target.shape)):
         return
-    alpha, factors = zeta(shifted(workload), slope) or (0.0, None)
+    if approximation_is_useless(target, slope, NEAR):
+        return
+    alpha, factors = zeta(target, slope, NEAR) or (0.0, None)
     if alpha > 0 and factors is not None and factors.upper > 0:
-        yield Approximation(factors=factors, target=shifted(workload))
+        yield Approximation(factors=factors, target=target)
+
+
+def scaled(workload: Workload, base: Approximation, share: float) -> Approximation:
+    """W~ = share (W - cJ): the cheapest approximation where noise is larger than W, at a bias of 1 - share of |W|."""
+    left, right = (math.sqrt(share) * each.dense() for each in (base.factors.left, base.factors.right))
+    return Approximation(factors=plain(left, right), target=shifted(workload))
 
 
 def reductions(workload: Workload, base: Approximation, alphas: Sequence[float]) -> Iterator[Approximation]:

@@ -21,6 +21,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from parley.emulator.errors import BadInput
 from parley.emulator.randomizer import Floats
+from parley.protocols.convergence import stopped_short
 from parley.protocols.factorization.model import Factorization, balanced, symmetric
 from parley.protocols.factorization.operator import Dense, Reflected, check_matrix
 
@@ -181,7 +182,7 @@ def fixed_point(matrix: ArrayLike, tolerance: float = TOLERANCE, iterations: int
     """W = L'R for any real matrix, gamma_2(W) in [lower, upper] with upper/lower - 1 <= tolerance.
 
     A symmetric W gets R = D L, so its signed factorization has as few rows as W has rank. Where `iterations` end
-    before the tolerance is met the factorization is still exact and `gap` says what was reached.
+    before the tolerance is met the factorization is still exact, `gap` says what was reached, and so does the log.
     """
     workload = check_matrix(matrix)
     check_tolerance(tolerance)
@@ -192,7 +193,10 @@ def fixed_point(matrix: ArrayLike, tolerance: float = TOLERANCE, iterations: int
         return symmetric(Dense(left), np.ones(1), 0.0) if square else balanced(left, right, 0.0)
     scale = float(np.max(np.abs(workload)))
     core = workload[np.ix_(rows, columns)] / scale
-    return embed(assemble(core, bracket(core, tolerance, iterations)), scale, rows, columns)
+    found = bracket(core, tolerance, iterations)
+    if found.gap > tolerance:
+        stopped_short("gamma_2", found.gap, tolerance, "the factors are exact, but their columns may be longer")
+    return embed(assemble(core, found), scale, rows, columns)
 
 
 def check_tolerance(tolerance: float) -> None:

@@ -144,31 +144,6 @@ class Dense(Factor):
 
 
 @dataclass(frozen=True, eq=False)
-class Identity(Factor):
-    """I, the factor of Gini's diversity index."""
-
-    size: int
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        return (self.size, self.size)
-
-    def _columns(self, indices: NDArray[np.int64]) -> Floats:
-        result = np.zeros((len(indices), self.size))
-        result[np.arange(len(indices)), indices] = 1.0
-        return result
-
-    def _apply(self, matrix: Floats) -> Floats:
-        return matrix
-
-    def _transpose_apply(self, matrix: Floats) -> Floats:
-        return matrix
-
-    def norms(self) -> Floats:
-        return np.ones(self.size)
-
-
-@dataclass(frozen=True, eq=False)
 class Reflected(Factor):
     """D A with D = diag(+-1): the right factor of a symmetric W = A'(DA)."""
 

@@ -1,7 +1,8 @@
 """The matrix mechanism for linear queries (Theorem enu-convenient, upper bound; overview, "White-Box Algorithms").
 
 Factorise W = L'R. Each user sends VRand_eps(R 1_x) with the whole budget; the analyst outputs L' (mean of the
-vectors), an unbiased estimate of W h.
+vectors), an unbiased estimate of W h, and pulls each answer towards the middle of its query's range by what its noise
+is worth, so that few users do not cost more than answering without them.
 
 A Result carries one number. It is the hardest answer, the one whose error is the mMSE: which one that is follows
 from W and the randomizer alone. All answers are in its details under "answers", in order.
@@ -18,9 +19,10 @@ from parley.emulator.errors import BadInput
 from parley.emulator.protocol import Analyst, Ask, Heard, Inputs, Send, Sends, sends
 from parley.emulator.randomizer import Floats
 from parley.protocols.factorization.factors import Approximation, given_factor, plain, two_factors
-from parley.protocols.limits import check_epsilon, check_many, check_users, mapping
+from parley.protocols.limits import check_many, check_users, mapping
 from parley.protocols.paper.two_factors import CANDIDATES
 from parley.protocols.planned import Planned
+from parley.protocols.randomizers.exact import check_epsilon
 from parley.protocols.randomizers.vectors.codebook import Codebook
 from parley.protocols.workloads.linear import LinearQueries
 from parley.protocols.workloads.workload import Workload, check_entries
@@ -31,7 +33,9 @@ class MatrixMechanism(Planned):
     """Answers to all queries of W from one vector per user. W is that of the queries, or of a pairwise statistic.
 
     Formal guarantee: eps-LDP. The only reply is one codebook randomizer of one vector whose norm every user bounds
-    itself.
+    itself. What the analyst does with the replies is post-processing.
+
+    `shrunk` is missing where the answers stay unbiased: in older records, and for the two-round reduction.
     """
 
     name: ClassVar[str] = "linear-queries"
@@ -41,6 +45,7 @@ class MatrixMechanism(Planned):
     epsilon: float
     users: int
     top: int
+    shrunk: bool | None = None
     left: Floats | None = field(default=None, repr=False, compare=False)
     right: Floats | None = field(default=None, repr=False, compare=False)
 

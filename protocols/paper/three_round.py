@@ -31,6 +31,9 @@ class ThreeRound(TwoFactors):
     summary: ClassVar[str] = "Theorem alg-interactive-app: project, correct, correct again; eps/4 four times"
     parts: ClassVar[int] = 4
 
+    # Whether the interval knows what clipping does; older records do not say so, and theirs does not.
+    clipping: bool | None = None
+
     @property
     def tau(self) -> float:
         return 4 * self.norm

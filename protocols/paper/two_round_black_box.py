@@ -5,6 +5,9 @@ each user sends its own answer z^_x + kappa with eps/2; the mean is the estimate
 
 The paper leaves to the reader that an answer need not be bounded: |W h| <= |W|, so the analyst moves every answer into
 [-|W|, |W|], which brings none of them farther from the truth, and a user refuses answers that lie outside.
+
+Moving answers makes the estimate biased: where an answer is near +-|W|, noise beyond it is cut off on one side only,
+by 0.4 standard deviations of the answer at most. The predicted error counts the bias; the interval is wider by it.
 """
 
 from dataclasses import dataclass, field
@@ -35,6 +38,8 @@ class TwoRoundBlackBox(Pairwise):
     summary: ClassVar[str] = "Any linear-queries protocol, then each user's own answer + kappa; eps/2 each"
 
     oracle: MatrixMechanism = field(repr=False)
+    # Whether the interval knows what clipping does; older records do not say so, and theirs does not.
+    clipping: bool | None = None
 
     def __post_init__(self) -> None:
         super().__post_init__()

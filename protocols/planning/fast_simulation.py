@@ -7,11 +7,14 @@ is drawn directly; everything the analyst does with it is the protocol's own cod
   hypergeometric, as for users in random order;
 - which level of a tree a user draws: multinomial by input (exact);
 - one bit: the ones among the users of an input are binomial (exact);
-- randomized response, unary encoding, explicit channels: multinomial and binomial by input (exact);
+- randomized response, unary encoding, subsets of one category, explicit channels: multinomial and binomial by input
+  (exact);
 - codebooks with a list of seeds: every user's seed and index is drawn, public coins too;
 - sums through a shuffler: Skellam (exact);
-- vectors, subset selection, grid Laplace: normal with the exact mean and covariance of the sum, then rounded to whole
-  units (central limit theorem; the covariance is that of the randomizer, input by input).
+- larger subsets: drawn one by one (exact) unless every category is expected often enough both in a subset and outside;
+- vectors, grid Laplace: from a reply of each user (exact) where there are few users;
+- otherwise these three: normal with the exact mean and covariance of the sum, then rounded to whole units (central
+  limit theorem; the covariance is that of the randomizer, input by input).
 
 A round of any other kind is answered by its own `respond` for every user.
 """
@@ -41,8 +44,13 @@ from parley.protocols.randomizers.shuffled.shares import Shares
 from parley.protocols.randomizers.vectors.directional import Directional
 
 BATCH = 4096
+MOST_LISTED = 1 << 16
 # Users whose groups are worked out at a time.
 BLOCK = 1 << 20
+# A sum of fewer replies is not taken for normal.
+FEW_REPLIES = 256
+# Nor is a count that is expected to lie nearer than this to 0 or to the number of replies: its law is skewed.
+FEW_EVENTS = 256
 
 
 def play(protocol: Protocol, counts: Integers, generator: np.random.Generator) -> Estimate:
@@ -109,8 +117,10 @@ def _is_known(send: Send) -> bool:
 
 
 def _of_sends(step: Round, public: Broadcast, counts: Integers, generator: np.random.Generator) -> Tally:
+    # Of very many inputs most are nobody's.
+    held = np.flatnonzero(counts) if len(counts) > MOST_LISTED else np.arange(len(counts))
     sums = {
-        name: total(send.randomizer, send.at(np.arange(len(counts))), counts, generator)
+        name: total(send.randomizer, send.at(held), counts[held], generator)
         for name, send in step.sends(public).items()
     }
     return Tally(int(counts.sum()), sums)
@@ -119,6 +129,10 @@ def _of_sends(step: Round, public: Broadcast, counts: Integers, generator: np.ra
 @singledispatch
 def total(randomizer: Randomizer, values: Array, counts: Integers, generator: np.random.Generator) -> Integers:
     """The sum of `decode` in units over counts[x] users with the value values[x] each."""
+    return _from_replies(randomizer, values, counts, generator)
+
+
+def _from_replies(randomizer: Randomizer, values: Array, counts: Integers, generator: np.random.Generator) -> Integers:
     replies: list[Integers] = []
     inputs = np.repeat(np.arange(len(counts)), counts)
     for start in range(0, len(inputs), BATCH):
@@ -131,6 +145,8 @@ def total(randomizer: Randomizer, values: Array, counts: Integers, generator: np
 @total.register
 def _(randomizer: Directional, values: Array, counts: Integers, generator: np.random.Generator) -> Integers:
     columns, users = np.asarray(values, dtype=np.float64), int(counts.sum())
+    if 0 < users <= FEW_REPLIES:
+        return _from_replies(randomizer, columns, counts, generator)
     noise = noise_of(randomizer)
     covariance = noise.radial * (columns.T * counts) @ columns
     covariance[np.diag_indices_from(covariance)] += noise.isotropic * users
@@ -178,6 +194,8 @@ def _(randomizer: OneBit, values: Array, counts: Integers, generator: np.random.
 @total.register
 def _(randomizer: GridLaplace, values: Array, counts: Integers, generator: np.random.Generator) -> Integers:
     """On the grid the noise has one variance; rounding at random to the grid adds u (1 - u) of a squared step."""
+    if 0 < counts.sum() <= FEW_REPLIES:
+        return _from_replies(randomizer, values, counts, generator)
     steps = np.clip(np.asarray(values, dtype=np.float64), randomizer.low, randomizer.high) / randomizer.unit
     steps = steps - float(randomizer.origin)
     up = steps - np.floor(steps)
@@ -189,8 +207,12 @@ def _(randomizer: GridLaplace, values: Array, counts: Integers, generator: np.ra
 
 @total.register
 def _(randomizer: RandomizedResponse, values: Array, counts: Integers, generator: np.random.Generator) -> Integers:
-    counts = _by_category(randomizer, values, counts)
-    truthful = generator.binomial(counts, (randomizer.own - randomizer.other))
+    return _one_category(randomizer, _by_category(randomizer, values, counts), generator)
+
+
+def _one_category(oracle: FrequencyOracle, counts: Integers, generator: np.random.Generator) -> Integers:
+    """Replies that name one category each: the user's own, or any one of all."""
+    truthful = generator.binomial(counts, oracle.own - oracle.other)
     spread = generator.multinomial(int((counts - truthful).sum()), np.full(len(counts), 1 / len(counts)))
     return np.asarray(truthful + spread, dtype=np.int64)
 
@@ -207,12 +229,41 @@ def _(randomizer: OptimisedUnaryEncoding, values: Array, counts: Integers, gener
 def _(randomizer: SubsetSelection, values: Array, counts: Integers, generator: np.random.Generator) -> Integers:
     counts = _by_category(randomizer, values, counts)
     users = int(counts.sum())
+    if randomizer.width == 1:
+        return _one_category(randomizer, counts, generator)
+    if users * min(randomizer.other, 1 - randomizer.other) < FEW_EVENTS:
+        return _subsets(randomizer, counts, generator)
     share = counts / max(1, users)
     diagonal, mixing = OracleMoments(randomizer).covariance(share)
     basis = np.stack([np.ones(len(counts)), share], axis=1)
     covariance = (np.diag(diagonal) + basis @ mixing @ basis.T) * users / randomizer.unit**2
     mean = randomizer.other * users + (randomizer.own - randomizer.other) * counts
     return _whole(mean + _normal(covariance, generator))
+
+
+def _subsets(oracle: SubsetSelection, counts: Integers, generator: np.random.Generator) -> Integers:
+    """One subset per user: with probability `own` it holds the input; what else it holds is uniform."""
+    drawn = np.zeros(oracle.categories, dtype=np.int64)
+    users = np.repeat(np.arange(oracle.categories), counts)
+    step = max(1, min(BATCH, BLOCK // oracle.categories))
+    for start in range(0, len(users), step):
+        held = users[start : start + step]
+        others = _distinct(len(held), oracle.width, oracle.categories - 1, generator)
+        subset = others + (others >= held[:, None])
+        inside = generator.random(len(held)) < oracle.own
+        subset[inside, -1] = held[inside]
+        drawn += np.bincount(subset.ravel(), minlength=oracle.categories)
+    return drawn
+
+
+def _distinct(rows: int, size: int, below: int, generator: np.random.Generator) -> Integers:
+    """In each row so many different numbers, every set of them equally likely, whichever column is replaced."""
+    if size**2 > below:
+        return np.argpartition(generator.random((rows, below)), size - 1, axis=1)[:, :size]
+    drawn = generator.integers(below, size=(rows, size))
+    while (again := np.flatnonzero((np.diff(np.sort(drawn, axis=1), axis=1) == 0).any(axis=1))).size:
+        drawn[again] = generator.integers(below, size=(len(again), size))
+    return np.asarray(drawn)
 
 
 @total.register

@@ -8,7 +8,8 @@ What it bounds: Fisher information adds up over users, and the mean of the users
 channel, whose public coin picks a user. So no protocol, however many rounds it has, does better as n grows, if its
 estimate is unbiased or nearly so. The truth is the statistic of the users who are there, so their own sampling costs
 nothing. What it does not bound: estimates that shrink towards a guess may be better at single histograms and for few
-users; and where g is constant (an even histogram under the diversity index) it is 0, and the second order rules.
+users; a shuffler allows for more than eps-LDP does; and where g is constant (an even histogram under the diversity
+index) it is 0, and the second order rules.
 
 One bit reaches range/2 * (e^eps + 1)/(e^eps - 1)/sqrt(n), today's `floor`; from eps 2 on the limit is well below it.
 
@@ -17,6 +18,7 @@ about 3% at eps 8, so the number printed is not too small by construction.
 """
 
 import math
+from collections.abc import Iterable
 
 from parley.emulator.randomizer import Floats
 from parley.protocols.randomizers.channels.scalar_lp import best_table, row_weights
@@ -24,8 +26,20 @@ from parley.protocols.tuned.objective import Objective
 from parley.protocols.workloads.workload import Workload
 
 ROWS, OUTPUTS = 41, 97
+# Below this one bit is within 0.002% of the best channel, and the program is badly scaled.
+LEAST_EPSILON = 0.01
 # Beyond this the grid decides, not epsilon.
 LARGEST_EPSILON = 12.0
+# Beyond this the gradient takes longer than the program.
+MOST_INPUTS = 1 << 20
+SKIPPED = f"not computed beyond epsilon {LARGEST_EPSILON:g} or {MOST_INPUTS:,} inputs"
+
+
+def hardest_limit(workload: Workload, histograms: Iterable[Floats], epsilon: float, users: int) -> float | None:
+    """The largest limit of these histograms; None where it is not computed."""
+    if epsilon > LARGEST_EPSILON or workload.size > MOST_INPUTS:
+        return None
+    return max(limit(workload, histogram, epsilon, users) for histogram in histograms)
 
 
 def limit(workload: Workload, histogram: Floats, epsilon: float, users: int) -> float:
@@ -42,5 +56,8 @@ def least_variance(gradient: Floats, histogram: Floats, epsilon: float) -> float
         return 0.0
     places = (gradient - middle) / half
     weights = row_weights(places, histogram, ROWS)
-    table = best_table(weights, min(epsilon, LARGEST_EPSILON), OUTPUTS)
-    return max(0.0, half**2 * float(weights @ table.second_moments - histogram @ places**2))
+    if epsilon < LEAST_EPSILON:
+        second_moment = 1 / math.tanh(epsilon / 2) ** 2
+    else:
+        second_moment = float(weights @ best_table(weights, epsilon, OUTPUTS).second_moments)
+    return max(0.0, half**2 * (second_moment - float(histogram @ places**2)))

@@ -16,10 +16,12 @@ from parley.emulator.protocol import Protocol, Trust
 from parley.emulator.randomizer import Floats, Shape
 from parley.protocols import registry
 from parley.protocols.factorization.factors import factorize, infinity_norm
+from parley.protocols.factorization.shift import with_best_shift
 from parley.protocols.pairwise import Pairwise
 from parley.protocols.planned import Planned
-from parley.protocols.planning.lower_bounds import non_interactive_bound
-from parley.protocols.planning.planning import public_guesses
+from parley.protocols.planning.limit import hardest_limit
+from parley.protocols.planning.lower_bounds import scale, two_point_bound, users_for_separation
+from parley.protocols.planning.planning import assumed_histograms
 from parley.protocols.planning.table import predicted_rmse, shares_of_replies
 from parley.protocols.tuned.two_round_tuned import TwoRoundTuned
 from parley.protocols.workloads.workload import Levels, Workload
@@ -46,12 +48,21 @@ class Option:
 
 @dataclass(frozen=True, kw_only=True)
 class Bounds:
-    """What limits every protocol: gamma_2 of W - cJ, the floor, and the bound for one round (up to its constant)."""
+    """What limits every protocol: gamma_2 of W - cJ, the limit, one bit's error, a proven bound, a scale.
+
+    `limit` is the least error in the long run (limit.py), None where it is not computed; `floor` is that of one bit per
+    user, with the histogram known. Both are for the guess where they are largest. `lower_bound` is the error that every
+    protocol has on its worst data if each user speaks once; `scale` is zeta/(eps sqrt n); `separation` is the number of
+    users in the paper's condition for three rounds.
+    """
 
     gamma_lower: float
     gamma_upper: float
+    limit: float | None
     floor: float
     lower_bound: float
+    scale: float
+    separation: float
 
 
 def statistics_names(trust: Trust = "nobody") -> list[str]:
@@ -78,7 +89,8 @@ def rank_protocols(
 
     Without a statistic (`Levels`) these are protocols of other people's that estimate something else.
     """
-    guesses = [checked_histogram(workload, histogram)] if histogram is not None else public_guesses(workload)
+    assumed = list(assumed_histograms(workload).values())
+    guesses = assumed if histogram is None else [checked_histogram(workload, histogram)]
     options, reason = [], ""
     for name in suitable_names(workload, trust) if names is None else names:
         try:
@@ -116,14 +128,21 @@ def bounds(workload: Workload | Levels, epsilon: float, users: int, histogram: F
     """What no choice of protocol changes; None where no statistic is asked for."""
     if isinstance(workload, Levels):
         return None
+    workload = with_best_shift(workload)
+    if np.ptp(workload.bounds) == 0:
+        # A constant costs nothing: its mean is known.
+        nothing = {"limit": 0.0, "floor": 0.0, "lower_bound": 0.0, "scale": 0.0, "separation": 0.0}
+        return Bounds(gamma_lower=0.0, gamma_upper=0.0, **nothing)
     factors = factorize(workload)
-    guesses = [histogram] if histogram is not None else public_guesses(workload)
-    lowest = non_interactive_bound(factors, infinity_norm(workload), users, epsilon)
+    guesses = list(assumed_histograms(workload).values()) if histogram is None else [histogram]
     return Bounds(
         gamma_lower=factors.lower,
         gamma_upper=factors.upper,
+        limit=hardest_limit(workload, guesses, epsilon, users),
         floor=max(floor(workload, guess, epsilon, users) for guess in guesses),
-        lower_bound=math.sqrt(lowest),
+        lower_bound=two_point_bound(workload, users, epsilon),
+        scale=scale(factors, users, epsilon),
+        separation=users_for_separation(factors.upper, infinity_norm(workload), workload.size, epsilon),
     )
 
 

@@ -146,6 +146,18 @@ def public_guesses(workload: Workload | Levels) -> list[Floats]:
     return [shape / shape.sum() for shape in shapes]
 
 
+def assumed_histograms(workload: Workload | Levels) -> dict[str, Floats]:
+    """What a plan assumes where nobody gives a guess, in words: predictions are for the worst of these.
+
+    The area's error grows as a label becomes rare, and equal labels would make it look twice as good as it is.
+    """
+    words = ("shares that rise threefold over the inputs", "a bump in the middle")
+    guesses = dict(zip(words, public_guesses(workload), strict=True))
+    if isinstance(workload, Workload) and workload.kind == "auc":
+        guesses["one positive in four, likelier the higher the score"] = rising_scores(workload.shape[0])
+    return guesses
+
+
 def rising_scores(levels: int) -> Floats:
     """A guess of the AUC's scores and labels: one positive in four, likelier the higher the score."""
     scores = np.arange(levels)

@@ -23,6 +23,7 @@ FAMILIES = {
     **dict.fromkeys(("Frequency", "Quantise", "Hierarchical"), "baselines"),
     **dict.fromkeys(("OneRoundTuned", "TwoRoundTuned"), "tuned"),
     **dict.fromkeys(("Shuffled", "SplitAndMix"), "shuffle"),
+    "Binned": "bins",
 }
 RUNS = 24
 # So many users show which share of all is in a group.

@@ -14,6 +14,7 @@ import numpy as np
 
 from parley.emulator.errors import BadInput
 from parley.emulator.randomizer import Floats
+from parley.protocols.convergence import stopped_short
 from parley.protocols.factorization.operator import Factor
 from parley.protocols.projection.simplex_projection import largest_eigenvalue
 
@@ -77,6 +78,8 @@ def project_l1(factor: Factor, point: Floats, tolerance: float = TOLERANCE, iter
     goal = max(tolerance * factor.radius**2, _ROUNDING * factor.radius * reach)
     weights, count = _descend(factor, target, goal, iterations)
     gap = _gap(factor, target, weights)
+    if gap > goal:
+        stopped_short("the projection onto R^Delta", gap, goal, "mu is farther from Rh, and the error larger")
     return Projection(point=factor.apply(weights), weights=weights, gap=gap, tolerance=goal, iterations=count)
 
 

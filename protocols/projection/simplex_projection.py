@@ -9,6 +9,7 @@ from functools import lru_cache
 import numpy as np
 
 from parley.emulator.randomizer import Floats
+from parley.protocols.convergence import stopped_short
 from parley.protocols.factorization.operator import Dense, Factor
 
 TOLERANCE = 3e-5
@@ -77,6 +78,14 @@ def simplex_weights(factor: Factor, points: Floats, tolerance: float = TOLERANCE
         ahead = following + (momentum - 1) / after * (following - weights)
         weights, momentum = following, after
     found[:, left] = weights
+    short = _gaps(factor, targets, weights)
+    if len(short) and float(short.max()) > goal:
+        stopped_short(
+            f"the projection of {len(left)} of {len(points)} points onto the simplex",
+            float(short.max()),
+            goal,
+            "the histograms found explain their points less well",
+        )
     return found
 
 

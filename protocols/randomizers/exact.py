@@ -17,6 +17,8 @@ from abc import abstractmethod
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property, lru_cache
+from itertools import accumulate
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,16 +32,30 @@ WORD_BYTES = 8
 WHOLE = 1 << 64
 BITS = 192
 PLACES = 1 << 32
+# What a protocol may claim and a reply may spend; some randomizers need narrower limits of their own.
 LEAST_EPSILON = 2.0**-20
 LARGEST_EPSILON = 32.0
 # Auditors add logarithms in double precision. Spending 2^-44 less than epsilon keeps their rounding below the claim.
 GUARD = Fraction(1, 1 << 44)
+# Places of a table of thresholds (640 KiB), bits of a coin that find a place, and coins that are worth making it.
+TABLE_PLACES = 1 << 16
+MOST_BUCKET_BITS = 12
+WORTH_A_TABLE = 1 << 10
+# Beyond so many outcomes a rank is computed by division.
+MOST_RANKS = 1 << 8
+# Numbers that are compared at once where there is no table: 8 MiB.
+COMPARED_NUMBERS = 1 << 20
 
 
-def check_epsilon(epsilon: float, largest: float = LARGEST_EPSILON, least: float = LEAST_EPSILON) -> Fraction:
-    """The exact value of a usable epsilon; anything else is refused before work starts."""
+def check_epsilon(
+    epsilon: float, largest: float = LARGEST_EPSILON, least: float = LEAST_EPSILON, where: str = ""
+) -> Fraction:
+    """The exact value of a usable epsilon; anything else is refused before work starts.
+
+    `where` names a randomizer whose limits are narrower than those of a protocol.
+    """
     if not math.isfinite(epsilon) or not least <= epsilon <= largest:
-        raise BadInput(f"epsilon is {epsilon}; give a number from {least:.3g} to {largest:g}")
+        raise BadInput(f"epsilon{where} is {epsilon:g}; give a number from {least:.3g} to {largest:g}")
     return Fraction(epsilon)
 
 
@@ -103,6 +119,61 @@ def words(coins: Coins, count: int) -> Words:
     return np.ascontiguousarray(coins).view("<u8").astype(np.uint64, copy=False)
 
 
+class Thresholds:
+    """How many of its row's running sums a coin has reached, for a whole cohort by look-up.
+
+    The first bits of a coin, its bucket, leave at most one sum to compare it with, nearly always:
+
+        bucket      0 ....... 1 ....... 2 ....... 3 ....... 4
+        sums               a        b            c
+        reached     0 or 1    1 or 2    2 or 3    3
+
+    Coins of a bucket that holds more sums, and coins that are too few to be worth a table, meet all sums of their row.
+    Either way whole numbers are compared, and the answer is the same.
+    """
+
+    def __init__(self, sums: Words, bits: int) -> None:
+        """`sums`: one row per input, increasing; coins are below 2^bits."""
+        self.sums, self._bits = sums, bits
+        self._first = max(0, min(bits, MOST_BUCKET_BITS, (TABLE_PLACES // len(sums)).bit_length() - 1))
+
+    def reached(self, rows: Integers, coin: Words) -> Integers:
+        """For each coin the number of sums of its row that are at most as large."""
+        if len(coin) < WORTH_A_TABLE or not self._first:
+            return self._compare(rows, coin)
+        below, above, last, crowded = self._tables
+        place = (coin >> np.uint64(self._bits - self._first)).astype(np.intp)
+        place += rows << self._first
+        found = np.where(coin > last[place], above[place], below[place]).astype(np.int64)
+        if crowded is not None and (many := crowded[place]).any():
+            found[many] = self._compare(rows[many], coin[many])
+        return found
+
+    def _compare(self, rows: Integers, coin: Words) -> Integers:
+        found = np.empty(len(coin), dtype=np.int64)
+        step = max(1, COMPARED_NUMBERS // self.sums.shape[1])
+        for start in range(0, len(coin), step):
+            part = slice(start, start + step)
+            found[part] = np.count_nonzero(self.sums[rows[part]] <= coin[part, None], axis=1)
+        return found
+
+    @cached_property
+    def _tables(self) -> tuple[NDArray[np.uint16], NDArray[np.uint16], Words, NDArray[np.bool_] | None]:
+        """By row and bucket: sums before it, sums up to its end, the last coin before its first sum, has it several."""
+        width = self._bits - self._first
+        starts = np.arange(1 << self._first, dtype=np.uint64) << np.uint64(width)
+        ends = starts + np.uint64((1 << width) - 1)
+        below = np.array([np.searchsorted(row, starts, side="right") for row in self.sums])
+        above = np.array([np.searchsorted(row, ends, side="right") for row in self.sums])
+        padded = np.concatenate([self.sums, np.zeros((len(self.sums), 1), np.uint64)], axis=1)
+        own = np.take_along_axis(padded, below, axis=1)
+        last = np.where(above > below, own - np.uint64(1), np.uint64(WHOLE - 1))
+        # Equal sums belong to outputs that nobody sends: they are one step.
+        crowded = (above > below) & (np.take_along_axis(padded, np.maximum(above, 1) - 1, axis=1) != own)
+        narrow = [each.astype(np.uint16).reshape(-1) for each in (below, above)]
+        return narrow[0], narrow[1], last.reshape(-1), crowded.reshape(-1) if crowded.any() else None
+
+
 @dataclass(frozen=True, kw_only=True)
 class TwoLevel:
     """Randomized response with t favoured outcomes among M (Kairouz et al. 2014), on integers.
@@ -142,11 +213,20 @@ class TwoLevel:
 
     def rank(self, coin: Words) -> Integers:
         """The rank each coin picks, 0 .. M-1 with the favoured first; M stands for the fixed outcome."""
+        if len(coin) >= WORTH_A_TABLE and self.outcomes <= MOST_RANKS:
+            return self._thresholds.reached(np.zeros(len(coin), np.int64), coin)
         border = np.uint64(self.top * self.high)
         favoured = coin < border
         past = np.where(favoured, np.uint64(0), coin - border)
         rank = np.where(favoured, coin // np.uint64(self.high), np.uint64(self.top) + past // np.uint64(self.low))
         return np.minimum(rank, np.uint64(self.outcomes)).astype(np.int64)
+
+    @cached_property
+    def _thresholds(self) -> Thresholds:
+        widths = [self.high] * self.top + [self.low] * (self.outcomes - self.top)
+        # No coin reaches 2^64, where nothing is left over.
+        sums = [each for each in accumulate(widths) if each < WHOLE]
+        return Thresholds(np.array([sums], dtype=np.uint64), 64)
 
     def weight(self, top: bool, fixed: bool) -> int:
         """The number of coin values that lead to an outcome: its probability times 2^64."""
@@ -167,8 +247,19 @@ class Choice(Randomizer):
     def alphabet(self) -> Alphabet: ...
 
     def check(self, reply: Columns) -> NDArray[np.bool_]:
-        sent = reply[self.alphabet.column].astype(np.int64)
+        sent: NDArray[Any] = reply[self.alphabet.column]
         return np.asarray((self.alphabet.first <= sent) & (sent <= self.alphabet.last))
+
+    @property
+    def cells(self) -> int:
+        return self.alphabet.size if len(self.reply) == 1 and not self.public else 0
+
+    def cell(self, reply: Columns) -> Integers:
+        return reply[self.alphabet.column].astype(np.int64) - self.alphabet.first
+
+    def in_cells(self, cells: Integers) -> Columns:
+        column = self.alphabet.column
+        return {column: (cells + self.alphabet.first).astype(self.reply[column][0])}
 
     def every_reply(self) -> Columns | None:
         column, first, last = self.alphabet.column, self.alphabet.first, self.alphabet.last

@@ -105,7 +105,7 @@ class CodebookRound(Pairwise):
     @property
     def index(self) -> Send:
         """One of a seed's candidates, likelier one that the input favours."""
-        every: Array | Vectors = np.arange(float(self.inputs))
+        every: Array | Vectors = np.arange(self.inputs)
         return Send(self.codebook, every, given=None if self.sends_place else self.places)
 
     @cached_property

@@ -85,7 +85,7 @@ class Decoder:
 
     def values(self, gradient: Floats) -> Floats:
         """What each (seed, index) is worth for <h, g>: r H^-1 g."""
-        return np.asarray((self.likelihood @ (self.inverse @ gradient)) / self.even)
+        return np.asarray((self.likelihood @ (self.inverse @ gradient)).T / self.even).T
 
     def squares(self, apply: Callable[[Floats], Floats]) -> Floats:
         """phi'W phi for what each (seed, index) decodes to, phi = H^-1 r."""
@@ -94,8 +94,12 @@ class Decoder:
 
     def variance(self, gradient: Floats, histogram: Floats) -> float:
         """V1: n times the variance of <h~, g>, the users being as they are."""
+        return float(self.variances(gradient[:, None], histogram)[0])
+
+    def variances(self, gradients: Floats, histogram: Floats) -> Floats:
+        """V1 for every column of gradients."""
         chances = self.likelihood @ histogram / self.seeds
-        return float(chances @ self.values(gradient) ** 2 - histogram @ gradient**2)
+        return np.asarray(chances @ self.values(gradients) ** 2 - histogram @ gradients**2)
 
     def covariance(self, histogram: Floats) -> Floats:
         """n times the covariance of h~, the users being as they are."""
@@ -105,11 +109,10 @@ class Decoder:
 
     def perturbed(self, histogram: Floats, users: float, draws: Floats) -> Floats:
         """Scores of so many users with this histogram, once for each column of standard normal draws."""
-        chances = self.likelihood @ histogram / self.seeds
-        noise = np.sqrt(chances)[:, None] * draws
+        spread = np.sqrt(self.likelihood @ histogram / self.seeds)
         centre = self.information @ histogram
         # Counts add up to the number of users, so their noise adds up to nothing.
-        moved = self.likelihood.T @ (noise / self.even[:, None]) - centre[:, None] * noise.sum(axis=0)
+        moved = self.likelihood.T @ ((spread / self.even)[:, None] * draws) - np.outer(centre, spread @ draws)
         return np.asarray(centre[:, None] + moved / np.sqrt(users))
 
 

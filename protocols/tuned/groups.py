@@ -32,6 +32,9 @@ def places_of(users: Users, salt: int, places: int) -> Integers:
 
 def salted(protocol: Protocol, salt: int) -> Protocol:
     """The same protocol with other public coins, if it has any: whoever runs it draws a public salt."""
+    if hasattr(protocol, "salted"):
+        salted_protocol: Protocol = protocol.salted(salt)
+        return salted_protocol
     if not hasattr(protocol, "salt") or getattr(protocol, "sends_place", False):
         return protocol
     return replace(protocol, salt=salt)  # type: ignore[type-var]

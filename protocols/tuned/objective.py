@@ -67,6 +67,12 @@ class Objective:
         positives, whole = self.positive @ vectors, vectors.sum(axis=0)
         return np.asarray(2 * np.where(_shaped(self.positive, vectors) > 0, whole - positives, positives))
 
+    def gradients(self, histograms: Floats) -> Floats:
+        """The gradient at every column of histograms."""
+        if not self.is_ratio:
+            return 2 * self.workload.apply(histograms)
+        return np.stack([self.at(column).gradient for column in histograms.T], axis=1)
+
     def at(self, histogram: Floats) -> Point:
         image = self.workload.apply(histogram)
         form = float(histogram @ image)

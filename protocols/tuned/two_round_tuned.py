@@ -69,7 +69,7 @@ class TwoRoundTuned(CodebookRound):
         rows = table.astype(np.int64)
         check_table(rows, self.epsilon)
         weights = mixed(rows, position.astype(np.int64))
-        every: Array = np.arange(float(self.inputs))
+        every: Array = np.arange(self.inputs)
         return {"scalar": Send(Channel(weights=weights, epsilon=self.epsilon), every)}
 
     script = (one_index, one_output)

@@ -1,16 +1,16 @@
 """The problem flags of the command line: which statistic on how many levels, and how columns become inputs."""
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial, reduce
 from pathlib import Path
 from typing import Literal, NamedTuple
 
 from parley.emulator.errors import BadInput
 from parley.protocols.workloads.auc import AreaUnderCurve
-from parley.protocols.workloads.domain import MISSING, Categories, Domain, Interval, Pair, nearest
+from parley.protocols.workloads.domain import MISSING, Categories, Domain, Interval, Pair, Uneven, nearest
 from parley.protocols.workloads.gini import GiniDiversity, GiniMeanDifference
-from parley.protocols.workloads.kendall import Kendall
+from parley.protocols.workloads.kendall import Kendall, KendallTauB
 from parley.protocols.workloads.kernel import Kernel, load_kernel
 from parley.protocols.workloads.lipschitz import DISTANCES, Lipschitz
 from parley.protocols.workloads.values import read_ends
@@ -26,7 +26,8 @@ SINGLE: dict[str, Callable[..., Workload]] = {
     # Lipschitz losses on [0, 1], each under the name of its distance.
     **{name: partial(Lipschitz, name) for name in DISTANCES},
 }
-STATISTICS = (Kendall.name, *SINGLE)
+PAIRED = {Kendall.name: Kendall, KendallTauB.name: KendallTauB}
+STATISTICS = (*PAIRED, *SINGLE)
 LABELS = ("0", "1")
 ONE_LEVEL = r"\s*[0-9]{1,9}\s*"
 PAIR_OF_LEVELS = ONE_LEVEL + "[xX]" + ONE_LEVEL
@@ -55,14 +56,14 @@ def make_workload(statistic: str | None, levels: str | None, kernel: str | Path 
         raise BadInput(f"say what to estimate: --statistic {'|'.join(STATISTICS)}, or --kernel FILE")
     if statistic not in STATISTICS:
         raise BadInput(f"unknown statistic {statistic!r}{nearest(statistic, list(STATISTICS))}")
-    both = statistic == Kendall.name
+    both = statistic in PAIRED
     if levels is None or re.fullmatch(PAIR_OF_LEVELS if both else ONE_LEVEL, levels) is None:
         wanted = "for both columns, such as 16x16" if both else "as one whole number, such as 32"
         if levels is None and statistic == GiniDiversity.name:
             wanted += ", or --categories COLUMN=A,B,..."
         raise BadInput(f"{statistic} needs --levels {wanted}, got {'nothing' if levels is None else repr(levels)}")
     numbers = [int(number) for number in re.findall("[0-9]+", levels)]
-    return Kendall(levels=(numbers[0], numbers[1])) if both else SINGLE[statistic](levels=numbers[0])
+    return PAIRED[statistic](levels=(numbers[0], numbers[1])) if both else SINGLE[statistic](levels=numbers[0])
 
 
 def implied_levels(
@@ -93,13 +94,17 @@ def make_domain(
     ranges: Sequence[str] = (),
     categories: Sequence[str] = (),
     missing: Missing = "refuse",
+    edges: Mapping[str, tuple[float, ...]] | None = None,
 ) -> Domain:
-    """How the named columns become inputs, from `column=lo:hi` and `column=value,value,...`."""
+    """How the named columns become inputs, from `column=lo:hi` and `column=value,value,...`.
+
+    `edges` are those of columns whose bins were declared one by one.
+    """
     needed = len(question.shape)
     if len(columns) != needed:
         many = {1: "one column", 2: "two columns"}.get(needed, f"{needed} columns")
         raise BadInput(f"{question.name} needs {many}, got {len(columns)}: {', '.join(columns) or 'none'}")
-    declared = _declared(columns, ranges, categories)
+    declared = _declared(columns, ranges, categories, edges or {})
     if isinstance(question, AreaUnderCurve):
         declared.setdefault(columns[1], LABELS)
     made: list[Domain] = []
@@ -116,7 +121,10 @@ def make_domain(
                     f"--missing as-category needs categories, and the range of {name} has none; give "
                     f"--categories {name}=A,B,..., or leave such rows out with --missing drop"
                 )
-            made.append(Interval(name, declaration.low, declaration.high, levels, declaration.dates))
+            interval = Interval(name, declaration.low, declaration.high, levels, declaration.dates)
+            if edges and name in edges:
+                interval = Uneven(name, declaration.low, declaration.high, levels, declared_edges=edges[name])
+            made.append(interval)
             continue
         if missing == "as-category" and MISSING not in declaration:
             if not isinstance(question, UNORDERED):
@@ -142,7 +150,10 @@ class Ends(NamedTuple):
 
 
 def _declared(
-    columns: Sequence[str], ranges: Sequence[str], categories: Sequence[str]
+    columns: Sequence[str],
+    ranges: Sequence[str],
+    categories: Sequence[str],
+    edges: Mapping[str, tuple[float, ...]],
 ) -> dict[str, Ends | tuple[str, ...]]:
     """Each column's declaration, at most one a column."""
     found: dict[str, Ends | tuple[str, ...]] = {}
@@ -160,6 +171,12 @@ def _declared(
             if ends is None:
                 raise BadInput(f"--range {text!r} must look like {_EXAMPLES['--range']}")
             found[name] = Ends(*ends)
+    for name, own in edges.items():
+        if name not in columns:
+            raise BadInput(f"--bins names {name!r}, which is not among the columns{nearest(name, list(columns))}")
+        if name in found:
+            raise BadInput(f"the column {name!r} is declared twice; its --bins already say where it begins and ends")
+        found[name] = Ends(own[0], own[-1], dates=False)
     return found
 
 

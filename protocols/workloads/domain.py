@@ -9,9 +9,9 @@ import difflib
 import math
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from functools import cached_property
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property, reduce
 from typing import Any
 
 import numpy as np
@@ -35,6 +35,8 @@ class Encoded:
     indices: Inputs
     clipped: Mapping[str, int]
     missing: Mapping[str, Integers] = field(default_factory=dict)
+    # The values before they were put into bins, NaN where there is none.
+    values: Mapping[str, Floats] = field(default_factory=dict)
 
 
 class Domain(ABC):
@@ -107,7 +109,34 @@ class Interval(Domain):
         clipped = int(np.count_nonzero((values < self.low) | (values > self.high)))
         indices = np.clip(np.searchsorted(self.edges, values, side="right") - 1, 0, self.levels - 1)
         missing = np.flatnonzero(np.isnan(values)) + row
-        return Encoded(indices=indices.astype(np.int64), clipped={self.name: clipped}, missing={self.name: missing})
+        return Encoded(
+            indices=indices.astype(np.int64),
+            clipped={self.name: clipped},
+            missing={self.name: missing},
+            values={self.name: values},
+        )
+
+
+@dataclass(frozen=True)
+class Uneven(Interval):
+    """Numbers in bins whose edges were declared one by one."""
+
+    declared_edges: tuple[float, ...] = ()
+
+    def __post_init__(self) -> None:
+        steps = np.diff(self.declared_edges)
+        if not (np.isfinite(self.declared_edges).all() and (steps > 0).all()):
+            raise BadInput(f"the edges of {self.name} should be finite numbers that rise, got {self.declared_edges}")
+        super().__post_init__()
+
+    @property
+    def declared(self) -> tuple[Column, ...]:
+        (column,) = super().declared
+        return (replace(column, edges=self.declared_edges),)
+
+    @cached_property
+    def edges(self) -> Floats:
+        return np.array(self.declared_edges)
 
 
 @dataclass(frozen=True)
@@ -155,7 +184,12 @@ class Categories(Domain):
             values[place] = found
         indices = np.array(values, dtype=np.int64)
         missing = np.flatnonzero(indices < 0) + row
-        return Encoded(indices=np.maximum(indices, 0), clipped={self.name: 0}, missing={self.name: missing})
+        return Encoded(
+            indices=np.maximum(indices, 0),
+            clipped={self.name: 0},
+            missing={self.name: missing},
+            values={self.name: indices.astype(np.float64)},
+        )
 
 
 class _Numbers(dict[Any, "int | None"]):
@@ -209,7 +243,20 @@ class Pair(Domain):
             indices=indices,
             clipped={**first.clipped, **second.clipped},
             missing={**first.missing, **second.missing},
+            values={**first.values, **second.values},
         )
+
+
+def domain_from(columns: Sequence[Mapping[str, Any]], *, absent: bool = False) -> Domain:
+    """The domain that columns were declared as, from the plain data of a consent; `absent`: missing is a category."""
+    made: list[Domain] = []
+    for column in columns:
+        if column["type"] == "categories":
+            made.append(Categories(column["name"], column["categories"], absent))
+        else:
+            dates = column["type"] == "date"
+            made.append(Interval(column["name"], column["low"], column["high"], column["levels"], dates))
+    return reduce(Pair, made)
 
 
 def nearest(text: str, names: list[str]) -> str:

@@ -48,12 +48,16 @@ class GiniMeanDifference(OnLevels):
 
 @dataclass(frozen=True, kw_only=True)
 class GiniDiversity(OnLevels):
-    """The share of pairs that differ, on k unordered inputs. W = J - I, so that W - J is minus the identity."""
+    """The share of pairs that differ, on k unordered inputs: W = J - I."""
 
     name: ClassVar[str] = "gini-diversity"
     kind: ClassVar[Kind] = "identity"
-    shift = 1.0
     levels: int
+
+    @property
+    def shift(self) -> float:
+        """W - cJ is minus the projection that takes the mean away: gamma_2 is 1 - 1/k, the least of all shifts."""
+        return 1.0 - 1.0 / self.levels
 
     def matrix(self) -> Floats:
         check_dense(self.size)

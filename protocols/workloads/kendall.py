@@ -12,7 +12,7 @@ import numpy as np
 from parley.emulator.errors import BadInput
 from parley.emulator.protocol import Inputs
 from parley.emulator.randomizer import Floats
-from parley.protocols.workloads.workload import Kind, OnLevels, check_dense, check_levels, check_rows
+from parley.protocols.workloads.workload import Kind, OnLevels, check_dense, check_rows
 
 
 class SignProduct(OnLevels):
@@ -74,13 +74,13 @@ class Untied(OnLevels):
 
 
 @dataclass(frozen=True, kw_only=True)
-class KendallTauB:
-    """Kendall's tau-b as a ratio of three forms: h'Wh / sqrt(h'V_1 h * h'V_2 h), V_i counting the untied pairs."""
+class KendallTauB(Kendall):
+    """Kendall's tau-b as a ratio of three forms: h'Wh / sqrt(h'V_1 h * h'V_2 h), V_i counting the untied pairs.
 
-    levels: tuple[int, int]
+    W is that of tau-a, so a protocol that is asked for the form measures the numerator; `binned` has the rest.
+    """
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "levels", check_levels("the levels of kendall", self.levels))
+    name: ClassVar[str] = "kendall-b"
 
     @property
     def forms(self) -> tuple[Kendall, Untied, Untied]:

@@ -10,7 +10,14 @@ from numpy.typing import ArrayLike
 from parley.emulator.errors import BadInput
 from parley.emulator.protocol import Inputs
 from parley.emulator.randomizer import Floats
-from parley.protocols.workloads.workload import LARGEST_DENSE_BYTES, Entries, Workload, check_inputs, finite_matrix
+from parley.protocols.workloads.workload import (
+    LARGEST_DENSE_BYTES,
+    Entries,
+    Workload,
+    check_inputs,
+    count_inputs,
+    finite_matrix,
+)
 
 
 @dataclass(frozen=True, eq=False, init=False)
@@ -36,7 +43,7 @@ class LinearQueries(Entries):
 
     def exact(self, inputs: Inputs) -> Floats:
         check_inputs(inputs, self.size, least=1)
-        counts = np.bincount(inputs.astype(np.int64), minlength=self.size)
+        counts = count_inputs(inputs, self.size)
         return np.asarray(self.values @ counts / len(inputs), dtype=np.float64)
 
     def parameters(self) -> dict[str, Any]:

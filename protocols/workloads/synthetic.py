@@ -6,11 +6,13 @@ which is what a protocol that splits users by their number has to survive).
 """
 
 from collections.abc import Callable
+from copy import deepcopy
 from functools import partial
 
 import numpy as np
 import scipy
 
+from parley.emulator.cores import in_order
 from parley.emulator.errors import BadInput
 from parley.emulator.protocol import Inputs
 from parley.emulator.randomizer import Floats
@@ -18,6 +20,8 @@ from parley.protocols.workloads.auc import AreaUnderCurve
 from parley.protocols.workloads.domain import nearest
 from parley.protocols.workloads.workload import Levels, Workload
 
+# Users whose columns are drawn at once: memory does not grow with the others.
+BLOCK_USERS = 1 << 18
 Recipe = Callable[[tuple[int, ...], int, np.random.Generator], Inputs]
 
 
@@ -28,7 +32,7 @@ def draw(name: str, workload: Workload | Levels, users: int, generator: np.rando
     recipes = _recipes(workload)
     if name not in recipes:
         raise BadInput(f"unknown synthetic data {name!r} for {workload.name}{nearest(name, list(recipes))}")
-    return recipes[name](workload.shape, users, generator).astype(np.int64)
+    return recipes[name](workload.shape, users, generator).astype(np.min_scalar_type(workload.size - 1), copy=False)
 
 
 def names(workload: Workload | Levels) -> tuple[str, ...]:
@@ -39,7 +43,22 @@ def names(workload: Workload | Levels) -> tuple[str, ...]:
 def _recipes(workload: Workload | Levels) -> dict[str, Recipe]:
     if isinstance(workload, AreaUnderCurve):
         return LABELLED
-    return {1: SCALARS, 2: PAIRS}.get(len(workload.shape), {"uniform": _uniform})
+    known = {1: SCALARS, 2: PAIRS}.get(len(workload.shape), {"uniform": _uniform})
+    if isinstance(workload, Levels):
+        return known
+    # The lower bound's hard data depend on the statistic itself.
+    return known | {"hard-low": partial(_hard, workload, 0.0), "hard-high": partial(_hard, workload, 1.0)}
+
+
+def _hard(
+    workload: Workload, mixture: float, levels: tuple[int, ...], users: int, generator: np.random.Generator
+) -> Inputs:
+    """Lemma hard-dist-original: half of the users hold one input, the others are drawn for or against it."""
+    # Most data need no factorization.
+    from parley.protocols.factorization.hard_distributions import hard_distributions
+
+    found = hard_distributions(workload)
+    return generator.choice(workload.size, size=users, p=found.histogram(found.hardest, mixture))
 
 
 def _bins(uniform: Floats, levels: int) -> Inputs:
@@ -60,9 +79,19 @@ def _constant(levels: tuple[int, ...], users: int, generator: np.random.Generato
 
 
 def _copula(correlation: float, levels: tuple[int, ...], users: int, generator: np.random.Generator) -> Inputs:
-    first, noise = generator.standard_normal((2, users))
-    second = correlation * first + np.sqrt(1 - correlation**2) * noise
-    return _bins(scipy.special.ndtr(first), levels[0]) * levels[1] + _bins(scipy.special.ndtr(second), levels[1])
+    """The stream holds the first column of everybody, then the noise of everybody: two readers go through it."""
+    firsts, count = deepcopy(generator), [min(BLOCK_USERS, users - start) for start in range(0, users, BLOCK_USERS)]
+    for each in count:
+        generator.standard_normal(each)
+
+    def binned(drawn: tuple[Floats, Floats]) -> Inputs:
+        first, noise = drawn
+        second = correlation * first + np.sqrt(1 - correlation**2) * noise
+        pairs = _bins(scipy.special.ndtr(first), levels[0]) * levels[1] + _bins(scipy.special.ndtr(second), levels[1])
+        return pairs.astype(np.min_scalar_type(levels[0] * levels[1] - 1))
+
+    blocks = ((firsts.standard_normal(each), generator.standard_normal(each)) for each in count)
+    return np.concatenate([each for _, each in in_order(binned, blocks)])
 
 
 def _monotone(falling: bool, levels: tuple[int, ...], users: int, generator: np.random.Generator) -> Inputs:

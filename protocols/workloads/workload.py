@@ -19,6 +19,7 @@ from parley.emulator.errors import BadInput
 from parley.emulator.parameters import to_plain
 from parley.emulator.protocol import Inputs
 from parley.emulator.randomizer import Floats, Integers
+from parley.emulator.round import BLOCK_USERS
 
 # Both limits are fixed numbers, not read off the machine: analyst and users must agree on what is too large.
 LARGEST_SIZE = 2**24
@@ -28,6 +29,7 @@ LARGEST_ENTRY = 1e100
 # name -> (module of this folder, class, the parameters it must be given, those it may be given)
 REGISTRY: Mapping[str, tuple[str, str, tuple[str, ...], tuple[str, ...]]] = {
     "kendall": ("kendall", "Kendall", ("levels",), ()),
+    "kendall-b": ("kendall", "KendallTauB", ("levels",), ()),
     "untied": ("kendall", "Untied", ("levels", "axis"), ()),
     "auc": ("auc", "AreaUnderCurve", ("levels",), ()),
     "gini-mean-difference": ("gini", "GiniMeanDifference", ("levels",), ()),
@@ -158,7 +160,7 @@ class Workload(ABC):
     def counts(self, inputs: Inputs) -> Integers:
         """How many users have each input; every input must lie in [k] and there must be at least two users."""
         check_inputs(inputs, self.size)
-        return np.bincount(inputs.astype(np.int64), minlength=self.size).astype(np.int64)
+        return count_inputs(inputs, self.size)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -233,10 +235,17 @@ def check_inputs(inputs: Inputs, size: int, least: int = 2) -> None:
         raise BadInput(f"inputs must be a vector of integers, got {array.dtype} of shape {array.shape}")
     if len(array) < least:
         raise BadInput(f"at least {least} users are needed, got {len(array)}")
-    outside = np.flatnonzero((array < 0) | (array >= size))
-    if len(outside):
-        user = int(outside[0])
+    if array.min() < 0 or array.max() >= size:
+        user = int(np.argmax((array < 0) | (array >= size)))
         raise BadInput(f"user {user} has input {array[user]}, but inputs must lie in 0 .. {size - 1}")
+
+
+def count_inputs(inputs: Inputs, size: int) -> Integers:
+    """How many users have each input; counted in blocks, because counting takes eight bytes per user."""
+    counts = np.zeros(size, dtype=np.int64)
+    for start in range(0, len(inputs), BLOCK_USERS):
+        counts += np.bincount(inputs[start : start + BLOCK_USERS].astype(np.int64), minlength=size)
+    return counts
 
 
 def at_least_two(users: int) -> None:

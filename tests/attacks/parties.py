@@ -44,7 +44,7 @@ INPUTS = 4
 ANALYST, BOARD, SHUFFLER, OWN, STRANGER = (Signer(bytes([number]) * 32) for number in range(1, 6))
 COIN_KEY = key_from_seed(11)
 # Not every statistic is for every protocol; all of these have four inputs, and eight at twice the levels.
-STATISTICS = {"quantise": "gini-mean-difference", "hierarchical": "auc"}
+STATISTICS = {"quantise": "gini-mean-difference", "hierarchical": "auc", "binned": "auc"}
 
 
 def workload_of(name: str, inputs: int = INPUTS) -> Workload:

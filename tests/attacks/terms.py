@@ -53,7 +53,7 @@ def more_inputs_than_agreed(stage: Stage) -> Batches:
 
 @refused
 def fewer_inputs_than_agreed(stage: Stage) -> Batches:
-    smaller = spoken(stage.name, inputs=2 if stage.name != "hierarchical" else 8)
+    smaller = spoken(stage.name, inputs=8 if stage.name in ("hierarchical", "binned") else 2)
     yield from stage.seat(setup_of(smaller))
     yield from stage.seat(setup_of(smaller, domain=stage.setup.domain))
     yield from stage.rounds(1)

@@ -69,6 +69,8 @@ class ProtocolContract(testing.ProtocolContract):
     bias: ClassVar[float] = 0.0
     # Parameters for which some other value than the given one makes sense too are left out of the nonsense test.
     lenient: ClassVar[tuple[str, ...]] = ()
+    # Parameters that are true or missing, as in older records.
+    flags: ClassVar[tuple[str, ...]] = ()
 
     def make(self) -> Protocol:
         return registry.design(self.protocol, self.workload, epsilon=self.epsilon, users=self.users)
@@ -136,7 +138,7 @@ class ProtocolContract(testing.ProtocolContract):
         parameters = dict(self.made.parameters())
         for name in sorted(set(parameters) - set(self.lenient)):
             for value in NONSENSE:
-                if value == 2.5 and type(parameters[name]) is float:
+                if (value == 2.5 and type(parameters[name]) is float) or (name in self.flags and value in (None, True)):
                     continue
                 with pytest.raises(BadInput):
                     registry.build(self.protocol, {**parameters, name: value})

@@ -1,11 +1,13 @@
 """Public coins and explicit channels as docs/wire.md has them, in plain Python: nothing of Parley is imported here."""
 
 import hashlib
+import math
 import struct
 from bisect import bisect_right
 from itertools import accumulate
 from typing import Any
 
+import numpy as np
 from cryptography.hazmat.primitives.ciphers import Cipher
 from cryptography.hazmat.primitives.ciphers.algorithms import ChaCha20
 
@@ -53,3 +55,40 @@ def codebook_seeds(
     own, place = (x, (more[0] >> 32) * seeds * folds >> 32) if sends_place else map(int, x)
     _, index = replies.codebook(vectors[int(own)], radius, epsilon, candidates, top, place % seeds, choice)
     return {"place": place, "index": index} if sends_place else {"index": index}
+
+
+def inputs_of(workload: dict[str, Any]) -> int:
+    if "matrix" in workload:
+        return len(workload["matrix"])
+    levels = workload["levels"]
+    return int(np.prod(levels)) * (2 if workload["statistic"] == "auc" else 1)
+
+
+def matrix_of(workload: dict[str, Any]) -> Any:
+    """W - cJ."""
+    if "matrix" in workload:
+        return (workload["matrix"] + workload["matrix"].T) / 2 - workload["shift"]
+    name, k = workload["statistic"], inputs_of(workload)
+    if name == "gini-diversity":
+        return 1 / k - np.eye(k)
+    if name == "gini-mean-difference":
+        return np.array([[abs(x - y) / (k - 1) - 0.5 for y in range(k)] for x in range(k)])
+    width = 2 if name == "auc" else workload["levels"][1]
+
+    def sign(x: int, y: int) -> float:
+        return float(np.sign(y // width - x // width) * np.sign(y % width - x % width))
+
+    return np.array([[sign(x, y) for y in range(k)] for x in range(k)])
+
+
+def embedded(workload: dict[str, Any], power: float) -> Any:
+    """|W - cJ|^(p/2), one row per input, and for the AUC a column with the label."""
+    rows = matrix_of(workload)
+    if power != 2.0:
+        values, turned = np.linalg.eigh(rows @ rows.T)
+        rows = (turned * np.where(values > 1e-12 * values[-1], values, 0.0) ** (power / 4)) @ turned.T
+    if workload.get("statistic") != "auc":
+        return rows
+    weight = math.sqrt(0.125) * np.sqrt((rows**2).sum(axis=1)).max()
+    label = np.array([1.0 if x % 2 else -1.0 for x in range(len(rows))])
+    return np.concatenate([rows, weight * label[:, None]], axis=1)

@@ -46,7 +46,9 @@ def closed_form(workload: Setup) -> tuple[list[list[float]], list[float]]:
     """(the columns of A, the diagonal of D)"""
     name, levels = workload["statistic"], workload["levels"]
     if name == "gini-diversity":
-        return [[float(row == x) for row in range(levels)] for x in range(levels)], [-1.0] * levels
+        rows = [[1.0] * j + [-float(j)] + [0.0] * (levels - j - 1) for j in range(1, levels)]
+        scaled = [[each / math.sqrt(j * (j + 1)) for each in row] for j, row in enumerate(rows, 1)]
+        return [list(column) for column in zip(*scaled, strict=True)], [-1.0] * (levels - 1)
     if name == "gini-mean-difference":
         points = np.linspace(0.0, 1.0, levels).tolist()
         weights = [math.sqrt((after - before) / 2) for before, after in pairwise(points)]
@@ -77,23 +79,18 @@ def wave(size: int, place: int) -> tuple[list[float], list[float]]:
     )
 
 
-def inputs_of(workload: Setup) -> int:
-    if "matrix" in workload:
-        return len(workload["matrix"])
-    levels = workload["levels"]
-    return int(np.prod(levels)) * (2 if workload["statistic"] == "auc" else 1)
-
-
 def largest(workload: Setup, *, shifted: bool) -> float:
     """The largest entry of W, or of W - cJ, in size."""
     if "matrix" in workload:
         return float(np.abs(workload["matrix"] - (workload["shift"] if shifted else 0.0)).max())
+    if shifted and workload["statistic"] == "gini-diversity":
+        return 1.0 - 1.0 / float(workload["levels"])
     return 0.5 if shifted and workload["statistic"] == "gini-mean-difference" else 1.0
 
 
 def side_query(workload: Setup) -> tuple[str, list[float]] | None:
     if workload.get("statistic") == "auc":
-        return "positive", [float(x % 2) for x in range(inputs_of(workload))]
+        return "positive", [float(x % 2) for x in range(independent_channels.inputs_of(workload))]
     diagonal = np.diag(workload["matrix"]).tolist() if "matrix" in workload else [0.0]
     return ("diagonal", diagonal) if max(diagonal) > min(diagonal) else None
 
@@ -158,8 +155,10 @@ def reply(name: str, parameters: Setup, number: int, public: Columns, x: int, co
                 parameters[each]["protocol"], parameters[each]["parameters"], 1, {}, x, coins, user
             ).items()
         }
+    if name == "binned":
+        return binned(parameters, number, public, x, coins, user)
     workload, epsilon = parameters["workload"], parameters["epsilon"]
-    k = inputs_of(workload)
+    k = independent_channels.inputs_of(workload)
     if name == "frequency-grr":
         return prefixed("category", independent.randomized_response(k, epsilon, x, coins.take(8)))
     if name == "frequency-oue":
@@ -205,6 +204,27 @@ def reply(name: str, parameters: Setup, number: int, public: Columns, x: int, co
     raise AssertionError(f"nobody has read what the page says of {name}")
 
 
+def binned(parameters: Setup, number: int, public: Columns, x: int, coins: Coins, user: int) -> Columns:
+    """The node at one of the cuts, or what the inner protocol sends for the cell of x."""
+    fine, inner = list(parameters["fine"]), parameters["inner"]["parameters"]
+    places = [x // fine[1], x % fine[1]]
+    if number == 1:
+        nodes, sizes = [], []
+        for place, levels in zip(places, fine, strict=True):
+            widths = [1]
+            while -(-levels // widths[0]) >= 8:
+                widths.insert(0, 4 * widths[0])
+            nodes += [place // width for width in widths]
+            sizes += [-(-levels // width) for width in widths]
+        return prefixed("node", levelled_selection(sizes, inner["epsilon"], nodes, coins.take(24)))
+    cell, borders, levels = 0, public["borders"].tolist(), inner["workload"]["levels"]
+    for place, many in zip(places, [levels, 2] if inner["workload"]["statistic"] == "auc" else levels, strict=True):
+        own, borders = borders[: many - 1], borders[many - 1 :]
+        cell = cell * many + sum(border <= place for border in own)
+    rest = {each: array for each, array in public.items() if each != "borders"}
+    return reply(parameters["inner"]["protocol"], inner, number - 1, rest, cell, coins, user)
+
+
 def subset(k: int, epsilon: float, x: int, coins: Coins) -> Columns:
     return independent.subset_selection(k, epsilon, independent.usual_size(k, epsilon), x, coins.take(16))
 
@@ -237,7 +257,7 @@ def tuned(parameters: Setup, public: Columns, x: int, coins: Coins, user: int) -
         above, below = (public["table"][each].tolist() for each in (row, row + 1))
         weights = [(2**16 - share) * a + share * b for a, b in zip(above, below, strict=True)]
         return prefixed("scalar", independent_channels.channel([weights], spent, 0, coins.take(8)))
-    vectors = embedded(parameters["workload"], parameters["power"])
+    vectors = independent_channels.embedded(parameters["workload"], parameters["power"])
     chosen = {name: parameters[name] for name in ("seeds", "candidates", "top", "folds")}
     sends_place = chosen["sends_place"] = "local_epsilon" in parameters
     place = independent_channels.place_of(user, parameters["salt"], parameters["seeds"] * parameters["folds"])
@@ -245,36 +265,6 @@ def tuned(parameters: Setup, public: Columns, x: int, coins: Coins, user: int) -
     own = x if sends_place else [x, place]
     found = independent_channels.codebook_seeds(vectors.tolist(), radius, spent, **chosen, x=own, coins=row)
     return prefixed("candidate", found)
-
-
-def matrix_of(workload: Setup) -> Any:
-    """W - cJ."""
-    if "matrix" in workload:
-        return (workload["matrix"] + workload["matrix"].T) / 2 - workload["shift"]
-    name, k = workload["statistic"], inputs_of(workload)
-    if name == "gini-diversity":
-        return -np.eye(k)
-    if name == "gini-mean-difference":
-        return np.array([[abs(x - y) / (k - 1) - 0.5 for y in range(k)] for x in range(k)])
-    width = 2 if name == "auc" else workload["levels"][1]
-
-    def sign(x: int, y: int) -> float:
-        return float(np.sign(y // width - x // width) * np.sign(y % width - x % width))
-
-    return np.array([[sign(x, y) for y in range(k)] for x in range(k)])
-
-
-def embedded(workload: Setup, power: float) -> Any:
-    """|W - cJ|^(p/2), one row per input, and for the AUC a column with the label."""
-    rows = matrix_of(workload)
-    if power != 2.0:
-        values, turned = np.linalg.eigh(rows @ rows.T)
-        rows = (turned * np.where(values > 1e-12 * values[-1], values, 0.0) ** (power / 4)) @ turned.T
-    if workload.get("statistic") != "auc":
-        return rows
-    weight = math.sqrt(0.125) * np.sqrt((rows**2).sum(axis=1)).max()
-    label = np.array([1.0 if x % 2 else -1.0 for x in range(len(rows))])
-    return np.concatenate([rows, weight * label[:, None]], axis=1)
 
 
 def split_and_mix(parameters: Setup, factors: Factors, x: int, coins: Coins) -> Columns:
@@ -289,6 +279,11 @@ def split_and_mix(parameters: Setup, factors: Factors, x: int, coins: Coins) -> 
 
 def participates(parameters: Setup, number: int, user: int) -> bool:
     """Whether a user answers in a round."""
+    if "inner" in parameters:
+        about_margins = independent_channels.group_of(user, parameters["salt"], parameters["share"]) == 0
+        if number == 1 or about_margins:
+            return about_margins == (number == 1)
+        return participates(parameters["inner"]["parameters"], number - 1, user)
     if "share" not in parameters:
         return True
     return independent_channels.group_of(user, parameters["salt"], parameters["share"]) == number - 1

@@ -39,6 +39,8 @@ TYPES: dict[Any, str] = {
     Mapping[str, Any]: "map to anything",
     Mapping[str, NDArray[Any]]: "map to arrays",
     Mapping[str, tuple[int, ...]]: "map to lists of counts",
+    Mapping[str, int]: "map to counts",
+    NDArray[Any]: "array",
     tuple[int, ...]: "list of counts",
     tuple[str, ...]: "list of texts",
     tuple[bytes, ...]: "list of bytes",
@@ -60,6 +62,9 @@ SAID_BY = {
     "inquiry": "node",
     "pledge": "shuffler",
     "seating": "board, shuffler",
+    "shard": "sub-analyst",
+    "tally": "sub-analyst",
+    "tie": "sub-analyst",
 }
 NEVER_RECORDED = ("resume", "receipt", "inquiry", "pledge", "seating")
 UNPUBLISHED = {"resume": "-", "inquiry": "-", "receipt": "P", "seating": "P", "pledge": "B, by the shuffler"}

@@ -18,6 +18,7 @@ from parley.emulator.wire.messages import MESSAGES, Replies
 from parley.emulator.wire.signatures import Signer
 from tests.docs.foreign import RUN, Table
 from tests.docs.tables import DOCS, TABLES, example_record, made
+from tests.emulator.record.test_batches import write as write_batches
 from tests.vectors.make import HERE, golden_path
 from tests.vectors.wire import ALICE, ANALYST, BOARD
 
@@ -132,6 +133,19 @@ def test_the_reader_reads_format_1(reader: dict[str, Any]) -> None:
             kind = MESSAGES[tag]
             assert len(values) == len(fields(kind)) - len(kind.since_format_2)
             assert signature == b""
+
+
+def test_the_reader_reads_batches(reader: dict[str, Any], tmp_path: Path) -> None:
+    path = write_batches(tmp_path / "t", together=True)
+    ours = list(TranscriptReader(path))
+    _, *messages, _ = reader["read"](path)
+    assert [(each.sequence, each.time_ns, each.sender, each.frame) for each in ours] == messages
+    assert len({each.offset for each in ours}) < len(ours)
+    leaves = [each.leaf for each in ours]
+    closed = TranscriptReader(path)
+    list(closed)
+    assert closed.closing is not None
+    assert reader["root"](leaves) == closed.closing.root
 
 
 def test_the_heads_of_a_real_record(reader: dict[str, Any], played: Table) -> None:

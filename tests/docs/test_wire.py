@@ -23,14 +23,15 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from parley.emulator.errors import RemoteProtocolError
 from parley.emulator.randomizer import Randomizer
 from parley.emulator.wire.codec import decode, said_by, unpack
-from parley.emulator.wire.messages import MESSAGES, Announce, Pledge, Ready, Roster, Setup
+from parley.emulator.wire.messages import MESSAGES, Announce, Pledge, Ready, Roster, Setup, Shard
 from parley.protocols import randomizers
 from parley.protocols.registry import build
 from tests.docs import independent, independent_channels
 from tests.docs.independent import replies, wire
 from tests.docs.independent_protocols import Coins, levelled_selection, participates, reply
 from tests.docs.tables import DOCS, parameter_names, registered
-from tests.vectors.wire import PATH, make
+from tests.docs.test_transcript_page import documented
+from tests.vectors.wire import NODE, PATH, make
 from tests.vectors.wire_replies import column, decoding_vectors, drawn
 
 VECTORS: dict[str, Any] = json.loads(PATH.read_text())
@@ -131,7 +132,7 @@ def test_frames_and_signatures(vector: dict[str, Any]) -> None:
     assert not wire.is_signed_by(public, kind, nonce + b"\0", body, signature)
     message = decode(frame)
     assert said_by(public, frame, message, nonce)
-    loose = isinstance(message, Ready | Roster | Pledge) or kind in wire.CARRY_A_NONCE
+    loose = isinstance(message, Ready | Roster | Pledge | Shard) or kind in wire.CARRY_A_NONCE
     assert said_by(public, frame, message, b"another nonce ..") == loose
 
 
@@ -313,6 +314,23 @@ def test_envelopes_and_bundles() -> None:
     frame = bytes.fromhex(envelope["frame"])
     assert wire.summed(wire.pack([envelope["sequence"], envelope["sender"], frame])).hex() == envelope["hex"]
     assert wire.summed(wire.pack([255, *map(bytes.fromhex, bundle["frames"])])).hex() == bundle["hex"]
+
+
+def test_a_batch() -> None:
+    """The reader of the other page takes it apart, and its parts follow from the frames."""
+    batch, names = VECTORS["batch"], dict[str, Any]()
+    exec(documented("A reader", "python"), names)
+    frames = [bytes.fromhex(each) for each in batch["frames"]]
+    found = names["batch"](*names["value"](bytes.fromhex(batch["payload"])))
+    assert found == [(batch["sequence"] + row, batch["time"], NODE, frame) for row, frame in enumerate(frames)]
+    places = [place for place in range(len(frames[0])) if len({frame[place] for frame in frames}) > 1]
+    varied = [bytes(frame[place] for place in places) for frame in frames[1:]]
+    start = frames[0].index(NODE.encode())
+    rows = np.frombuffer(b"".join(varied), np.uint8).reshape(len(varied), -1)
+    parts = [batch["sequence"], batch["time"], [start, len(NODE)], frames[0]]
+    payload = wire.pack([*parts, np.array(places, np.uint16), rows])
+    assert payload.hex() == batch["payload"]
+    assert wire.summed(payload).hex() == batch["delivered"]
 
 
 def test_trees() -> None:

@@ -26,6 +26,9 @@ from parley.emulator.wire.messages import (
     Roster,
     Seating,
     Setup,
+    Shard,
+    Tally,
+    Tie,
 )
 from parley.protocols.registry import build, design
 from parley.protocols.workloads.gini import GiniDiversity
@@ -93,6 +96,9 @@ def every_message() -> list[Message]:
         Inquiry(run=RUN, round=1, node="n"),
         Pledge(run=RUN, setup=setup_digest(setup())),
         Seating(run=RUN, node="n", key=bytes(32), nonce=NONCE),
+        Shard(run=RUN, node="n", stretches=np.array([[0, 10]]), pid=1, roster=b"roster"),
+        Tally(run=RUN, round=1, node="n", replies=10, sums={}, rejected={}, silent=0, close=b"close"),
+        Tie(run=RUN, round=1, node="n", tally=b"tally", receipt=b"receipt"),
     ]
 
 

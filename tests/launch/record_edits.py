@@ -262,6 +262,8 @@ def any_message(kind: type[Message], generator: Generator) -> Message:
             "float": _choice(generator, FLOATS),
             "users": np.arange(int(generator.integers(4))) + _choice(generator, NUMBERS[:-2]),
             "arrays": {key: np.zeros(len(made.get("users", "ab")), _choice(generator, TYPES))},
+            "pairs": np.sort(generator.integers(9, size=(1, 2))),
+            "numbers": {key: _choice(generator, NUMBERS)},
             "tuples": {key: (1, 2)},
             "bytes": bytes(int(_choice(generator, (0, 16, 32)))),
             "texts": (key,),
@@ -287,12 +289,16 @@ def sorts(kind: type[Message]) -> dict[str, str]:
             found[each.name] = "choice"
         elif hint == Users:
             found[each.name] = "users"
+        elif get_origin(hint) is np.ndarray:
+            found[each.name] = "pairs"
         elif hint is bytes:
             found[each.name] = "bytes"
         elif get_origin(hint) is tuple:
             found[each.name] = {str: "texts", int: "counts", bytes: "digests"}[get_args(hint)[0]]
         else:
-            found[each.name] = {np.ndarray: "arrays", tuple: "tuples"}.get(get_origin(inside), "plain")
+            found[each.name] = {np.ndarray: "arrays", tuple: "tuples", int: "numbers"}.get(
+                get_origin(inside) or inside, "plain"
+            )
     return found
 
 

@@ -35,7 +35,7 @@ def test_simulate_in_one_line() -> None:
     assert answer.rounds_declared == answer.rounds_observed == 3
     assert answer.truth == problem().truth()
     assert answer.error == answer.estimate - answer.truth
-    assert str(answer).startswith("estimate")
+    assert str(answer).startswith("question  Kendall's tau of age and score, 4 x 4 bins\nestimate")
     assert "<table>" in answer._repr_html_()
     assert json.loads(json.dumps(answer.record()))["rounds"] == {"declared": 3, "observed": 3}
 
@@ -182,7 +182,7 @@ def test_a_sweep_is_a_list_and_a_table(tmp_path: Path) -> None:
             lambda: parley.problem({"x": [1, None]}, "gini-diversity", columns="x", levels=4, ranges={"x": (0, 9)}),
             r"missing='drop'",
         ),
-        (lambda: problem().simulate(epsilon=0), "epsilon=0 cannot be promised; it must be positive and finite"),
+        (lambda: problem().simulate(epsilon=0), "epsilon is 0; give a number from"),
         (lambda: problem().run(epsilon=1, delta=5), "delta=5 cannot be promised"),
         (lambda: problem().run(epsilon=1, conditions="stormy"), "conditions stormy is neither a file nor one of"),
         (lambda: parley.plan("kendall", levels=(4, 4), users=1, epsilon=1), "users=1 cannot be used"),

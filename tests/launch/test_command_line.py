@@ -16,10 +16,11 @@ from rich.console import Console
 from parley.launch import settings
 from parley.launch.cli import COMMANDS
 from parley.launch.cluster.fault_driver import ready_made
-from parley.launch.commands.help import TOPICS
-from parley.launch.results import progress
+from parley.launch.help import TOPICS
+from parley.launch.results.display import progress
+from parley.launch.results.display.progress import Standing, Terminal, Working
 from parley.launch.results.effort import about, warning
-from parley.launch.results.progress import Standing, Terminal, Working
+from parley.nodes.environment import SINGLE_THREADED
 from parley.protocols.registry import names
 from parley.protocols.workloads.choice import STATISTICS, make_question
 from parley.protocols.workloads.synthetic import LABELLED, PAIRS, SCALARS
@@ -171,3 +172,22 @@ def test_durations_as_people_say_them() -> None:
 def test_every_command_is_listed_in_the_readme() -> None:
     text = (ROOT / "README.md").read_text()
     assert [name for name in COMMANDS if f"parley {name}" not in text] == []
+
+
+@pytest.mark.parametrize(("given", "expected"), [({}, "1"), ({"OPENBLAS_NUM_THREADS": "3"}, "3")])
+def test_linear_algebra_runs_on_one_thread_unless_somebody_says_otherwise(given: dict[str, str], expected: str) -> None:
+    """Set before numpy is loaded, which reads it once."""
+    kept = {name: value for name, value in os.environ.items() if name not in SINGLE_THREADED}
+    program = (
+        "import os, sys; from parley.launch.cli import run; early = 'numpy' in sys.modules; run(['--version']); "
+        "print(early, os.environ['OPENBLAS_NUM_THREADS'])"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        env={**kept, **given, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=True,
+    )
+    assert done.stdout.splitlines()[-1] == f"False {expected}"

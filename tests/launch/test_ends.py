@@ -10,6 +10,9 @@ import pytest
 
 from parley.emulator.errors import LocalProtocolError
 from parley.launch.cluster.cluster import Cluster
+from parley.launch.processes.processes import Processes
+from parley.launch.results.display.progress import Standing
+from parley.launch.results.follow import Follower
 from tests.launch.conftest import ROOT, Parley
 from tests.launch.recovery import COMMAND, PROBLEM, RUN, conditions
 
@@ -83,3 +86,21 @@ def test_a_full_disk_ends_the_run_with_its_cause(size: int, tmp_path: Path) -> N
     assert last.startswith("parley: ")
     assert ("transcript.parley" if size > 1000 else "run") + " cannot be written: File too large" in last
     assert "Traceback" not in done.stderr
+
+
+def test_a_death_that_is_heard_of_before_the_last_word_is_read_costs_nothing(
+    parley: Parley, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def hear_of_a_death(cluster: Cluster, processes: Processes, *_: object) -> None:
+        other = Follower(cluster.folder.transcript, Standing(nodes=0, users=0, declared=0))
+        limit = time.monotonic() + 60
+        while not other.closed:
+            assert time.monotonic() < limit
+            processes.exits(0.05)
+            other.look()
+        raise LocalProtocolError("the analyst was killed and the run cannot finish without it")
+
+    monkeypatch.setattr(Cluster, "_watch", hear_of_a_death)
+    assert parley(*RUN, "--out", "run").code == 0
+    assert Path("run/result.json").exists()
+    assert parley("audit", "run").code == 0

@@ -4,6 +4,7 @@ import ast
 import re
 import subprocess
 import sys
+from collections import Counter
 from importlib import import_module
 from pathlib import Path
 
@@ -22,6 +23,8 @@ LAYERS = ("emulator", "protocols", "nodes", "launch")
 FILES = [path.relative_to(ROOT) for layer in LAYERS for path in sorted((ROOT / layer).rglob("*.py"))]
 # Modules that hold code; a package without any is none.
 MOST_MODULES = 45
+# A folder shows the architecture only if one can take it in at a glance.
+MOST_FILES = 12
 ONLY = {
     "zmq": "emulator/transport/zmq",
     "msgpack": "emulator/wire/codec.py",
@@ -49,6 +52,13 @@ def _first(module: str) -> str:
 
 def test_there_are_files() -> None:
     assert {path.parts[0] for path in FILES} == set(LAYERS)
+
+
+def test_a_folder_holds_at_most_a_dozen_files() -> None:
+    """Files of one level that hold code."""
+    counted = Counter(path.parent.as_posix() for path in FILES if path.name != "__init__.py")
+    assert counted.total() > len(counted)
+    assert {folder: count for folder, count in counted.items() if count > MOST_FILES} == {}
 
 
 @pytest.mark.parametrize("path", FILES, ids=str)

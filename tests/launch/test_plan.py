@@ -18,7 +18,9 @@ def plan(*arguments: str) -> Result:
 
 def test_the_record_has_the_agreed_shape() -> None:
     found = json.loads(plan(*PROBLEM, "--json").stdout)
-    assert list(found) == ["statistic", "k", "users", "epsilon", "gamma_2", "floor", "lower_bound", "protocols"]
+    limits = ["gamma_2", "limit", "floor", "lower_bound", "scale", "separation"]
+    agreed = ["statistic", "k", "users", "epsilon", *limits, "protocols"]
+    assert list(found) == [*agreed, "recommended", "assumed", "epsilon_means"]
     assert (found["statistic"], found["k"], found["users"], found["epsilon"]) == ("kendall", 9, 5000, 1.0)
     assert 0 < found["gamma_2"]["lower"] <= found["gamma_2"]["upper"]
     errors = [each["predicted_rmse"] for each in found["protocols"]]
@@ -30,8 +32,63 @@ def test_the_record_has_the_agreed_shape() -> None:
 
 def test_people_get_a_table() -> None:
     said = plan(*PROBLEM, "--protocol", "two-round-tuned,frequency-subset").stdout
-    for word in ("two-round-tuned", "frequency-subset", "gamma_2", "floor", "worst"):
+    for word in ("two-round-tuned", "frequency-subset", "gamma_2", "limit", "floor", "worst"):
         assert word in said
+
+
+def test_the_limit_lies_below_what_is_predicted_and_is_left_out_where_it_is_not_known() -> None:
+    asked = ("--statistic", "kendall", "--levels", "3x3", "--users", "5000", "--protocol", "frequency-subset")
+    known = json.loads(plan(*asked, "--epsilon", "1", "--json").stdout)
+    assert 0 < known["limit"] < known["floor"] < known["protocols"][0]["predicted_rmse"]
+    assert json.loads(plan(*asked, "--epsilon", "20", "--json").stdout)["limit"] is None
+    assert "not computed beyond epsilon 12" in plan(*asked, "--epsilon", "20").stdout
+
+
+TUNED = ["--statistic", "kendall", "--levels", "3x3", "--protocol", "one-round-tuned"]
+
+
+def test_a_target_finds_users_or_epsilon() -> None:
+    found = json.loads(plan(*TUNED, "--epsilon", "1", "--target", "0.02", "--json").stdout)
+    (target,) = found["target"]
+    assert (target["rmse"], target["epsilon"], target["users"]) == (0.02, 1.0, found["users"])
+    assert 0.018 < found["protocols"][0]["predicted_rmse"] <= 0.02
+    other = json.loads(plan(*TUNED, "--users", str(found["users"]), "--target", "0.02", "--json").stdout)
+    assert other["epsilon"] == pytest.approx(1.0, rel=0.05)
+    said = plan(*TUNED, "--epsilon", "1", "--users", "500", "--target", "0.02").stdout
+    assert " ".join(said.split()).count("target: an error of 0.02") == 2
+
+
+def test_how_far_one_reply_reaches() -> None:
+    named = [*PROBLEM, "--protocol", "one-round-tuned,frequency-grr", "--influence"]
+    for each in json.loads(plan(*named, "--json").stdout)["protocols"]:
+        assert each["influence"]["crafted"] > each["influence"]["lie"] > 0
+    said = plan(*named).stdout
+    assert "one reply moves" in said
+    assert max(map(len, said.splitlines())) <= 90
+
+
+def test_users_may_be_a_list() -> None:
+    found = json.loads(plan(*TUNED, "--epsilon", "1", "--users", "500,5000", "--json").stdout)
+    assert [each["users"] for each in found] == [500, 5000]
+    said = plan(*TUNED, "--epsilon", "4", "--users", "500,5000").stdout
+    for words in ("5,000", "recommended", "assumed: nobody knows the histogram", "98% sure", "warning"):
+        assert words in said
+    assert max(map(len, said.splitlines())) <= 80
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--target", "0.02"], "say which --epsilon or how many --users"),
+        (["--epsilon", "1"], "say how many users"),
+        (["--users", "500"], "say how much privacy"),
+        (["--users", "500", "--target", "-1"], "--target -1 cannot be reached"),
+        (["--epsilon", "1", "--target", "1e-9"], "give a larger --target"),
+    ],
+)
+def test_what_a_plan_needs(arguments: list[str], words: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["plan", *TUNED, *arguments]) == 2
+    assert words in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("kind", ["npy", "csv"])

@@ -13,7 +13,8 @@ from parley.emulator.transport.memory import MemoryTransport
 from parley.emulator.transport.ports import Received
 from parley.emulator.wire.codec import bundle, encode
 from parley.emulator.wire.messages import Event, Message, Ready, Replies
-from parley.nodes.board import BoardNode, apart, peers, serve_board
+from parley.nodes.board import BoardNode, peers, serve_board
+from parley.nodes.bulk import apart
 from tests.launch.conftest import Parley
 
 PROBLEM = ("--statistic", "gini-diversity", "--levels", 4, "--users", 60, "--epsilon", 2, "--seed", 3, "--quiet")

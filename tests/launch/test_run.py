@@ -20,8 +20,9 @@ from parley.launch.results.folder import choose_folder
 from tests.launch.conftest import PROBLEM, Parley
 
 FIELDS = [
-    *("protocol", "statistic", "users", "replied", "epsilon", "delta", "rounds", "estimate", "predicted_rmse"),
-    *("interval95", "possible", "truth", "error", "bytes_up", "bytes_down", "seconds", "seed", "version"),
+    *("protocol", "title", "statistic", "users", "replied", "epsilon", "delta", "rounds", "estimate", "predicted_rmse"),
+    *("interval95", "interval95_noise", "hidden", "hidden_error", "possible", "measured", "truth", "truth_unbinned"),
+    *("error", "bytes_up", "bytes_down", "seconds", "seed", "version", "question", "source"),
 ]
 FLAGS = ProblemFlags(
     statistic="kendall",
@@ -124,7 +125,8 @@ def test_text_and_lines(parley: Parley) -> None:
     said = parley("run", *PROBLEM, "--users", 40, "--processes", 2, "--seed", 1)
     assert said.code == 0
     labels = [line.split()[0] for line in said.out.splitlines() if not line.startswith(" ")]
-    assert labels == ["estimate", "note", "truth", "privacy", "rounds", "replied", "bytes", "seconds", "files", "again"]
+    first = ["question", "estimate", "note", "truth"]
+    assert labels == [*first, "privacy", "rounds", "replied", "bytes", "seconds", "files", "again"]
     assert max(map(len, said.out.splitlines())) <= 80
     assert "3 declared, 3 observed" in said.out
     assert "not private" in said.err

@@ -28,7 +28,7 @@ def test_one_record_for_each_case() -> None:
         ("frequency-grr", 500, 2.0),
     ]
     assert len(rows) == 8
-    assert list(rows[0]) == ["protocol", "users", "epsilon", "trials", "rmse", "predicted_rmse", "floor"]
+    assert list(rows[0]) == ["protocol", "users", "epsilon", "trials", "rmse", "predicted_rmse", "limit", "floor"]
 
 
 def test_all_protocols_measure_what_they_predict() -> None:

@@ -109,7 +109,7 @@ def test_wallets_that_cannot_be_made_or_shown(parley: Parley) -> None:
         (("create", "purse", "--users", 4, "--cap", 1), "already exists"),
         (("create", "no/where", "--users", 4, "--cap", 1), "cannot be created"),
         (("show", "nowhere"), "cannot be opened"),
-        (("show", "purse", "--epsilon", "-1"), "--epsilon -1"),
+        (("show", "purse", "--epsilon", "-1"), "epsilon is -1"),
     ):
         said = parley("wallet", *arguments)
         assert said.code == 2, said

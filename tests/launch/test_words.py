@@ -1,6 +1,7 @@
 """What a stranger reads: the welcome, the help, and examples that work word for word."""
 
 import shlex
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -45,6 +46,9 @@ def test_every_command_explains_itself(name: str, capsys: pytest.CaptureFixture[
 
 
 def test_the_examples_work_one_after_the_other(tmp_path: Path) -> None:
+    shutil.copy(ROOT / "docs" / "examples" / "scores.csv", tmp_path)
+    columns = ("--users", "5000", "--column", "age=18:90/8", "--column", "score=0:100/8")
+    spoken(tmp_path, "node", "init", "state", "--run", "survey", "--node", "node-0", *columns, "--cap", "1")
     for name in COMMANDS:
         done = spoken(tmp_path, *shlex.split(example(name))[1:])
         assert done.returncode == 0, f"{name}: {done.stdout}{done.stderr}"

@@ -6,6 +6,7 @@ node, plays the attack, and writes everything that was said into FOLDER/transcri
 
 import asyncio
 import dataclasses
+import math
 import sys
 import time
 import zlib
@@ -37,7 +38,10 @@ KEY = key_from_seed(1)
 NONCE = nonce_from_key(KEY)
 # Whose words the victim of a signed attack asks for; and somebody else's.
 ANALYST, BOARD, STRANGER = (derived(KEY, name) for name in ("analyst", "board", "stranger"))
-ZERO = [0.0, 0.0, 0.0]
+# The factor of Gini diversity has one row less than there are categories.
+ZERO = [0.0, 0.0]
+# <L 1_x, mu> is mu[0] / sqrt(2) at most, and |W| is 2/3: the largest mu[0] that users answer.
+EDGE = 2 / 3 * math.sqrt(2)
 Attack = Callable[[], Iterator[Message]]
 
 
@@ -63,15 +67,15 @@ def announce(number: int, run: str = RUN, **arrays: list[float]) -> Announce:
 
 
 def oversized_mu() -> Iterator[Message]:
-    yield from (honest(), announce(1), announce(2, mu=[1e6, 0.0, 0.0]))
+    yield from (honest(), announce(1), announce(2, mu=[1e6, 0.0]))
 
 
 def mu_outside_the_declared_set() -> Iterator[Message]:
-    yield from (honest(), announce(1), announce(2, mu=[1.0001, 0.0, 0.0]))
+    yield from (honest(), announce(1), announce(2, mu=[1.0001 * EDGE, 0.0]))
 
 
 def mu_of_another_shape() -> Iterator[Message]:
-    yield from (honest(), announce(1), announce(2, mu=[0.0, 0.0, 0.0, 0.0]))
+    yield from (honest(), announce(1), announce(2, mu=[*ZERO, 0.0]))
 
 
 def another_matrix_than_in_setup() -> Iterator[Message]:
@@ -81,7 +85,7 @@ def another_matrix_than_in_setup() -> Iterator[Message]:
 
 
 def a_changed_broadcast_for_the_same_round() -> Iterator[Message]:
-    yield from (honest(), announce(1), announce(2, mu=[0.1, 0.0, 0.0]), announce(2, mu=[0.2, 0.0, 0.0]))
+    yield from (honest(), announce(1), announce(2, mu=[0.1, 0.0]), announce(2, mu=[0.2, 0.0]))
 
 
 def an_extra_round() -> Iterator[Message]:
@@ -89,7 +93,7 @@ def an_extra_round() -> Iterator[Message]:
 
 
 def rounds_out_of_order() -> Iterator[Message]:
-    yield from (honest(), announce(2, mu=[0.0, 0.0, 0.0]), announce(1))
+    yield from (honest(), announce(2, mu=ZERO), announce(1))
 
 
 def a_round_left_out() -> Iterator[Message]:
@@ -129,7 +133,7 @@ def the_whole_conversation() -> Iterator[Message]:
 
 
 def a_replayed_old_run() -> Iterator[Message]:
-    yield from (honest(), announce(1), announce(2, run="older", mu=[0.0, 0.0, 0.0]))
+    yield from (honest(), announce(1), announce(2, run="older", mu=ZERO))
 
 
 def epsilon_above_the_cap() -> Iterator[Message]:
@@ -176,7 +180,7 @@ def encode(message: Message, signer: Signer | None = None) -> bytes:
 
 def spoiled(frame: bytes) -> bytes:
     """A frame whose floats are not finite: the codec of an honest analyst would not write it."""
-    good = encode(announce(2, mu=[1.25, 0.0, 0.0]))
+    good = encode(announce(2, mu=[1.25, 0.0]))
     assert frame == good
     body = frame[:-4].replace(np.float64(1.25).tobytes(), np.float64("nan").tobytes())
     return body + zlib.crc32(body).to_bytes(4, "little")
@@ -214,7 +218,7 @@ async def main(attack: str, folder: Path) -> None:
         await asyncio.sleep(0.01)
     note("board", encode(Roster(run=RUN, nodes=1, users=USERS, nonce=NONCE), BOARD))
     if attack == "not_finite":
-        said = [encode(honest()), encode(announce(1)), spoiled(encode(announce(2, mu=[1.25, 0.0, 0.0])))]
+        said = [encode(honest()), encode(announce(1)), spoiled(encode(announce(2, mu=[1.25, 0.0])))]
     elif attack in SIGNED:
         said = [encode(each, SIGNED[attack]) for each in the_whole_conversation()]
     else:

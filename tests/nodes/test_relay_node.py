@@ -14,7 +14,7 @@ from parley.emulator.transport.zmq.ports import ZmqBoardPort, connect_node, open
 from parley.emulator.wire.codec import decode, encode, envelope, open_envelope
 from parley.emulator.wire.messages import Inquiry, Message, Ready, Receipt, Result
 from parley.nodes import relay
-from parley.nodes.board import apart
+from parley.nodes.bulk import apart
 from parley.nodes.relay import RelayNode
 
 RUN = "relayed"

@@ -8,7 +8,7 @@ import hashlib
 import json
 import sys
 import zlib
-from dataclasses import fields
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,9 @@ from parley.emulator.record.merkle import Tree, leaf_hash, leaf_of
 from parley.emulator.record.records import closing, closing_payload
 from parley.emulator.roles.board import BOARD_NAME
 from parley.emulator.transport.ports import topic_for
+from parley.emulator.wire.batches import Batch
 from parley.emulator.wire.codec import DTYPES, bundle, encode, envelope, pack
+from parley.emulator.wire.codec import seal as sealed
 from parley.emulator.wire.messages import (
     Abort,
     Announce,
@@ -38,8 +40,12 @@ from parley.emulator.wire.messages import (
     Roster,
     Seating,
     Setup,
+    Shard,
+    Tally,
+    Tie,
 )
 from parley.emulator.wire.sealing import public_of, seal
+from parley.emulator.wire.shapes import Shape, as_matrix
 from parley.emulator.wire.signatures import Signer, covered
 from parley.nodes.state.receipts import Receipts
 from parley.protocols.tuned.groups import groups_of, places_of
@@ -57,7 +63,7 @@ from tests.vectors.wire_replies import (
 
 PATH = Path(__file__).resolve().parent / "wire.json"
 NODE = "alice"
-ANALYST, BOARD, ALICE, SHUFFLER = (Signer(bytes([number]) * 32) for number in (1, 2, 3, 4))
+ANALYST, BOARD, ALICE, SHUFFLER, SHARD = (Signer(bytes([number]) * 32) for number in (1, 2, 3, 4, 5))
 NOW = 1_700_000_000_000_000_000
 
 SETUP = Setup(
@@ -149,6 +155,18 @@ def refused_frames() -> dict[str, str]:
 def messages() -> list[tuple[Message, Signer | None]]:
     """One of every kind and who signs it; what is transport is not signed by the board."""
     close = Close(run=RUN, round=1, replies=23, missing=1, absent=("bob",), size=7, root=bytes(range(32)))
+    tally = Tally(
+        run=RUN,
+        round=1,
+        node="shard-0",
+        replies=23,
+        sums={"y": np.array([9, 14]), "y.size": np.array(23)},
+        rejected={NODE: 1},
+        silent=0,
+        close=encode(close, BOARD, NONCE),
+        question=QUESTION,
+    )
+    shown = receipt_case()[0]
     return [
         (Ready(node=NODE, first=4, users=3, pid=4711, run=RUN, key=ALICE.public), ALICE),
         (Roster(run=RUN, nodes=3, users=24, nonce=NONCE), BOARD),
@@ -163,15 +181,28 @@ def messages() -> list[tuple[Message, Signer | None]]:
         (Reminder(run=RUN, round=1, missing={"bob": (), NODE: (0,)}), BOARD),
         (Resume(sequence=12, count=0), None),
         (Event(event="drop", node="bob", round=1, detail="a frame that is not a tagged array"), BOARD),
-        (receipt_case()[0], None),
+        (shown, None),
         (Inquiry(run=RUN, round=1, node=NODE), ALICE),
         (Pledge(run=RUN, setup=setup_digest(SETUP)), SHUFFLER),
         (Seating(run=RUN, node=NODE, key=ALICE.public, nonce=NONCE), BOARD),
+        (
+            Shard(
+                run=RUN,
+                node="shard-0",
+                stretches=np.array([[0, 4], [7, 12]]),
+                pid=4712,
+                roster=encode(Roster(run=RUN, nodes=2, users=9), BOARD),
+                key=SHARD.public,
+            ),
+            SHARD,
+        ),
+        (tally, SHARD),
+        (Tie(run=RUN, round=1, node="shard-0", tally=encode(tally, SHARD, NONCE), receipt=encode(shown)), SHARD),
     ]
 
 
 def bound_nonce(message: Message) -> bytes:
-    return b"" if isinstance(message, Ready | Roster | Pledge) else NONCE
+    return b"" if isinstance(message, Ready | Roster | Pledge | Shard) else NONCE
 
 
 def frame_vectors() -> list[dict[str, Any]]:
@@ -273,6 +304,25 @@ def coin_vectors() -> list[dict[str, Any]]:
     ]
 
 
+def batch_vector() -> dict[str, Any]:
+    """Three replies of single users in one record."""
+    said = [
+        replace(REPLIES, chunk=user - 4, chunks=3, users=np.array([user]), columns={"category.category": value[None]})
+        for user, value in enumerate(REPLIES.columns["category.category"], 4)
+    ]
+    frames = [encode(each, ALICE, NONCE) for each in said]
+    shape = Shape.of(frames[0], said[0])
+    assert shape is not None
+    batch = Batch(sequence=6, time_ns=NOW, name=shape.node, matrix=as_matrix(frames))
+    return {
+        "sequence": 6,
+        "time": NOW,
+        "frames": [each.hex() for each in frames],
+        "payload": batch.payload.hex(),
+        "delivered": sealed(batch.payload).hex(),
+    }
+
+
 def other_vectors() -> dict[str, Any]:
     """Groups, sealed boxes, topics, what wraps a frame, and the record's end."""
     secret, coin = bytes(range(32)), bytes(range(32, 64))
@@ -300,6 +350,7 @@ def other_vectors() -> dict[str, Any]:
         "topics": {name: topic_for(name).hex() for name in ("alice", "node-0")},
         "envelope": {"sequence": 6, "sender": NODE, "frame": frame.hex(), "hex": envelope(6, NODE, frame).hex()},
         "bundle": {"frames": [frame.hex()] * 2, "hex": bundle([frame, frame]).hex()},
+        "batch": batch_vector(),
         "closing": {
             "payload": closing_payload(end).hex(),
             "covered": covered("end", NONCE, body).hex(),

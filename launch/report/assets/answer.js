@@ -1,11 +1,3 @@
-const STATISTICS = {
-  kendall: "Kendall\u2019s tau",
-  auc: "The AUC",
-  "gini-mean-difference": "The Gini mean difference",
-  "gini-diversity": "The Gini diversity",
-};
-const statisticName = (facts) => STATISTICS[facts.statistic] || facts.statistic || "The statistic";
-
 function renderAnswer(model) {
   const body = bodyOf("answer");
   const answer = model.answer;
@@ -19,13 +11,24 @@ function renderAnswer(model) {
   const parts = [
     make("p", { class: "big" }, figure(answer.estimate), " ", make("small", {}, `\u00b1 ${figure(half, 3)}`)),
     make("p", { class: "say" },
-      `${statisticName(model.facts)}${users}, with 95% confidence between ${figure(answer.low)} and ${figure(answer.high)}.`),
+      `${model.facts.measured || "The answer"}${users}, with 95% confidence between ${figure(answer.low)} and ${figure(answer.high)}.`),
   ];
+  if (answer.measured) parts.push(make("p", { class: "say hint" }, `Measured: ${answer.measured}.`));
+  if (answer.hidden !== undefined) {
+    const [low, high] = answer.interval95_noise;
+    parts.push(make("p", { class: "say hint" },
+      `Bins hide about ${figure(answer.hidden, 2)} \u00b1 ${figure(answer.hidden_error, 2)} of it. The interval covers that; ` +
+      `noise alone gives ${figure(low)} to ${figure(high)}.`));
+  }
   if (answer.truth !== undefined) {
     parts.push(make("p", { class: "say hint" },
       `Without privacy it would be ${figure(answer.truth)}, which only an emulation knows. The error is ` +
-      `${figure(answer.error, 3)}; the prediction was about ${figure(answer.predicted_rmse, 3)}.`));
+      `${figure(answer.error, 3)}; the prediction was about ${figure(answer.predicted_rmse, 3)}.` +
+      (answer.truth_unbinned !== undefined ? ` Without bins it would be ${figure(answer.truth_unbinned)}.` : "") +
+      (answer.limit === undefined ? "" :
+        ` With many such users no unbiased protocol comes below ${figure(answer.limit, 3)}, the limit for these data.`)));
   }
+  for (const words of model.source || []) parts.push(make("p", { class: "say hint" }, `${words}.`));
   if (answer.silent) {
     parts.push(make("p", { class: "say hint" },
       `Wallets refused ${plural(answer.silent, "reply")}. Which ones refuse depends on earlier replies, ` +

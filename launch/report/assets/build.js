@@ -28,7 +28,7 @@ function duration(seconds) {
   return seconds < 120 ? `${Number(seconds.toPrecision(3))} s` : `${(seconds / 60).toFixed(1)} min`;
 }
 function size(bytes) {
-  if (bytes < 1000) return `${Number(bytes.toPrecision(3))} bytes`;
+  if (bytes < 1e4) return `${bytes < 100 ? bytes.toFixed(1) : count(Math.round(bytes))} B`;
   return bytes < 1e6 ? `${Number((bytes / 1e3).toPrecision(3))} kB` : `${Number((bytes / 1e6).toPrecision(3))} MB`;
 }
 const tone = (round) => `tone-${round ? ((round - 1) % 4) + 1 : 0}`;

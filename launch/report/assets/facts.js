@@ -1,9 +1,9 @@
 const OUTCOMES = {
-  completed: "completed", failed: "failed", aborted: "stopped", truncated: "record cut off", altered: "record altered", running: "running",
+  completed: "Finished", failed: "Failed", aborted: "Stopped", truncated: "Record cut off", altered: "Record altered", running: "In progress",
 };
 
 function renderHead(model) {
-  byId("run").textContent = model.run;
+  byId("run").textContent = model.title;
   const pill = byId("outcome");
   pill.textContent = OUTCOMES[model.outcome] || model.outcome;
   pill.className = `pill ${model.outcome}`;
@@ -14,7 +14,7 @@ function renderHead(model) {
   alert.hidden = !said.length;
   const text = said.join(" \u2014 ");
   if (alert.textContent !== text) alert.textContent = text;
-  document.title = `${model.run} \u2014 Parley`;
+  document.title = `${model.title} \u2014 Parley`;
   const emulated = model.emulation
     ? "This page contains the truth, which only an emulation knows; `parley report --public` leaves it out. "
     : "This page was made from the public record alone. ";
@@ -29,8 +29,9 @@ function fact(term, ...description) {
 function renderFacts(model) {
   const facts = model.facts;
   const rows = [];
-  if (facts.protocol) rows.push(fact("Protocol", facts.protocol, facts.interaction ? `, ${facts.interaction}` : ""));
-  if (facts.statistic) rows.push(fact("Statistic", facts.statistic));
+  if (facts.measured || model.shape) rows.push(fact("Measured", [facts.measured, model.shape].filter(Boolean).join(", ")));
+  if (model.columns.length) rows.push(fact(model.columns.length > 1 ? "Columns" : "Column", model.columns.flatMap((each, index) => index ? [make("br"), each] : [each])));
+  if (model.origin) rows.push(fact("Data", model.origin));
   if (facts.epsilon !== null) {
     rows.push(fact("Privacy", `\u03b5 = ${figure(facts.epsilon)}` + (facts.delta ? `, \u03b4 = ${figure(facts.delta)}` : "")));
   }
@@ -39,18 +40,17 @@ function renderFacts(model) {
     const replied = facts.replied === null || model.outcome === "running" ? "" : facts.replied === facts.users ? ", all answered" : `, ${count(facts.replied)} answered every round they were asked in`;
     rows.push(fact("Users", `${count(facts.users)}${replied}`));
   }
-  rows.push(fact("Nodes", count(facts.nodes)));
   rows.push(fact("Rounds", facts.declared === null ? `${facts.observed} observed` : `${facts.declared} declared, ${facts.observed} observed`));
-  if (facts.bytes_up !== null) rows.push(fact("Bytes per user", `${size(facts.bytes_up)} sent, ${size(facts.bytes_down)} received`));
+  if (facts.bytes_up !== null) rows.push(fact("Per user", `${size(facts.bytes_up)} sent, ${size(facts.bytes_down)} received`));
   rows.push(fact("Time", duration(facts.seconds)));
   if (facts.began) rows.push(fact("Started", new Date(facts.began * 1000).toISOString().replace("T", " ").slice(0, 19) + " UTC"));
-  const parameters = Object.entries(facts.parameters);
-  const more = [];
-  if (model.script.length) more.push(folded("script", "The protocol, round by round", make("ol", { class: "script" }, model.script.map(scripted))));
-  if (parameters.length) {
-    more.push(folded("parameters", "Parameters of the protocol", make("dl", { class: "facts" }, parameters.map(([name, value]) => fact(name, value)))));
-  }
-  bodyOf("facts").replaceChildren(make("dl", { class: "facts" }, rows.flat()), ...more);
+  const inside = [fact("Run", model.run)];
+  if (facts.protocol) inside.push(fact("Protocol", facts.protocol, facts.interaction ? `, ${facts.interaction}` : ""));
+  inside.push(fact("Processes", plural(facts.nodes, "user node")), fact("Record", plural(facts.records, "message")));
+  inside.push(...Object.entries(facts.parameters).map(([name, value]) => fact(name, value)));
+  const experts = [make("dl", { class: "facts" }, inside.flat())];
+  if (model.script.length) experts.push(make("h3", {}, "The protocol, round by round"), make("ol", { class: "script" }, model.script.map(scripted)));
+  bodyOf("facts").replaceChildren(make("dl", { class: "facts" }, rows.flat()), folded("experts", "For experts", make("div", {}, experts)));
 }
 
 // Stays open when the page is drawn anew.

@@ -53,7 +53,7 @@ function showMessages(model) {
     make("tbody", {}, shown.map((row) => make("tr", {},
       make("td", { class: "number" }, row.sequence), make("td", { class: "number" }, duration(row.seconds)), make("td", { class: "name" }, row.sender),
       make("td", {}, row.kind), make("td", { class: "number" }, row.round ?? ""), make("td", { class: "number" }, count(row.bytes)), make("td", { class: "what" }, row.what)))));
-  const parts = [make("div", { class: "scroll", role: "region", tabindex: 0, "aria-label": "Messages" }, table)];
+  const parts = [make("div", { class: "scroll", role: "region", tabindex: 0, "aria-label": "Table of messages" }, table)];
   if (found.length > shown.length) {
     const more = make("button", { type: "button" }, `Show ${count(Math.min(PAGE, found.length - shown.length))} more`);
     more.addEventListener("click", () => { filters.shown += PAGE; showMessages(model); });

@@ -44,6 +44,8 @@ TIMES: Names = {
     "BoardNode": ("_repeated", "_waits"),
     "AnalystNode": ("_asked", "_spoke"),
     "UserNode": ("_spoke", "_leaving"),
+    "RelayNode": ("_until",),
+    "RelayRole": ("_repeated", "_spoke"),
 }
 """Moments, and what the board counts while it waits; what matters of them is among a process's `details`."""
 NUMBERS: Names = {

@@ -5,8 +5,8 @@ What is on its way is a set: anything in it may arrive next, so reordering costs
 - a frame is lost; a frame arrives again, however late;
 - a process crashes, between two steps or in the middle of one: before its disk is written, in the middle of an entry,
   with the entry written and the frame not sent, after some of its frames. It comes back at once, on the disk that it
-  left. What was on its way to a node is lost with its subscription; what was on its way to the board stays there, or
-  is lost with it. (That it comes back at once loses no schedule: while it is down it does nothing, and what arrives
+  left. What was on its way to a node or a relay is lost with it; what was on its way to the board stays there, or is
+  lost with it. (That it comes back at once loses no schedule: while it is down it does nothing, and what arrives
   then is lost. The same happens if it is slow first, and crashes last.)
 - the deadline passes; somebody lies, where the world has lies.
 
@@ -34,7 +34,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from parley.emulator.wire import messages as wire
-from parley.launch.testkit.world.processes import Wait
+from parley.launch.testkit.world.processes import RELAY_NAME, Wait
 from parley.launch.testkit.world.steps import ANALYST, BOARD, FIRST_NODE, Company, Crash, Standing, Step
 
 TIMER, DEADLINE = Wait(), Wait(deadline=True)
@@ -73,7 +73,7 @@ class Network:
         lies: Mapping[str, Mapping[int, Sequence[int]]] | None = None,
     ) -> None:
         self.company, self.faults, self.reduced, self.early, self.lies = company, faults, reduced, early, lies or {}
-        self._stale: dict[tuple[int, int, int], bool] = {}
+        self._stale: dict[tuple[int, ...], bool] = {}
         self._again: dict[int, tuple[int, ...]] = {}
 
     def beginning(self) -> World:
@@ -99,7 +99,7 @@ class Network:
         flight.sort()
         return (
             *(standing.canonical for standing in standings),
-            *(known == life for known, life in zip(board.lives, lives[FIRST_NODE:], strict=True)),
+            *(known == life for known, life in zip(board.lives, lives[FIRST_NODE:], strict=False)),
             company.news(board.number, world.standings[ANALYST]) is None,
             world.words,
             *flight,
@@ -150,8 +150,9 @@ class Network:
                     yield from self._crashes(world, who, (now,), ("{} crashes", names[who]))
 
     def is_over(self, standings: Sequence[Standing]) -> bool:
-        """Whether the run is over and everybody has left."""
-        return standings[BOARD].over and all(each.ended for each in standings[ANALYST:])
+        """Whether the run is over and everybody has left but those who serve them."""
+        relay = self.company.relay
+        return standings[BOARD].over and all(each.ended or each.who == relay for each in standings[ANALYST:])
 
     def _timers(self, world: World, standings: list[Standing], cost: int) -> Iterator[Choice]:
         company = self.company
@@ -204,7 +205,7 @@ class Network:
                 company.parcel(name, each.frame).number
                 for each in parcels
                 if isinstance(each.message, REPEATED)
-                for name in company.parties.names
+                for name in (company.parties.names if company.relay is None else [RELAY_NAME])
             )
         return self._again[board]
 
@@ -238,7 +239,9 @@ class Network:
         flight, coming = list[int](), set[int]()
         for each in world.flight + sent:
             parcel = parcels[each]
-            place = (each, standings[parcel.to], standings[parcel.other])
+            # What a relay passes on may come too late for any node.
+            others = standings if parcel.to == self.company.relay else (standings[parcel.to], standings[parcel.other])
+            place = (each, *others)
             if place not in stale:
                 stale[place] = self._is_stale(each, standings)
             if not stale[place] and not (self.reduced and parcel.canonical in coming):

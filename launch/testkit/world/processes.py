@@ -1,8 +1,8 @@
 """The processes of a small world: the nodes that really run, each with a port that keeps what it sends and a clock.
 
-`BoardNode`, `AnalystNode` and `UserNode` serve as they do over sockets: they open their record or state on disk, bring
-themselves to where it ends, and wait at their port. Here waiting hands over to whoever explores the world, who decides
-what arrives next: a frame, or nothing for as long as the process was ready to wait.
+`BoardNode`, `AnalystNode`, `UserNode` and `RelayNode` serve as they do over sockets: they open their record or state on
+disk, bring themselves to where it ends, and wait at their port. Here waiting hands over to whoever explores the world,
+who decides what arrives next: a frame, or nothing for as long as the process was ready to wait.
 
 A coroutine cannot be copied, but it is deterministic: what it does next follows from the disk it started with and from
 what it heard since. So a state is kept as these two, and made again by hearing the same things again. Every step is
@@ -13,7 +13,8 @@ import hashlib
 import math
 import os
 import types
-from collections.abc import Callable, Coroutine, Generator, Sequence
+from collections.abc import Callable, Coroutine, Generator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -22,24 +23,29 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from parley.emulator.coins import key_from_seed, nonce_from_key
-from parley.emulator.errors import BadInput, ParleyError
+from parley.emulator.errors import BadInput, ParleyError, RemoteProtocolError
 from parley.emulator.protocol import Inputs, Protocol
 from parley.emulator.roles.analyst import AnalystRole
 from parley.emulator.roles.board import ANALYST_NAME, BOARD_NAME, BoardRole, Terms
 from parley.emulator.roles.cohort import CohortRole
 from parley.emulator.roles.consent import Consent, domain_of
+from parley.emulator.roles.relay import QUIET_SECONDS, REPEAT_SECONDS, RelayRole
 from parley.emulator.roles.replies import CHUNK
 from parley.emulator.transport.ports import BROADCAST, BoardPort, Clock, NodePort, Received, topic_for
 from parley.emulator.transport.virtual_time import EPOCH_SECONDS, START_SECONDS
+from parley.emulator.wire.codec import open_envelope
+from parley.emulator.wire.security import RELAY_PREFIX
 from parley.emulator.wire.signatures import Signer, derived
 from parley.launch.testkit.world.digest import digest
 from parley.nodes.analyst import AnalystNode
 from parley.nodes.board import BoardNode
+from parley.nodes.relay import RelayNode
 from parley.nodes.state.reopen import open_record
 from parley.nodes.state.user_state import FILE, Identity, State
 from parley.nodes.user import UserNode
 
 RUN = "small"
+RELAY_NAME = f"{RELAY_PREFIX}-0"
 # Longer than the board ever waits before it reminds, and longer than any deadline.
 REMINDER_SECONDS, DEADLINE_SECONDS = 4.1, 601.0
 # While it says farewell the board waits this long: it then says the last word again, and to who asks the setup too.
@@ -98,6 +104,7 @@ class Cast:
     board_node: type[BoardNode] = BoardNode
     analyst: type[AnalystRole] = AnalystRole
     cohort: type[CohortRole] = CohortRole
+    relay: type[RelayRole] = RelayRole
 
     def reopened(self, disk: bytes, identity: Identity, fresh: Callable[[Identity], bytes]) -> bytes:
         return disk
@@ -112,6 +119,7 @@ class Parties:
     nodes: int
     signed: bool = True
     chunk: int = CHUNK
+    relayed: bool = False
     seed: int = 16
     cast: Cast = field(default_factory=Cast)
 
@@ -134,6 +142,11 @@ class Parties:
     @cached_property
     def names(self) -> tuple[str, ...]:
         return tuple(f"node-{number}" for number in range(self.nodes))
+
+    @property
+    def server(self) -> str:
+        """Whom user nodes speak to, and who speaks to them."""
+        return RELAY_NAME if self.relayed else BOARD_NAME
 
     @cached_property
     def signers(self) -> dict[str, Signer]:
@@ -199,26 +212,42 @@ def _waiting(timeout: float) -> Generator[float, list[Any], list[Any]]:
     return (yield timeout)
 
 
-class _Port(NodePort):
-    """A user node's or the analyst's port: everything goes to the board."""
+@types.coroutine
+def _by_turns(up: Coroutine[Any, Any, None], down: Coroutine[Any, Any, None]) -> Generator[float, list[Any], None]:
+    """Both coroutines of one who waits at two ports: the first hears nodes, the second hears the board."""
+    timeouts = [up.send(None), down.send(None)]
+    with suppress(StopIteration):
+        while True:
+            batch = yield min(timeouts)
+            if not batch or isinstance(batch[0], Received):
+                timeouts[0] = up.send(batch)
+            if not batch or not isinstance(batch[0], Received):
+                timeouts[1] = down.send(batch)
 
-    def __init__(self, process: "Process") -> None:
-        self._process, self.clock = process, process.clock
+
+class _Port(NodePort):
+    """The port of a user node, of the analyst, or of a relay to the board: everything goes to one server."""
+
+    def __init__(self, process: "Process", server: str = BOARD_NAME) -> None:
+        self._process, self._server, self.clock = process, server, process.clock
 
     async def receive(self, timeout: float) -> list[bytes]:
         return await _waiting(timeout)
 
     async def send(self, frame: bytes) -> None:
-        self._process.send(BOARD_NAME, frame)
+        self._process.send(self._server, frame)
 
     def close(self) -> None:
         pass
 
 
 class _BoardPort(BoardPort):
-    def __init__(self, process: "Process", names: Sequence[str]) -> None:
-        self._process, self._names, self.clock = process, names, process.clock
-        self._own = {topic_for(name): name for name in names}
+    """The port of whoever serves the user nodes: each of them, or the relay it is behind."""
+
+    def __init__(self, process: "Process", names: Sequence[str], relays: Mapping[str, str]) -> None:
+        self._process, self.clock = process, process.clock
+        self._own = {topic_for(name): relays.get(name, name) for name in names}
+        self._names = sorted(set(self._own.values()))
 
     @property
     def subscribers(self) -> int:
@@ -354,7 +383,9 @@ class BoardProcess(Process):
         if writer is not None:
             self._opened.append(_Abandoned(writer))
         signer = parties.signers.get(BOARD_NAME)
-        self.node = parties.cast.board_node(role, _BoardPort(self, parties.names), writer, self.file, None, signer)
+        relays = dict.fromkeys(parties.names, RELAY_NAME) if parties.relayed else {}
+        port = _BoardPort(self, parties.names, relays)
+        self.node = parties.cast.board_node(role, port, writer, self.file, relays, signer)
         self.node.restore(self.clock.now())
         return self.node.serve()
 
@@ -406,13 +437,49 @@ class UserProcess(Process):
             signer=identity.signer,
             chunk=parties.chunk,
         )
-        self.node = UserNode(role, _Port(self), state)
+        self.node = UserNode(role, _Port(self, parties.server), state)
         return self.node.serve()
 
     def digests(self) -> tuple[bytes, bytes]:
         exact, canonical = super().digests()
         # How it left is seen by nobody, and it may name what differs.
         return exact, canonical if not self.ended else digest(self.ended.split(":")[0], canonical=True)
+
+
+class RelayProcess(Process):
+    """A relay has no disk. It waits at two ports, for what its nodes say and for what the board says."""
+
+    node: RelayNode
+
+    def open(self) -> Coroutine[Any, Any, None] | None:
+        self.node = RelayNode(self.parties.cast.relay(self.name), _BoardPort(self, self.parties.names, {}), _Port(self))
+
+        async def serve() -> None:
+            await _by_turns(self.node._pass_up(), self.node._pass_down())
+
+        return serve()
+
+    def arriving(self, frame: bytes) -> Any:
+        return frame if is_sealed(frame) else Received(frame, None)
+
+    def patience(self, heard: Wait) -> float:
+        # While it says farewell it wakes more often than it repeats: several times make one.
+        return max(super().patience(heard), REPEAT_SECONDS + MOMENT)
+
+    @property
+    def details(self) -> tuple[Any, ...]:
+        # Whether it may repeat what a node has missed, and whether its nodes have heard nothing for long.
+        now, role = self.clock.now(), self.node.role
+        return now - role._repeated >= REPEAT_SECONDS, now - role._spoke >= QUIET_SECONDS
+
+
+def is_sealed(frame: bytes) -> bool:
+    """Whether a frame comes from the board, in an envelope, and not from a node."""
+    try:
+        open_envelope(frame)
+    except RemoteProtocolError:
+        return False
+    return True
 
 
 class _Abandoned:

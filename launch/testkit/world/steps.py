@@ -5,14 +5,16 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple
 
 from parley.emulator.record.transcript import TranscriptReader
 from parley.emulator.roles.board import ANALYST_NAME, BOARD_NAME
 from parley.emulator.roles.seats import Seat
 from parley.emulator.wire import messages as wire
 from parley.emulator.wire.codec import decode, encode, envelope, open_envelope
+from parley.launch.testkit.invariants import Word, word_of
 from parley.launch.testkit.world.processes import (
+    RELAY_NAME,
     AnalystProcess,
     BoardProcess,
     Cut,
@@ -21,7 +23,9 @@ from parley.launch.testkit.world.processes import (
     Parties,
     Process,
     Records,
+    RelayProcess,
     UserProcess,
+    is_sealed,
 )
 from parley.nodes.state.user_state import FILE, Identity, State
 
@@ -32,18 +36,6 @@ TAKEN_ONCE = (wire.Setup, wire.Seating, wire.Receipt, wire.Result)
 """What does nothing any more in this life of a node, once the node has taken it."""
 MOST_ALIVE = 200
 """How many processes are kept running; any other is made again when it is needed."""
-
-
-class Word(NamedTuple):
-    """What somebody said at a place where only one thing may be said: a question, a reply, a result."""
-
-    speaker: str
-    place: tuple[str, int, int]
-    content: bytes
-
-    def __str__(self) -> str:
-        kind, number, chunk = self.place
-        return f"{kind}{f' {number}' if number else ''}{f' (chunk {chunk})' if chunk else ''} of {self.speaker}"
 
 
 class Parcel(NamedTuple):
@@ -112,7 +104,8 @@ class Company:
 
     def __init__(self, parties: Parties, folder: Path) -> None:
         self.parties, self._folder = parties, folder
-        self.everybody = (BOARD_NAME, ANALYST_NAME, *parties.names)
+        self.everybody = (BOARD_NAME, ANALYST_NAME, *parties.names, *([RELAY_NAME] if parties.relayed else []))
+        self.relay = self.everybody.index(RELAY_NAME) if parties.relayed else None
         self.standings: list[Standing] = []
         self.parcels: list[Parcel] = []
         self.words: list[Word] = []
@@ -126,12 +119,8 @@ class Company:
         self._news: dict[tuple[int, int], Records | None] = {}
         self._alive: dict[int, Process] = {}
         self.spoken: dict[int, int] = {}
-        """The frame to the board that says a word."""
+        """The frame to the board, or to the relay before it, that says a word."""
         self._folders = 0
-
-    @classmethod
-    def gathered(cls, parties: Parties, folder: str) -> Self:
-        return cls(parties, Path(folder))
 
     def close(self) -> None:
         for process in self._alive.values():
@@ -141,7 +130,8 @@ class Company:
     @cached_property
     def first_disks(self) -> tuple[bytes, ...]:
         """What is on disk before anybody starts: the nodes' states."""
-        return (b"", b"", *(self.fresh_state(each) for each in self.parties.identities.values()))
+        states = [self.fresh_state(each) for each in self.parties.identities.values()]
+        return (b"", b"", *states, *([] if self.relay is None else [b""]))
 
     def fresh_state(self, identity: Identity) -> bytes:
         folder = self._new_folder()
@@ -179,7 +169,7 @@ class Company:
 
     def reopened(self, who: int, disk: bytes) -> bytes:
         """What a process finds on its disk when it comes back."""
-        if who in (BOARD, ANALYST):
+        if who in (BOARD, ANALYST, self.relay):
             return disk
         return self.parties.cast.reopened(disk, self.parties.identities[self.everybody[who]], self.fresh_state)
 
@@ -194,6 +184,10 @@ class Company:
             return True
         if frame.is_lie:
             return False
+        if frame.to == self.relay:
+            # It comes too late if all that it makes the relay say does.
+            step = self.move(standing, frame.heard)
+            return step.to is standing and all(self.is_stale(each, everybody) for each in step.sent)
         if frame.to == BOARD:
             if frame.word is not None:
                 on_record = any(self.parcels[each].word == frame.word for each in board.records)
@@ -230,7 +224,7 @@ class Company:
         return False
 
     def _start(self, who: int, disk: bytes, life: int) -> Process:
-        kind = {BOARD: BoardProcess, ANALYST: AnalystProcess}.get(who, UserProcess)
+        kind = {BOARD: BoardProcess, ANALYST: AnalystProcess, self.relay: RelayProcess}.get(who, UserProcess)
         return kind(self.parties, self.everybody[who], self._new_folder(), disk, life)
 
     def _rebuild(self, standing: Standing) -> Process:
@@ -331,7 +325,9 @@ class Company:
         number = self._parcel.get((who, frame))
         if number is not None:
             return self.parcels[number]
-        inside = frame if who == BOARD else open_envelope(frame)[2]
+        # A relay hears both.
+        is_bare = who == BOARD or (who == self.relay and not is_sealed(frame))
+        inside = frame if is_bare else open_envelope(frame)[2]
         message = decode(inside)
         life, meaning = None, (who, inside)
         if isinstance(message, wire.Ready):
@@ -343,9 +339,8 @@ class Company:
             meaning = (who, encode(message.__class__(**{**vars(message), "size": 0, "root": b""})))
         round = getattr(message, "round", 0)
         owner = getattr(message, "node", "")
-        label = (
-            f"{message.kind}{f' {round}' if round else ''}{f' of {owner}' if owner and who in (BOARD, ANALYST) else ''}"
-        )
+        whose = f" of {owner}" if owner and (is_bare or who == ANALYST) else ""
+        label = f"{message.kind}{f' {round}' if round else ''}{whose}"
         parcel = Parcel(
             number=len(self.parcels),
             to=who,
@@ -355,27 +350,20 @@ class Company:
             label=label,
             message=message,
             life=life,
-            word=self.word(inside, message) if who in (BOARD, ANALYST) else None,
+            word=self.word(message) if is_bare or who == ANALYST else None,
             is_lie=is_lie,
             heard=Hear(frame, late=isinstance(message, wire.Reminder)),
         )
-        if who == BOARD and parcel.word is not None:
+        if is_bare and parcel.word is not None:
             self.spoken.setdefault(parcel.word, parcel.number)
         self._parcel[who, frame] = parcel.number
         self.parcels.append(parcel)
         return parcel
 
-    def word(self, frame: bytes, message: wire.Message) -> int | None:
-        """The number of what a frame says where only one thing may be said; None for anything else."""
-        if isinstance(message, wire.Replies):
-            columns = b"".join(message.columns[name].tobytes() for name in sorted(message.columns))
-            content = message.question + message.users.tobytes() + columns
-            word = Word(message.node, (message.kind, message.round, message.chunk), content)
-        elif isinstance(message, wire.Setup | wire.Announce | wire.Result):
-            word = Word(ANALYST_NAME, (message.kind, getattr(message, "round", 0), 0), frame)
-        else:
-            return None
-        if word not in self._word:
+    def word(self, message: wire.Message) -> int | None:
+        """The number of what a message says where only one thing may be said; None for anything else."""
+        word = word_of(message)
+        if word is not None and word not in self._word:
             self._word[word] = len(self.words)
             self.words.append(word)
-        return self._word[word]
+        return None if word is None else self._word[word]

@@ -9,9 +9,17 @@ from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 
-from parley.emulator.protocol import Heard, Inputs
+from parley.emulator.protocol import QUANTILE_95, Heard, Inputs
 from parley.emulator.randomizer import Floats
-from parley.protocols.factorization.factors import Approximation, exact, reductions, useful_approximations
+from parley.protocols.factorization.factors import (
+    LARGEST_DENSE,
+    Approximation,
+    exact,
+    infinity_norm,
+    reductions,
+    scaled,
+    useful_approximations,
+)
 from parley.protocols.factorization.operator import Dense, Factor
 from parley.protocols.pairwise import side_share
 from parley.protocols.paper.linear_queries import MatrixMechanism
@@ -58,6 +66,15 @@ def blurred(factor: Factor, noise: VectorNoise, histogram: Floats, replies: int)
     return np.asarray((isotropic + factor @ along) / np.sqrt(replies))
 
 
+def excess_variance(bound: float, deviation: float) -> float:
+    """E max(0, X - bound)^2 for X normal with mean 0."""
+    if deviation == 0:
+        return 0.0
+    ratio = bound / deviation
+    density = math.exp(-(ratio**2) / 2) / math.sqrt(2 * math.pi)
+    return deviation**2 * ((1 + ratio**2) * math.erfc(ratio / math.sqrt(2)) / 2 - ratio * density)
+
+
 class OneRoundPlanning(NonInteractivePlanning[OneRound]):
     """Lemma basic-one-round-lem: alpha^2 + linear/n + quadratic/n^2."""
 
@@ -69,7 +86,17 @@ class OneRoundPlanning(NonInteractivePlanning[OneRound]):
         for base, draft in zip(bases, list(drafts), strict=True):
             shorter = reductions(workload, base, cls(draft).worthwhile_errors)
             drafts += [with_factors(kind, workload, epsilon, users, each) for each in shorter]
-        return min(drafts, key=lambda draft: cls(draft).form_variance((users,)))
+        best = min(drafts, key=lambda draft: cls(draft).form_variance((users,)))
+        square, error = infinity_norm(workload) ** 2, cls(best).form_variance((users,))
+        if error <= square or workload.size > LARGEST_DENSE:
+            return best
+        # Noise beyond |W|: of s W~ it is s^2 of the error, for a bias of (1 - s)|W|.
+        smaller = scaled(workload, best.approximation, square / (square + error))
+        return min(
+            best,
+            with_factors(kind, workload, epsilon, users, smaller),
+            key=lambda draft: cls(draft).form_variance((users,)),
+        )
 
     @property
     def worthwhile_errors(self) -> list[float]:
@@ -194,26 +221,37 @@ class TwoRoundBlackBoxPlanning(Planning[TwoRoundBlackBox]):
         cls, kind: type[TwoRoundBlackBox], workload: Workload, *, epsilon: float, users: int
     ) -> TwoRoundBlackBox:
         half = (epsilon - epsilon * side_share(workload)) / 2
-        oracle = MatrixMechanism.design(workload, epsilon=half, users=users)
-        return kind(workload=workload, epsilon=epsilon, users=users, oracle=oracle)
+        oracle = with_factors(MatrixMechanism, workload, half, users, exact(workload))
+        return kind(workload=workload, epsilon=epsilon, users=users, oracle=oracle, clipping=True)
 
     def form_variance(self, replies: tuple[int, ...], histogram: Floats | None = None) -> float:
-        protocol = self.protocol
-        kappa = protocol.laplace.variance / replies[1]
+        kappa = self.protocol.laplace.variance / replies[1]
         if histogram is None:
-            return kappa + float(protocol.oracle.planning.mean_squared_error(replies[0]))
-        left, right = self._factors
-        blur = blurred(right, protocol.oracle.planning.noise, histogram, replies[0])
-        answers = protocol.workload.apply(histogram)[:, None] + left.T @ blur
-        clipped = np.clip(answers, -protocol.norm, protocol.norm)
-        return kappa + float(np.mean((histogram @ clipped - protocol.workload.form(histogram)) ** 2))
+            # Clipping brings no answer farther from the truth.
+            return kappa + float(self.protocol.oracle.planning.mean_squared_error(replies[0]))
+        return kappa + float(np.mean(self._errors(histogram, replies[0]) ** 2))
 
     def estimated_variance(self, heard: tuple[Heard, ...]) -> float:
-        """The same for a histogram that explains the answers, as even as the mean vector's length says."""
+        """The same for a histogram that explains the answers, as even as the mean vector's length says.
+
+        Clipping makes the estimate biased; 1.96 times the root of this is 1.96 standard deviations and the bias.
+        """
         one, two = heard
         explained = simplex_weights(Dense(self.protocol.workload.matrix()), two.asked["answers"][None])[:, 0]
         energy = self.protocol.oracle.planning.noise.squared_length(one.mean("y"), one.replies)
-        return self.form_variance((one.replies, two.replies), shrunk_to_norm(self._factors[1], explained, energy))
+        errors = self._errors(shrunk_to_norm(self._factors[1], explained, energy), one.replies)
+        if not self.protocol.clipping:
+            return self.protocol.laplace.variance / two.replies + float(np.mean(errors**2))
+        deviation = math.sqrt(two.variance("own") + float(errors.var()))
+        return (deviation + abs(float(errors.mean())) / QUANTILE_95) ** 2
+
+    def _errors(self, histogram: Floats, replies: int) -> Floats:
+        """h'z^ - h'Wh for simulated first rounds."""
+        left, right = self._factors
+        blur = blurred(right, self.protocol.oracle.planning.noise, histogram, replies)
+        answers = self.protocol.workload.apply(histogram)[:, None] + left.T @ blur
+        clipped = np.clip(answers, -self.protocol.norm, self.protocol.norm)
+        return np.asarray(histogram @ clipped - self.protocol.workload.form(histogram))
 
     @cached_property
     def _factors(self) -> tuple[Factor, Factor]:
@@ -222,44 +260,75 @@ class TwoRoundBlackBoxPlanning(Planning[TwoRoundBlackBox]):
 
 
 class ThreeRoundPlanning(InteractivePlanning[ThreeRound]):
-    """Theorem alg-interactive-app: kappa, z, and <Z, Rh - mu>."""
+    """Theorem alg-interactive-app: kappa, z, and what Z makes of mean clip_tau(<Y, R 1_x - mu>).
+
+    Without clipping the last is <Z, Rh - mu>. Clipping takes away from it where Z is large, and adds a bias.
+    """
 
     vectors = "vectors of rounds 1 and 2"
     scalars: ClassVar = {"scalars of round 2": (2, "a"), "scalars of round 3": (3, "v")}
 
+    @classmethod
+    def design(cls, kind: type[ThreeRound], workload: Workload, *, epsilon: float, users: int) -> ThreeRound:
+        return replace(super().design(kind, workload, epsilon=epsilon, users=users), clipping=True)
+
     def form_variance(self, replies: tuple[int, ...], histogram: Floats | None = None) -> float:
-        lost = self._worst_loss(replies[0]) if histogram is None else self._loss(histogram, replies[0])
+        lost = self._worst_loss(replies) if histogram is None else self._loss(histogram, replies)
         return self._variance(replies, lost)
 
     def estimated_variance(self, heard: tuple[Heard, ...]) -> float:
         """Next to kappa and z the loss is small, and users wait for the analyst: that of a public guess will do."""
         replies = tuple(each.replies for each in heard)
-        usual = self._guessed_loss * self._worst_loss(replies[0]) / self._worst_loss(self.protocol.users)
+        if not self.protocol.clipping:
+            return self._variance(replies, self._unclipped_loss(replies))
+        usual = self._guessed_loss * self._worst_loss(replies) / self._worst_loss(self.planned_replies)
         return self._variance(replies, usual)
 
     def _variance(self, replies: tuple[int, ...], lost: float) -> float:
         protocol = self.protocol
-        return (
-            protocol.laplace(protocol.norm).variance / replies[1]
-            + protocol.laplace(protocol.tau).variance / replies[2]
-            + protocol.vrand.variance / replies[1] * lost
-        )
+        kappa = protocol.laplace(protocol.norm).variance / replies[1]
+        return kappa + protocol.laplace(protocol.tau).variance / replies[2] + lost
 
-    def _worst_loss(self, replies: int) -> float:
-        """Theorem proj's bound on E|Rh - mu|^2."""
-        return projection_error(self.protocol.R, self.protocol.vrand.variance / replies)
+    def _worst_loss(self, replies: tuple[int, ...]) -> float:
+        """Theorem proj's bound on E|Rh - mu|^2 times the variance of Z, and the error of clipping (Lemma clip-err).
+
+        <Y, R 1_x - mu> is a number of size 2|W| at most plus normal noise, and clipping cuts off what lies beyond
+        tau. Whatever the noise is, a clipped number lies within tau + 2|W| of what it stands for.
+        """
+        protocol = self.protocol
+        variances = [protocol.vrand.variance / each for each in replies]
+        noise = math.sqrt(variances[1] * projection_error(protocol.R, variances[0]))
+        beyond = excess_variance(protocol.tau - 2 * protocol.norm, 2 * protocol.R.radius * math.sqrt(variances[1]))
+        return min(noise + math.sqrt(2 * beyond), protocol.tau + 2 * protocol.norm) ** 2
+
+    def _unclipped_loss(self, replies: tuple[int, ...]) -> float:
+        """The variance of <Z, Rh - mu> for a public guess, which older records took for the whole loss."""
+        R, variance = densified(self.protocol.R), self.protocol.vrand.variance
+        centre = R @ public_guesses(self.protocol.workload)[0]
+        noise = np.random.default_rng(SEED).standard_normal((FEW, self.protocol.d))
+        scale = np.sqrt(variance / self.protocol.users)
+        points = [project_l1(R, centre + each, tolerance=TOLERANCE).point for each in scale * noise]
+        guessed = float(np.mean([np.sum((point - centre) ** 2) for point in points]))
+        bounds = [projection_error(self.protocol.R, variance / users) for users in (replies[0], self.protocol.users)]
+        return variance / replies[1] * (guessed * bounds[0] / bounds[1])
 
     @cached_property
     def _guessed_loss(self) -> float:
-        return self._loss(public_guesses(self.protocol.workload)[0], self.protocol.users, runs=FEW)
+        return self._loss(public_guesses(self.protocol.workload)[0], self.planned_replies, runs=FEW)
 
-    def _loss(self, histogram: Floats, replies: int, runs: int = RUNS) -> float:
-        """E|Rh - mu|^2 for this histogram, by a few projections of simulated means; the seed is fixed."""
-        R = densified(self.protocol.R)
-        generator, centre = np.random.default_rng(SEED), R @ histogram
-        noise = np.sqrt(self.protocol.vrand.variance / replies) * generator.standard_normal((runs, self.protocol.d))
-        points = [project_l1(R, centre + each, tolerance=TOLERANCE).point for each in noise]
-        return float(np.mean([np.sum((point - centre) ** 2) for point in points]))
+    def _loss(self, histogram: Floats, replies: tuple[int, ...], runs: int = RUNS) -> float:
+        """The same for this histogram, by a few projections of simulated means and many Y; the seed is fixed."""
+        protocol, generator = self.protocol, np.random.default_rng(SEED)
+        L, R = densified(protocol.L), densified(protocol.R)
+        left, right = L @ histogram, R @ histogram
+        scales = [math.sqrt(protocol.vrand.variance / each) for each in replies]
+        squares = []
+        for each in scales[0] * generator.standard_normal((runs, protocol.d)):
+            mu = project_l1(R, right + each, tolerance=TOLERANCE).point
+            Y = left[:, None] + scales[1] * generator.standard_normal((protocol.d, SIMULATED))
+            clipped = np.clip(R.T @ Y - mu @ Y, -protocol.tau, protocol.tau)
+            squares.append(np.mean((histogram @ clipped - left @ (right - mu)) ** 2))
+        return float(np.mean(squares))
 
     def _steps(self, heard: tuple[Heard, ...], histogram: Floats) -> list[float]:
         """<Z, Rh - mu>, kappa and z of Theorem alg-interactive-app."""

@@ -35,7 +35,7 @@ class OptimisedUnaryEncoding(FrequencyOracle):
     own = 0.5
 
     def __post_init__(self) -> None:
-        check_epsilon(self.epsilon, LARGEST_EPSILON)
+        check_epsilon(self.epsilon, LARGEST_EPSILON, where=" of unary encoding")
         check_count("categories", self.categories, 2, MOST_CATEGORIES)
 
     @cached_property

@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,6 +25,7 @@ from parley.protocols.randomizers.categories.oracle import check_categories
 from parley.protocols.randomizers.exact import (
     WORD_BYTES,
     Choice,
+    Thresholds,
     check_count,
     check_epsilon,
     exponential_lower,
@@ -33,7 +35,6 @@ from parley.protocols.randomizers.exact import (
 
 MOST_BITS = 62
 MOST_OUTPUTS = 1 << 16
-BLOCK_NUMBERS = 1 << 20
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -90,22 +91,19 @@ class Channel(Choice):
         return Alphabet(column="output", first=0, last=self.outputs - 1)
 
     @cached_property
-    def _sums(self) -> NDArray[np.uint64]:
+    def _thresholds(self) -> Thresholds:
         """Running sums of the rows: the output is how many of them a coin has reached."""
-        return np.cumsum(self.weights, axis=1).astype(np.uint64)
+        return Thresholds(np.cumsum(self.weights, axis=1).astype(np.uint64), self.bits)
 
     def sample(self, inputs: Floats, coins: Coins) -> Columns:
         rows = check_categories(inputs, self.inputs)
         coin = words(coins, 1)[:, 0] >> np.uint64(64 - self.bits)
-        output = np.empty(len(rows), dtype=self.reply["output"][0])
-        step = max(1, BLOCK_NUMBERS // self.outputs)
-        for start in range(0, len(rows), step):
-            part = slice(start, start + step)
-            output[part] = np.count_nonzero(self._sums[rows[part]] <= coin[part, None], axis=1)
-        return {"output": output}
+        return {"output": self._thresholds.reached(rows, coin).astype(self.reply["output"][0])}
 
     def check(self, reply: Columns) -> NDArray[np.bool_]:
-        sent = reply["output"].astype(np.int64)
+        sent: NDArray[Any] = reply["output"]
+        if self.used.all():
+            return np.asarray(sent < self.outputs)
         return np.asarray((sent < self.outputs) & self.used[np.minimum(sent, self.outputs - 1)])
 
     def every_reply(self) -> Columns | None:

@@ -114,6 +114,11 @@ class CodebookSeeds(Choice):
     def _tables(self) -> "Tables":
         return Tables(self._points, self.seeds, self.candidates)
 
+    @cached_property
+    def _seed_of(self) -> Integers:
+        """The seed of each place."""
+        return np.arange(self.places) % self.seeds
+
     def order(self, seeds: Integers) -> NDArray[np.uint8]:
         """The candidates of each of these seeds for every input, by falling inner product: (seeds, inputs, M)."""
         return self._tables.of(seeds)
@@ -130,17 +135,27 @@ class CodebookSeeds(Choice):
                 raise BadInput(f"inputs have shape {inputs.shape}; give an input and a place per user")
             truth, place = inputs[:, 0], check_categories(inputs[:, 1], self.places).astype(np.uint64)
         rank = self.choice.rank(coin[:, 0])
-        rows, seeds = check_categories(truth, self.inputs), (place % np.uint64(self.seeds)).astype(np.int64)
-        known, which = np.unique(seeds, return_inverse=True)
-        ranked = np.minimum(rank, self.candidates - 1)
-        index = self.order(known)[which, rows, ranked] if len(known) else np.zeros(0, np.uint8)
+        rows, seeds = check_categories(truth, self.inputs), self._seed_of[place.astype(np.int64)]
         # Coin values that no rank uses mean candidate 0 for every input.
-        index = np.where(rank == self.candidates, np.uint8(0), index)
+        index = np.where(rank == self.candidates, np.uint8(0), self._tables.look_up(seeds, rows, rank))
         return {"place": place.astype(np.uint16), "index": index} if self.sends_place else {"index": index}
 
     def check(self, reply: Columns) -> NDArray[np.bool_]:
         good = super().check(reply)
         return np.asarray(good & (reply["place"].astype(np.int64) < self.places)) if self.sends_place else good
+
+    @property
+    def cells(self) -> int:
+        """One for each index of each seed: what an index says does not depend on the fold."""
+        return self.seeds * self.candidates
+
+    def cell(self, reply: Columns) -> Integers:
+        seed = self._seed_of[reply["place"].astype(np.int64)]
+        return np.asarray(seed * self.candidates + reply["index"].astype(np.int64))
+
+    def in_cells(self, cells: Integers) -> Columns:
+        place, index = np.divmod(cells, self.candidates)
+        return {"place": place.astype(np.uint16), "index": index.astype(np.uint8)}
 
     def every_reply(self) -> Columns | None:
         """One list would have to serve all seeds."""
@@ -206,14 +221,26 @@ class Tables:
         self._state = np.full(seeds, -1, dtype=np.int64), nothing
 
     def of(self, seeds: Integers) -> NDArray[np.uint8]:
+        place, known = self._holding(seeds)
+        return known[place[seeds]]
+
+    def look_up(self, seeds: Integers, rows: Integers, rank: Integers) -> NDArray[np.uint8]:
+        """The candidate of each seed that is so far down for its input; the last one beyond the last rank."""
+        place, known = self._holding(seeds)
+        cell = (place[seeds] * known.shape[1] + rows) * self._candidates + np.minimum(rank, self._candidates - 1)
+        return np.asarray(known.reshape(-1)[cell])
+
+    def _holding(self, seeds: Integers) -> tuple[Integers, NDArray[np.uint8]]:
+        """Where each seed's table is, and the tables; those of these seeds are among them."""
         place, known = self._state
-        fresh = seeds[place[seeds] < 0]
-        if len(fresh):
+        missing = place[seeds] < 0
+        if missing.any():
+            fresh = np.unique(seeds[missing])
             place = place.copy()
             place[fresh] = len(known) + np.arange(len(fresh))
             known = np.concatenate([known, self._made(fresh)])
             self._state = place, known
-        return known[place[seeds]]
+        return place, known
 
     def _made(self, seeds: Integers) -> NDArray[np.uint8]:
         inputs, ambient = self._points.shape

@@ -176,7 +176,7 @@ class GridLaplace(Choice):
     reply: ClassVar[Shape] = {"step": (STEP_TYPE, ())}
 
     def __post_init__(self) -> None:
-        check_epsilon(self.epsilon, LARGEST_EPSILON, LEAST_EPSILON)
+        check_epsilon(self.epsilon, LARGEST_EPSILON, LEAST_EPSILON, where=" of a Laplace reply")
         check_interval(self.low, self.high)
         width = self.high - self.low
         if self.sensitivity is not None and not width <= self.sensitivity <= 2.0**16 * width:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from parley.emulator.errors import BadInput
-from parley.emulator.randomizer import Alphabet, Array, Columns, Floats, Integers, Randomizer, Shape
+from parley.emulator.randomizer import Alphabet, Columns, Floats, Integers, Randomizer, Shape
 from parley.protocols.randomizers.exact import Choice, Words
 from parley.protocols.randomizers.vectors.expansion import all_directions, one_direction
 
@@ -82,10 +82,6 @@ class Directional(Randomizer):
     def _units(self, reply: Columns) -> Iterator[tuple[slice, Floats]]:
         """The first d coordinates of the unit vectors of the replies, block by block."""
 
-    @abstractmethod
-    def _shares(self, reply: Columns, weights: Floats) -> Iterator[Floats]:
-        """Weighted sums of the squares of those coordinates, block by block."""
-
     @property
     def variance(self) -> float:
         """E|Y-x|^2/d of the decoded vector, the largest over all inputs."""
@@ -102,17 +98,6 @@ class Directional(Randomizer):
     @property
     def unit(self) -> float:
         return self.moments.scale / STEP
-
-    def quadratic_total(self, reply: Columns, signs: Array) -> int:
-        """Sum over replies of y'Dy, D = diag(signs) of -1, 0 and 1, in units of `quadratic_unit`."""
-        weights = np.asarray(signs, dtype=np.float64)
-        if weights.shape != (self.dimension,) or not np.isin(weights, (-1.0, 0.0, 1.0)).all():
-            raise BadInput(f"signs should be {self.dimension} numbers out of -1, 0 and 1")
-        return sum(int(np.rint(share * STEP).astype(np.int64).sum()) for share in self._shares(reply, weights))
-
-    @property
-    def quadratic_unit(self) -> float:
-        return self.moments.scale**2 / STEP
 
 
 def score(directions: Floats, points: Floats) -> Floats:
@@ -161,16 +146,11 @@ class Seeded(Choice, Directional):
         """The scores of all directions of some seeds."""
         return score(all_directions(seeds, self.half, self.ambient), points)
 
-    def _directions(self, reply: Columns) -> Iterator[tuple[slice, Floats]]:
-        """The candidates sent, as whole numbers, block by block."""
+    def _units(self, reply: Columns) -> Iterator[tuple[slice, Floats]]:
         seeds, index = read(reply)
         for block in blocks(len(seeds), self.ambient):
-            sign = np.where(index[block] < self.half, 1.0, -1.0)
-            yield block, one_direction(seeds[block], index[block] % self.half, self.ambient) * sign[:, None]
-
-    def _units(self, reply: Columns) -> Iterator[tuple[slice, Floats]]:
-        for block, directions in self._directions(reply):
-            norms = np.sqrt(np.vecdot(directions, directions))
+            directions = one_direction(seeds[block], index[block] % self.half, self.ambient)
+            norms = np.where(index[block] < self.half, 1.0, -1.0) * np.sqrt(np.vecdot(directions, directions))
             yield block, directions[:, : self.dimension] / norms[:, None]
 
     def total(self, reply: Columns) -> Integers:
@@ -191,12 +171,6 @@ class Seeded(Choice, Directional):
             for start in range(0, len(units), 1 << 16):
                 total += (sign[start : start + (1 << 16)] @ units[start : start + (1 << 16)]).astype(np.int64)
         return total
-
-    def _shares(self, reply: Columns, weights: Floats) -> Iterator[Floats]:
-        for _, directions in self._directions(reply):
-            squares = directions**2
-            # Both sums are over whole numbers below 2^53; only the division rounds.
-            yield squares[:, : self.dimension] @ weights / squares.sum(axis=1)
 
 
 def read(reply: Columns) -> tuple[Words, Integers]:

@@ -105,8 +105,6 @@ def test_replies_shards_and_totals() -> None:
     total = privunit.total(reply)
     np.testing.assert_array_equal(total, privunit.total(rows(reply, slice(0, 11))) + privunit.total(second))
     np.testing.assert_allclose(total * privunit.unit, privunit.decode(reply).sum(axis=0), rtol=0, atol=1e-9)
-    quadratic = privunit.quadratic_total(reply, np.ones(5)) * privunit.quadratic_unit
-    assert quadratic == pytest.approx(float((privunit.decode(reply) ** 2).sum()), rel=1e-8)
 
 
 def test_bad_parameters_and_inputs_are_refused() -> None:

@@ -269,6 +269,22 @@ def test_what_the_header_says_beyond_its_run_is_not_signed(honest: Path, tmp_pat
     assert authorship(path).verdict == "unknown"
 
 
+def test_a_question_in_the_header_must_be_the_one_that_was_signed(honest: Path, tmp_path: Path) -> None:
+    domain = next(message.domain for _, message in words_of(honest) if isinstance(message, Setup))
+
+    def with_question(name: str, **question: object) -> Verdict:
+        path = copied(honest, tmp_path / name, lambda _, sender, message, frame: (sender, frame), question=question)
+        return authorship(path)
+
+    good = with_question("good", title="Tau", levels=(domain["inputs"],))
+    assert (good.verdict, good.evidence["unsigned_title"]) == ("pass", "Tau")
+    other = with_question("levels", title="Tau", levels=(domain["inputs"] + 1,))
+    assert (other.verdict, other.reason[:32]) == ("fail", "the header: it names other level")
+    column = {"name": "age", "levels": domain["inputs"], "type": "number", "low": 0.0, "high": 1.0}
+    assert with_question("columns", title="Tau", levels=(domain["inputs"],), columns=(column,)).verdict == "fail"
+    assert with_question("strange", title=5, levels="many").verdict == "unknown"
+
+
 def test_many_signatures_on_many_threads(tmp_path: Path) -> None:
     users = 3 * BATCH
     protocol = design("one-round", Kendall(levels=(3, 3)), epsilon=1.0, users=users)

@@ -188,3 +188,20 @@ def test_any_tree_proves_any_leaf_and_any_beginning(data: list[bytes], choice: s
 def test_what_the_tree_does_not_have_it_does_not_prove(ask: object) -> None:
     with pytest.raises(IndexError):
         ask(tree(5))  # type: ignore[operator]
+
+
+@given(st.lists(st.integers(0, 9), max_size=8))
+@settings(max_examples=100, deadline=None, derandomize=True)
+def test_many_leaves_at_once_give_the_same_tree(parts: list[int]) -> None:
+    one, many = Tree(), Tree()
+    for part in parts:
+        leaves = [leaf_hash(bytes([len(one) + number])) for number in range(part)]
+        for leaf in leaves:
+            one.append(leaf)
+        many.extend(leaves)
+        assert len(many) == len(one)
+    for size in range(1, len(one) + 1):
+        assert many.root(size) == one.root(size)
+        assert [many.inclusion(index, size) for index in range(size)] == [
+            one.inclusion(index, size) for index in range(size)
+        ]

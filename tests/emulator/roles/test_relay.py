@@ -1,5 +1,7 @@
 """The relay's role: frames pass as they came, broadcasts once, repeats to those who need them; and bundles."""
 
+from contextlib import suppress
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -7,7 +9,8 @@ from hypothesis import strategies as st
 
 from parley.emulator.errors import BadInput, RemoteProtocolError
 from parley.emulator.roles.relay import MOST_BUNDLED, QUIET_SECONDS, REPEAT_SECONDS, Passed, RelayRole, merged
-from parley.emulator.wire.codec import bundle, decode, encode, envelope, unbundle
+from parley.emulator.wire import codec
+from parley.emulator.wire.codec import bundle, decode, encode, envelope, seal, unbundle
 from parley.emulator.wire.messages import (
     Abort,
     Announce,
@@ -24,6 +27,8 @@ from parley.emulator.wire.messages import (
 )
 from parley.emulator.wire.security import read_relays, write_relays
 from tests.emulator.samples import RUN, every_message, receipt, setup
+from tests.emulator.wire.test_codec import steady
+from tests.nodes.test_bulk import mixes
 
 NOBODY = np.empty(0, dtype=np.int64)
 
@@ -176,6 +181,50 @@ def test_a_spoilt_bundle_is_refused(frames: list[bytes], data: st.DataObject) ->
     whole[at] ^= data.draw(st.integers(min_value=1, max_value=255))
     with pytest.raises(RemoteProtocolError):
         unbundle(bytes(whole))
+
+
+def attempt(frame: bytes) -> tuple[bytes, ...] | None:
+    try:
+        return unbundle(frame)
+    except RemoteProtocolError:
+        return None
+
+
+@given(st.lists(st.binary(min_size=0, max_size=40), max_size=20), st.data())
+def test_both_ways_through_a_bundle_agree(frames: list[bytes], data: st.DataObject) -> None:
+    """What a hostile relay spells otherwise, with a good checksum, is refused by the short way as by the scan."""
+    body = bytearray(bundle(frames)[:-4])
+    for _ in range(data.draw(st.integers(0, 3))):
+        body[data.draw(st.integers(0, len(body) - 1))] = data.draw(st.integers(0, 255))
+    frame = seal(bytes(body))
+    short = attempt(frame)
+    before, codec.USUAL_BUNDLE = codec.USUAL_BUNDLE, -1
+    try:
+        assert attempt(frame) == short
+    finally:
+        codec.USUAL_BUNDLE = before
+
+
+@given(mixes(), st.data())
+@steady(60)
+def test_replies_heard_at_once_are_replies_heard_one_by_one(frames: list[bytes], data: st.DataObject) -> None:
+    """The same frames go up, in the order in which they came, and the relay knows the same of its nodes."""
+    together, one_by_one, up = running(), running(), list[list[bytes]]()
+    liars = data.draw(st.sets(st.integers(0, 200), max_size=3))
+    senders = ["liar" if place in liars else None for place in range(len(frames))]
+    heard = together.hear_replies(frames, senders)
+    for role, at_once in ((together, heard), (one_by_one, set[int]())):
+        passed: list[bytes] = []
+        for place, (frame, sender) in enumerate(zip(frames, senders, strict=True)):
+            if place in at_once:
+                passed.append(frame)
+                continue
+            with suppress(RemoteProtocolError):
+                passed += role.hear_node(frame, sender, 2.0).up
+        up.append(passed)
+    assert up[0] == up[1]
+    assert together.nodes == one_by_one.nodes
+    assert together._answered == one_by_one._answered
 
 
 def test_a_bundle_inside_a_bundle_is_no_message() -> None:

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 
 from parley.emulator.errors import LocalProtocolError, RemoteProtocolError
 from parley.emulator.wire import codec, messages
@@ -50,6 +51,7 @@ paths = st.integers(0, 3).flatmap(lambda count: st.binary(min_size=32 * count, m
 user_numbers = (
     st.sets(st.integers(0, 2**20), max_size=6).map(sorted)
     | st.builds(lambda first, count: list(range(first, first + count)), st.integers(0, 2**61), st.integers(0, 6))
+    | st.sets(st.integers(100, 130), max_size=28).map(sorted)
 ).map(lambda numbers: np.array(numbers, dtype=np.int64))
 
 
@@ -71,6 +73,16 @@ def receipts(draw: st.DrawFn) -> messages.Receipt:
     rest: dict[str, Any] = {"run": draw(names), "round": draw(counts), "node": draw(names)}
     rest |= {"close": draw(st.binary(max_size=40)), "before": draw(counts), "consistency": draw(paths)}
     return messages.Receipt(**rest, chunks=chunks, sequences=sequences, times=times, paths=found)
+
+
+@st.composite
+def stretches(draw: st.DrawFn) -> NDArray[np.int64]:
+    ends = draw(st.lists(st.integers(0, 2**62 - 1), min_size=2, max_size=8, unique=True))
+    return whole(sorted(ends)[: len(ends) // 2 * 2]).reshape(-1, 2)
+
+
+def whole(numbers: list[int]) -> NDArray[np.int64]:
+    return np.array(numbers, dtype=np.int64)
 
 
 ANY_MESSAGE: dict[type[messages.Message], st.SearchStrategy[messages.Message]] = {
@@ -126,6 +138,30 @@ ANY_MESSAGE: dict[type[messages.Message], st.SearchStrategy[messages.Message]] =
     messages.Inquiry: st.builds(messages.Inquiry, run=names, round=counts, node=names),
     messages.Pledge: st.builds(messages.Pledge, run=names, setup=digests),
     messages.Seating: st.builds(messages.Seating, run=names, node=names, key=digests, nonce=nonces),
+    messages.Shard: st.builds(
+        messages.Shard,
+        run=names,
+        node=names,
+        stretches=stretches(),
+        pid=counts,
+        roster=st.binary(max_size=40),
+        key=digests,
+    ),
+    messages.Tally: st.builds(
+        messages.Tally,
+        run=names,
+        round=counts,
+        node=names,
+        replies=counts,
+        sums=st.dictionaries(keys, st.lists(st.integers(-(2**63), 2**63 - 1), max_size=3).map(whole), max_size=3),
+        rejected=st.dictionaries(keys, st.integers(1, messages.LARGEST_COUNT - 1), max_size=3),
+        silent=counts,
+        close=st.binary(max_size=40),
+        question=digests,
+    ),
+    messages.Tie: st.builds(
+        messages.Tie, run=names, round=counts, node=names, tally=st.binary(max_size=40), receipt=st.binary(max_size=40)
+    ),
 }
 any_message = st.one_of(*ANY_MESSAGE.values())
 
@@ -326,6 +362,11 @@ def test_the_frames_those_forms_were_made_from_are_good() -> None:
         [0, np.array([0, 5], dtype="<u2")],
         [0, np.array([0], dtype="<u4")],
         [0, np.array([[0, 5]], dtype="<u4")],
+        [0, b""],
+        [0, b"\xfb\x00"],
+        [0, b"\x01"],
+        [0, b"\x07"],
+        [0, b"\xff" * (codec.MOST_USERS // 8) + b"\x01"],
         [0],
         0,
     ],
@@ -333,6 +374,22 @@ def test_the_frames_those_forms_were_made_from_are_good() -> None:
 def test_user_numbers_have_one_form(users: Any) -> None:
     with pytest.raises(RemoteProtocolError):
         codec.decode(seal(codec.pack([4, "r", 1, "n", 0, 1, users, {}, b""])))
+
+
+def test_users_are_written_in_the_shortest_form_and_read_in_older_ones() -> None:
+    """Nine of ten speak: a bit for each. One of ten speaks: a byte for each. In older records the first do so too."""
+    rest: dict[str, Any] = {"run": "r", "round": 1, "node": "n", "chunk": 0, "chunks": 1, "columns": {}}
+    everybody = np.arange(1000)
+    for users, size in ((everybody[everybody % 10 > 0], 125), (everybody[everybody % 10 == 0], 99)):
+        frame = codec.encode(messages.Replies(users=users, **rest))
+        alone = codec.encode(messages.Replies(users=users[:1], **rest))
+        assert size <= len(frame) - len(alone) <= size + 12
+        said = codec.decode(frame)
+        older = [int(users[0]), (np.diff(users) - 1).astype(np.uint8)]
+        before = codec.decode(seal(codec.pack([4, "r", 1, "n", 0, 1, older, {}, b""])))
+        for message in (said, before):
+            assert isinstance(message, messages.Replies)
+            assert np.array_equal(message.users, users)
 
 
 def test_consecutive_users_cost_no_bytes() -> None:

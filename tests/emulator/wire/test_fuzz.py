@@ -165,7 +165,7 @@ def test_whatever_is_on_the_record_the_analyst_moves_or_refuses(said: list[Messa
 
 
 WORKLOAD = make_workload("kendall", "3x3", None)
-ASKING = ("two-round-black-box", "two-round", "three-round", "two-round-tuned")
+ASKING = ("two-round-black-box", "two-round", "three-round", "two-round-tuned", "binned")
 extreme = st.sampled_from([0.0, -0.0, 1e-320, 1.0, -3.0, 1e150, -1e150, 1e300, 1.7e308, -1.7e308]) | st.floats(-10, 10)
 
 

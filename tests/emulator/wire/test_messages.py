@@ -79,6 +79,26 @@ GOOD: dict[type[Message], dict[str, Any]] = {
     messages.Inquiry: {"run": "r1", "round": 1, "node": "user-1"},
     messages.Pledge: {"run": "r1", "setup": bytes(32)},
     messages.Seating: {"run": "r1", "node": "user-1", "key": bytes(32), "nonce": bytes(16)},
+    messages.Shard: {
+        "run": "r1",
+        "node": "shard-0",
+        "stretches": np.array([[0, 3], [5, 9]]),
+        "pid": 1,
+        "roster": b"frame",
+        "key": bytes(32),
+    },
+    messages.Tally: {
+        "run": "r1",
+        "round": 1,
+        "node": "shard-0",
+        "replies": 7,
+        "sums": {"y": np.array([3, 4])},
+        "rejected": {"user-1": 1},
+        "silent": 0,
+        "close": b"frame",
+        "question": bytes(32),
+    },
+    messages.Tie: {"run": "r1", "round": 1, "node": "shard-0", "tally": b"frame", "receipt": b"frame"},
 }
 
 
@@ -137,7 +157,11 @@ def test_texts_are_short_and_names_are_names(kind: type[Message], name: str) -> 
         assert make(kind, **{name: "a" * LONGEST_TEXT})
 
 
-DIGESTS = [(kind, name) for kind, name in fields_of(bytes) if name not in ("close", "consistency")]
+DIGESTS = [
+    (kind, name)
+    for kind, name in fields_of(bytes)
+    if name not in ("close", "consistency", "roster", "tally", "receipt")
+]
 
 
 @pytest.mark.parametrize(("kind", "name"), DIGESTS, ids=str)
@@ -201,6 +225,34 @@ def test_nobody_may_reply() -> None:
     nobody = make(messages.Replies, users=np.arange(0), columns={"bit": np.zeros((0, 4))})
     assert isinstance(nobody, messages.Replies)
     assert len(nobody.users) == 0
+
+
+@pytest.mark.parametrize(
+    ("what", "stretches"),
+    [
+        ("not pairs", np.array([0, 3])),
+        ("not pairs", np.array([[0.0, 3.0]])),
+        ("not pairs", np.empty((0, 2), np.int64)),
+        ("empty, or touch", np.array([[3, 3]])),
+        ("empty, or touch", np.array([[-1, 3]])),
+        ("empty, or touch", np.array([[0, 3], [3, 5]])),
+        ("empty, or touch", np.array([[4, 6], [0, 2]])),
+        ("empty, or touch", np.array([[0, LARGEST_COUNT]])),
+    ],
+)
+def test_stretches_of_users_are_apart(what: str, stretches: Any) -> None:
+    refused(messages.Shard, what, stretches=stretches)
+
+
+def test_a_shard_counts_its_users() -> None:
+    shard = make(messages.Shard)
+    assert isinstance(shard, messages.Shard)
+    assert (shard.users, shard.first, shard.end) == (7, 0, 9)
+
+
+def test_a_tally_is_made_of_whole_numbers() -> None:
+    refused(messages.Tally, "whole numbers", sums={"y": np.array([0.5])})
+    refused(messages.Tally, "fewer than one", rejected={"user-1": 0})
 
 
 @pytest.mark.parametrize("outcome", ["completed", "", "Failed"])

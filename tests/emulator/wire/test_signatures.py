@@ -9,12 +9,12 @@ from hypothesis import strategies as st
 
 from parley.emulator.errors import BadInput, RemoteProtocolError
 from parley.emulator.wire.codec import decode, encode, is_signed, is_whole, said_by
-from parley.emulator.wire.messages import Abort, Message, Pledge, Ready, Roster, Seating, Setup
+from parley.emulator.wire.messages import Abort, Message, Pledge, Ready, Roster, Seating, Setup, Shard
 from parley.emulator.wire.signatures import SIGNATURE_BYTES, Signer, covered, derived, verify
 from tests.emulator.samples import NONCE, every_message
 
 SIGNER, OTHER = Signer(bytes(range(32))), Signer(bytes(32))
-WITHOUT_NONCE = (Ready, Roster, Pledge)
+WITHOUT_NONCE = (Ready, Roster, Pledge, Shard)
 
 
 def test_keys_are_those_of_rfc_8032_section_7_1() -> None:

@@ -77,6 +77,17 @@ def test_workers_host_the_nodes_and_change_no_reply(cluster: DaskCluster, parley
     assert parley("audit", tmp_path / "there", "--quiet").code == 0
 
 
+def test_nodes_on_workers_speak_to_the_board_of_their_shard(
+    cluster: DaskCluster, parley: Parley, tmp_path: Path
+) -> None:
+    assert parley("run", *SMALL, *SPOKEN, "--processes", 2, "--out", tmp_path / "here").code == 0
+    there = ("--on", cluster.address, "--processes", 4, "--shards", 2, "--out", tmp_path / "there")
+    answer = parley("run", *SMALL, *SPOKEN, *there)
+    assert answer.code == 0, answer.err
+    assert parley("diff", tmp_path / "here", tmp_path / "there").code == 0
+    assert parley("audit", tmp_path / "there", "--quiet").code == 0
+
+
 def test_relays_and_workers_contradict_each_other(cluster: DaskCluster, parley: Parley, tmp_path: Path) -> None:
     answer = parley("run", *SMALL, "--on", cluster.address, "--relays", 1, "--out", tmp_path / "run")
     assert (answer.code, (tmp_path / "run").exists()) == (2, False)

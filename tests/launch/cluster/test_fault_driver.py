@@ -163,7 +163,7 @@ def test_scenes_have_everything() -> None:
     choices = speakable()
     protocols = {name for name, _ in choices}
     assert len(protocols) >= 14
-    scenes = [make_scene(seed, choices) for seed in range(200)]
+    scenes = [make_scene(seed, choices) for seed in range(400)]
     assert {rule["kind"] for scene in scenes for rule in scene.rules} == {*LINK_KINDS, *PROCESS_KINDS}
     assert {scene.protocol for scene in scenes} == protocols
     assert make_scene(3, choices) == make_scene(3, choices)

@@ -1,8 +1,10 @@
 """Runs in memory: the folder of an ordinary run, the estimate of a run between processes, the same bytes again."""
 
+import asyncio
 import json
 import os
 import subprocess
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -10,6 +12,8 @@ import pytest
 from parley.emulator.record.transcript import TranscriptReader
 from parley.emulator.roles.board import ANALYST_NAME
 from parley.emulator.transport.conditions import LINK_KINDS
+from parley.emulator.transport.ports import Received
+from parley.emulator.transport.virtual_network import VirtualBoard
 from parley.emulator.wire.messages import Event, Replies, Result
 from parley.launch.api import coded_problem
 from parley.launch.cli import run
@@ -248,3 +252,60 @@ async def test_from_python_and_inside_of_an_event_loop_too(tmp_path: Path) -> No
     ]
     assert answers[0].estimate == answers[1].estimate
     assert (tmp_path / "one/transcript.parley").read_bytes() == (tmp_path / "two/transcript.parley").read_bytes()
+
+
+CROWD = ("run", "--in-memory", *SMALL[:-1], "24", "--process-per-user", "--seed", "5", "--quiet")
+KILLED_BOARD = """
+name = "killed board"
+seed = 3
+
+[[fault]]
+kind = "kill"
+nodes = "board"
+step = {step}
+seconds = 0.6
+"""
+
+
+@pytest.fixture
+def slow_board(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A board that is slower than its users: their frames come together."""
+    prompt = VirtualBoard.receive
+
+    async def receive(self: VirtualBoard, timeout: float) -> list[Received]:
+        await asyncio.sleep(0.1)
+        return await prompt(self, timeout)
+
+    monkeypatch.setattr(VirtualBoard, "receive", receive)
+
+
+def batches(folder: Path) -> list[int]:
+    """How many messages are in each record that holds several."""
+    found = Counter(record.offset for record in TranscriptReader(folder / "transcript.parley"))
+    return [count for count in found.values() if count > 1]
+
+
+def test_everybody_reads_batches(parley: Parley, slow_board: None) -> None:
+    assert parley(*CROWD, "--out", "crowd").code == 0
+    assert sum(batches(Path("crowd"))) == 3 * 24
+    verdicts = parley("audit", "crowd", "--json").record
+    for name in ("integrity", "authorship", "rounds", "privacy", "result"):
+        assert verdicts[name]["verdict"] == "pass", verdicts[name]
+    again = parley("replay", "crowd", "--role", "all", "--json")
+    assert (again.code, again.record["identical"]) == (0, True)
+    assert parley("diff", "crowd", "crowd").code == 0
+    assert parley("show", "crowd").code == 0
+    assert parley("export", "crowd", "--out", "rows.csv").code == 0
+    assert len(Path("rows.csv").read_text().splitlines()) > 3 * 24
+    assert parley("report", "crowd").code == 0
+
+
+@pytest.mark.parametrize("step", [62, 66, 70, 74])
+def test_a_board_that_is_killed_around_a_batch_loses_nothing(parley: Parley, slow_board: None, step: int) -> None:
+    Path("kills.toml").write_text(KILLED_BOARD.format(step=step))
+    assert parley(*CROWD, "--out", "quiet").code == 0
+    assert parley(*CROWD, "--out", "killed", "--conditions", "kills.toml").code == 0
+    assert any(isinstance(each, Event) and each.event == "kill" for each in messages(Path("killed")))
+    assert batches(Path("killed"))
+    assert result(Path("killed")).estimate == result(Path("quiet")).estimate
+    assert replies(Path("killed")) == replies(Path("quiet"))

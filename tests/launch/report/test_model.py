@@ -12,7 +12,7 @@ from parley.emulator.record.witness import Witness
 from parley.launch.report.model import make_model, tell
 from parley.launch.report.page import DATA, read_model, render, safe_json, write_page
 from parley.launch.report.story import Story
-from parley.launch.results.printable import printable
+from parley.launch.results.display.printable import printable
 from tests.launch.conftest import Parley
 from tests.launch.report.conftest import ROUNDS, USERS, expected_arrows
 from tests.launch.report.hostile import HOSTILE, write_hostile
@@ -31,6 +31,7 @@ def test_whole_run(small: Path) -> None:
     assert (answer["estimate"], answer["truth"]) == (result["estimate"], result["truth"])
     assert [answer["low"], answer["high"]] == result["interval95"]
     assert answer["error"] == pytest.approx(result["error"])
+    assert 0 < answer["limit"] < answer["predicted_rmse"]
     for name in ("protocol", "statistic", "users", "replied", "epsilon", "bytes_up", "bytes_down", "seconds"):
         assert facts[name] == result[name], name
     assert {"declared": facts["declared"], "observed": facts["observed"]} == result["rounds"]
@@ -54,7 +55,7 @@ def test_the_run_wrote_its_report(small: Path) -> None:
 def test_without_a_witness(copied: Path) -> None:
     model = make_model(copied)
     assert model["emulation"] is False
-    assert "truth" not in model["answer"]
+    assert not {"truth", "limit"} & set(model["answer"])
     assert all(row["realised"] is None for row in model["budget"]["sources"])
 
 

@@ -3,14 +3,16 @@
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Page, expect
+from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import Page, ViewportSize, expect
 
-from parley.emulator.record.transcript import TranscriptReader
 from parley.launch.report.model import make_model
 from parley.launch.report.page import write_page
 from tests.launch.report.conftest import ROUNDS, USERS, Visitor, expected_arrows
 from tests.launch.report.hostile import HOSTILE, write_hostile
 
+# Between margins of 12 mm, in the pixels of CSS.
+A4_WIDTH = 703
 MARKS = "#sequence .mark[role=option]"
 # For every piece of visible text, its colour against the first background behind it that is not transparent.
 CONTRASTS = """() => {
@@ -55,7 +57,7 @@ def test_every_message_is_an_arrow(visitor: Visitor, small: Path, address: str) 
     assert page.locator("#sequence .mark.broken").count() == 0
     assert page.locator("#replies figure").count() == ROUNDS
     assert page.locator("#loss .bar").count() >= 1
-    assert page.locator("#run").text_content() == TranscriptReader(small / "transcript.parley").run
+    assert page.locator("#run").text_content() == "Kendall's tau of synthetic data"
 
 
 def test_nothing_is_fetched(visitor: Visitor, address: str) -> None:
@@ -71,13 +73,39 @@ def test_the_answer_is_the_recorded_one(visitor: Visitor, small: Path, address: 
 
 def test_the_protocol_is_drawn_round_by_round(visitor: Visitor, small: Path, address: str) -> None:
     page = visitor.open(address)
-    page.locator("#folded-script summary").click()
-    drawn = page.locator("#folded-script ol > li").all_inner_texts()
+    page.locator("#folded-experts summary").click()
+    drawn = page.locator("#folded-experts ol > li").all_inner_texts()
     script = make_model(small / "transcript.parley")["script"]
     assert [each["number"] for each in script] == list(range(1, ROUNDS + 1))
     for text, each in zip(drawn, script, strict=True):
         assert text.startswith(f"{each['name']} \u2014 {each['says']}")
         assert all(f"{send['name']} by {send['randomizer']}" in text for send in each["sends"])
+
+
+@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
+@pytest.mark.parametrize("width", [1280, 390], ids=["desk", "phone"])
+def test_axe_finds_nothing(visitor: Visitor, address: str, width: int, dark: bool) -> None:
+    """Every rule of axe-core, with everything unfolded. The page lets no script in, so its policy is passed by."""
+    page = visitor.open(address, width=width, dark=dark, bypass_csp=True)
+    page.locator("#folded-experts summary").click()
+    found = Axe().run(page).response["violations"]
+    told = [f"{each['id']}: {each['help']}: {each['nodes'][0]['html'][:200]}" for each in found]
+    assert not told, "\n".join(told)
+
+
+def test_nothing_is_cut_off_on_paper(visitor: Visitor, address: str) -> None:
+    """On A4 between margins of 12 mm, after it was drawn for a wide screen."""
+    page = visitor.open(address)
+    page.emulate_media(media="print")
+    page.set_viewport_size(ViewportSize(width=A4_WIDTH, height=1031))
+    beyond = """() => [...document.querySelectorAll("svg, table, p, dl, h1, h2")].filter((each) => {
+        const box = each.getBoundingClientRect();
+        return box.width > 0 && (box.right > innerWidth + 1 || box.left < -1);
+    }).map((each) => each.outerHTML.slice(0, 120))"""
+    assert page.evaluate(beyond) == []
+    assert page.evaluate("document.documentElement.scrollWidth") <= A4_WIDTH
+    hidden = "getComputedStyle(document.querySelector('.filters')).display"
+    assert page.evaluate(hidden) == "none"
 
 
 def test_filters(visitor: Visitor, address: str) -> None:

@@ -87,7 +87,7 @@ def test_counts_up_and_ends_as_the_report(start: Starter, visitor: Visitor, tmp_
     url = address(process)
     page = visitor.open(url)
     seen: list[str] = []
-    while page.locator("#outcome").text_content() != "completed":
+    while page.locator("#outcome").text_content() != "Finished":
         # Asked in the page itself: the element may be replaced between looking for it and reading it.
         words = page.evaluate("document.getElementById('progress-words')?.textContent ?? ''")
         seen += [words] if words not in seen else []

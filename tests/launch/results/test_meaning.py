@@ -4,7 +4,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import parley
-from parley.launch.results.meaning import advice, inside, rounded_up, share
+from parley.launch.results.meaning import advice, inside, share
+from parley.protocols.planning.target import rounded_up
 
 NUMBERS = st.floats(-10, 10, allow_nan=False)
 

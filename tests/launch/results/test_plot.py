@@ -19,7 +19,7 @@ def test_a_sweep_is_drawn(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
     asked = ["--users", "500,2000", "--protocol", "one-round,frequency-grr", "--trials", "4", "--processes", "1"]
     assert run(["sweep", *PROBLEM, *asked, "--plot", str(path), "--json", "--quiet"]) == 0
     assert capsys.readouterr().out.startswith("[")
-    for label in ("one-round", "frequency-grr", "floor", "users", "RMSE"):
+    for label in ("one-round", "frequency-grr", "limit", "floor", "users", "RMSE"):
         assert f"<!-- {label} -->" in drawn(path)
 
 

@@ -19,9 +19,9 @@ from parley.emulator.record.transcript import TranscriptReader, TranscriptWriter
 from parley.emulator.wire.codec import encode, pack, unpack
 from parley.emulator.wire.messages import MESSAGES, Abort, Message, Ready, Replies, Setup
 from parley.launch.cli import sentence
+from parley.launch.results.display.printable import printable, printable_json, printable_lines
+from parley.launch.results.display.progress import Lines, Progress, RateColumn, Standing, Terminal, show_bar
 from parley.launch.results.follow import Follower
-from parley.launch.results.printable import printable, printable_json, printable_lines
-from parley.launch.results.progress import Lines, Progress, RateColumn, Standing, Terminal, show_bar
 from tests.emulator.audit.recordings import replace_first, rewrite
 from tests.launch.conftest import Parley, Said
 from tests.launch.record_edits import hidden, sorts
@@ -94,7 +94,9 @@ def nasty_message(kind: type[Message]) -> Message:
         "int": 0,
         "float": 0.0,
         "users": np.arange(2),
-        "arrays": {NASTY: np.zeros(2)},
+        "arrays": {NASTY: np.zeros(2, np.int64)},
+        "pairs": np.array([[0, 2]]),
+        "numbers": {NASTY: 1},
         "tuples": {NASTY: ()},
         "bytes": b"",
         "texts": (NASTY,),

@@ -9,7 +9,7 @@ import pytest
 from parley.emulator.errors import BadInput
 from parley.emulator.record.transcript import TranscriptReader
 from parley.emulator.transport.conditions import Fault, read_conditions
-from parley.launch.testkit.schedules import Finding, Plan, Stage, World, draw_plan, search, shrink
+from parley.launch.testkit.schedules.search import Finding, Plan, Stage, World, draw_plan, search, shrink
 from tests.launch.conftest import Parley
 from tests.launch.testkit.planted import PLANTED, coins_of_the_round
 

@@ -6,9 +6,9 @@ from functools import partial
 import pytest
 
 from parley.launch.testkit import virtual
-from parley.launch.testkit.small_world import explore
 from parley.launch.testkit.target import find_target
 from parley.launch.testkit.verdicts import Verdict
+from parley.launch.testkit.world.explore import explore
 from tests.launch.conftest import ROOT, Parley
 from tests.launch.conftest import parley as command
 from tests.launch.testkit.planted import PLANTED
@@ -60,6 +60,14 @@ def test_every_schedule_of_two_users() -> None:
     assert verdict.evidence["states"] > 100
     (verdict,) = [s for s in virtual.judge_small_world(find_target("shuffled"), "quick") if isinstance(s, Verdict)]
     assert verdict.outcome == "unknown"
+
+
+def test_a_protocol_with_more_groups_than_users_is_not_tested_in_the_small_world() -> None:
+    (verdict,) = [
+        said for said in virtual.judge_small_world(find_target("binned"), "quick") if isinstance(said, Verdict)
+    ]
+    assert verdict.outcome == "unknown"
+    assert "0 of 0 users answered" in verdict.says
 
 
 def test_a_node_that_forgets_is_found_with_the_steps_that_lead_there(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -28,7 +28,7 @@ from tests.nodes.failing import FAULTS, FailingDisk, Killed, on
 from tests.nodes.table import done, entries
 
 ROOT = Path(__file__).parents[3]
-ZERO, OTHER = np.zeros(3), np.full(3, 0.25)
+ZERO, OTHER = np.zeros(2), np.full(2, 0.25)
 RESULT = Result(run=RUN, estimate=0.5, predicted_rmse=0.1, low=0.3, high=0.7, replied=10)
 IDENTITY = Identity(
     node="n",

@@ -10,7 +10,7 @@ from parley.emulator.errors import BadInput
 from parley.protocols.factorization import closed_forms
 from parley.protocols.factorization.fixed_point import fixed_point
 from parley.protocols.factorization.model import Factorization, balanced, signed
-from parley.protocols.factorization.operator import Identity
+from parley.protocols.factorization.operator import Dense
 
 
 def sign_matrix(levels: int) -> np.ndarray:
@@ -33,7 +33,8 @@ CASES: dict[str, tuple[np.ndarray, Factorization]] = {
         np.abs(np.subtract.outer(np.arange(9), np.arange(9))) / 8 - 0.5,
         closed_forms.gini_mean_difference(9),
     ),
-    "Gini diversity": (-np.eye(6), closed_forms.gini_diversity(6)),
+    "Gini diversity": (1 / 6 - np.eye(6), closed_forms.gini_diversity(6)),
+    "Gini diversity of two": (1 / 2 - np.eye(2), closed_forms.gini_diversity(2)),
 }
 
 
@@ -101,8 +102,8 @@ def test_shifts_make_up_for_what_was_taken_away() -> None:
     np.testing.assert_allclose(0.5 + factorization.dense(), np.abs(np.subtract.outer(levels, levels)), atol=1e-12)
     assert factorization.upper == pytest.approx(0.5)
     factorization = closed_forms.gini_diversity(5)
-    np.testing.assert_allclose(1 + factorization.dense(), 1 - np.eye(5), atol=1e-12)
-    assert factorization.upper == 1.0
+    np.testing.assert_allclose(0.8 + factorization.dense(), 1 - np.eye(5), atol=1e-12)
+    assert factorization.upper == pytest.approx(0.8, rel=1e-15)
 
 
 def test_sdp_agrees_with_kendall() -> None:
@@ -137,8 +138,8 @@ def test_levels_must_be_whole_and_at_least_two(levels: object) -> None:
 
 def test_factorizations_are_checked_when_made() -> None:
     with pytest.raises(BadInput, match="rows"):
-        Factorization(left=Identity(3), right=Identity(4), lower=1.0, upper=1.0)
+        Factorization(left=Dense(np.eye(3)), right=Dense(np.eye(4)), lower=1.0, upper=1.0)
     with pytest.raises(BadInput, match="lower <= upper"):
-        Factorization(left=Identity(3), right=Identity(3), lower=2.0, upper=1.0)
+        Factorization(left=Dense(np.eye(3)), right=Dense(np.eye(3)), lower=2.0, upper=1.0)
     with pytest.raises(BadInput, match="square"):
         signed(balanced(np.ones((2, 3)), np.ones((2, 4)), 0.0))

@@ -56,14 +56,14 @@ def second_round(protocol: Any, inputs: Any) -> tuple[Any, Any, Any]:
 
 def test_likelihoods_of_a_constant_range_can_be_looked_up() -> None:
     """Every reply of an honest user has a likelihood under every input."""
-    protocol = registry.design("two-round", Kernel(np.ones((4, 4)), shift=0.0), epsilon=2.0, users=300)
+    protocol = registry.design("two-round", Kernel(np.ones((4, 4))), epsilon=2.0, users=300)
     _, public, replies = second_round(protocol, np.arange(300) % 4)
     assert np.isfinite(protocol.rounds[1].log_likelihood(public, replies)).all()
 
 
 @pytest.mark.parametrize("matrix", [np.ones((4, 4)), -3e40 * np.ones((3, 3)), np.ones((4, 4)) - 1e-13 * np.tri(4)])
 def test_a_constant_range_says_nothing_and_can_be_audited(matrix: Any) -> None:
-    protocol = registry.design("two-round", Kernel(matrix, shift=0.0), epsilon=2.0, users=300)
+    protocol = registry.lookup("two-round").design(Kernel(matrix), epsilon=2.0, users=300)
     inputs = np.arange(300) % len(matrix)
     analysis, public, replies = second_round(protocol, inputs)
     step = protocol.rounds[1]

@@ -23,7 +23,7 @@ RUNS = 200
 # What two rounds reach: (levels, epsilon, users) -> RMSE over the limit.
 KNOWN = {
     (16, 1.0, 1_000_000): 1.15,
-    (8, 0.5, 10_000): 1.4,
+    (8, 0.5, 10_000): 1.45,
     (8, 1.0, 100_000): 1.2,
     (8, 2.0, 1_000_000): 1.15,
 }

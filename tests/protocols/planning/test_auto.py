@@ -27,18 +27,20 @@ def raced(cell: Cell, over_other: float = 0.9, over_baseline: float = 0.8) -> Ra
 
 
 def test_a_race_asks_everybody_and_stops_when_it_is_clear(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(auto, "MOST", 80)
-    monkeypatch.setattr(auto, "_told_apart", lambda own, rival: rival.name != "one-round-tuned")
     cell = Cell(problem="diversity 64", epsilon=1.0, users=10_000, trials=40)
-    found = race(cell)
     workload = problems()[cell.problem]
-    assert found.chosen.name == registry.design("auto", workload, epsilon=cell.epsilon, users=cell.users).name
+    chosen = registry.design("auto", workload, epsilon=cell.epsilon, users=cell.users).name
+    close = ({"one-round-tuned", "two-round-tuned"} - {chosen}).pop()
+    monkeypatch.setattr(auto, "MOST", 80)
+    monkeypatch.setattr(auto, "_told_apart", lambda own, rival: rival.name != close)
+    found = race(cell)
+    assert found.chosen.name == chosen
     names = {each.name for each in found.rivals} | {found.chosen.name}
     assert names == {option.name for option in plan.rank_protocols(workload, cell.epsilon, cell.users)}
     trials = {each.name: each.trials for each in found.rivals}
     # Far behind: the pilot tells. Close: as many trials as there may be, and the choice keeps up.
     assert trials["two-round-black-box"] == auto.PILOT
-    assert trials["one-round-tuned"] == found.chosen.trials == 80
+    assert trials[close] == found.chosen.trials == 80
     ratio, doubt = found.against(found.closest())
     assert ratio - SURE * doubt <= auto.OF_ALL, f"{ratio} +- {doubt}"
 

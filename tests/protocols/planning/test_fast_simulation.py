@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from scipy.stats import norm
+from scipy.stats import binom, chi2, norm
 
 from parley.emulator.coins import key_from_seed
 from parley.emulator.protocol import Sends, sends
@@ -13,6 +13,8 @@ from parley.emulator.simulate import simulate
 from parley.protocols import registry
 from parley.protocols.pairwise import Pairwise
 from parley.protocols.planning import fast_simulation
+from parley.protocols.randomizers.categories.subset_selection import SubsetSelection
+from parley.protocols.randomizers.scalars.grid_laplace import GridLaplace
 from parley.protocols.tuned.one_round_tuned import OneRoundTuned
 from parley.protocols.workloads.auc import AreaUnderCurve
 from parley.protocols.workloads.gini import GiniMeanDifference
@@ -103,3 +105,37 @@ def test_tallies_that_nobody_knows_are_taken_from_replies() -> None:
     tally = fast_simulation.tally(protocol.rounds[0], {}, np.array([100, 100, 100, 100]), np.random.default_rng(1))
     assert tally.sums["candidate"].shape == (2, 8, 4)
     assert 100 < tally.sums["candidate.odd"] < 300
+
+
+@pytest.mark.parametrize("width", [1, 3, 9])
+def test_rare_events_have_their_own_law(width: int) -> None:
+    """Large epsilon, few users: who is named by mistake is binomial, far from normal. The failure prints chi-square."""
+    oracle = SubsetSelection(categories=20, epsilon=8.0, size=width)
+    counts, runs, generator = np.eye(1, 20, dtype=np.int64)[0] * 40, 20_000, np.random.default_rng(3)
+    drawn = np.array([fast_simulation.total(oracle, np.arange(20.0), counts, generator) for _ in range(runs)])
+    assert drawn.min() >= 0
+    assert (drawn.sum(axis=1) == 40 * width).all()
+    for category, chance in ((0, oracle.own), (7, oracle.other)):
+        assert_binomial(drawn[:, category], 40, chance)
+
+
+def assert_binomial(drawn: np.ndarray, users: int, chance: float) -> None:
+    expected = binom.pmf(np.arange(users + 1), users, chance) * len(drawn)
+    seen = np.bincount(drawn, minlength=users + 1)
+    often = expected >= 10
+    pairs = [*zip(seen[often], expected[often], strict=True), (seen[~often].sum(), expected[~often].sum())]
+    statistic = sum((one - two) ** 2 / max(two, 1.0) for one, two in pairs)
+    threshold = float(chi2.isf(ALPHA, len(pairs)))
+    assert statistic <= threshold, f"chi-square {statistic} of {len(drawn)} runs, threshold {threshold}"
+
+
+def test_few_vectors_and_scalars_are_summed_reply_by_reply() -> None:
+    """Two users' Laplace noise is no normal noise: its fourth moment is 4.5 times its squared variance, not 3."""
+    laplace = GridLaplace(low=-1.0, high=1.0, epsilon=1.0)
+    generator = np.random.default_rng(5)
+    drawn = [fast_simulation.total(laplace, np.zeros(1), np.array([2]), generator) for _ in range(20_000)]
+    centred = (np.array(drawn) - np.mean(drawn)) / np.std(drawn)
+    kurtosis, spread = float(np.mean(centred**4)), float(np.std(centred**4)) / math.sqrt(len(drawn))
+    bound = float(norm.isf(ALPHA / 2))
+    assert abs(kurtosis - 4.5) <= bound * spread, f"kurtosis {kurtosis} of {len(drawn)}, threshold {bound * spread}"
+    assert abs(kurtosis - 3) > bound * spread

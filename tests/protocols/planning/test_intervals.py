@@ -20,7 +20,10 @@ WORKLOADS: tuple[Workload, ...] = (
     GiniDiversity(levels=32),
     Kernel(SIGNS),
 )
-RUNS = 1000
+# A tuned run draws what corrects it anew, which takes a while; benchmarks/near_limit.py has more of them.
+RUNS = {"one-round": 1000, "one-round-tuned": 200}
+# At least and at most.
+COVERED = {"one-round": (0.93, 0.975), "one-round-tuned": (0.90, 0.995)}
 
 
 @pytest.mark.parametrize("name", ["one-round", "one-round-tuned"])
@@ -31,12 +34,10 @@ def test_intervals_cover_and_predictions_hold(name: str, workload: Workload, eps
     counts, truth = workload.counts(inputs), workload.exact(inputs)
     protocol = registry.lookup(name).design(workload, epsilon=epsilon, users=users)
     generator = np.random.default_rng(3)
-    found = [play(protocol, counts, generator) for _ in range(RUNS)]
+    found = [play(protocol, counts, generator) for _ in range(RUNS[name])]
     covered = float(np.mean([each.interval95[0] <= truth <= each.interval95[1] for each in found]))
-    assert 0.93 <= covered <= 0.975, f"{covered:.3f} of {RUNS} intervals cover {truth:.4f}"
+    least, most = COVERED[name]
+    assert least <= covered <= most, f"{covered:.3f} of {RUNS[name]} intervals cover {truth:.4f}"
     rmse = float(np.sqrt(np.mean([(each.value - truth) ** 2 for each in found])))
     predicted = protocol.predicted_rmse(counts / users)
-    # The tuned form predicts its second-order variance from 24 draws. With 1,024 the worst case here, Gini diversity,
-    # is 12% off instead of 16%.
-    near = 0.2 if name == "one-round-tuned" else 0.15
-    assert rmse == pytest.approx(predicted, rel=near), f"measured {rmse:.4g}, predicted {predicted:.4g}"
+    assert rmse == pytest.approx(predicted, rel=0.15), f"measured {rmse:.4g}, predicted {predicted:.4g}"

@@ -5,7 +5,14 @@ import math
 import numpy as np
 import pytest
 
-from parley.protocols.planning.limit import least_variance, limit
+from parley.protocols.planning.limit import (
+    LARGEST_EPSILON,
+    LEAST_EPSILON,
+    MOST_INPUTS,
+    hardest_limit,
+    least_variance,
+    limit,
+)
 from parley.protocols.planning.plan import floor
 from parley.protocols.workloads.auc import AreaUnderCurve
 from parley.protocols.workloads.gini import GiniDiversity, GiniMeanDifference
@@ -48,3 +55,27 @@ def test_it_lies_below_one_bit_and_falls_faster(workload: Workload) -> None:
     assert ratios[-1] < 0.6
     few, many = (limit(workload, histogram, 1.0, users) for users in (100, 10_000))
     assert few == pytest.approx(10 * many)
+
+
+def test_the_hardest_of_several_histograms_counts() -> None:
+    workload = GiniMeanDifference(levels=8)
+    guesses = [np.full(8, 1 / 8), np.eye(8)[0]]
+    each = [limit(workload, guess, 1.0, 1000) for guess in guesses]
+    assert hardest_limit(workload, guesses, 1.0, 1000) == max(each) > min(each)
+
+
+def test_it_is_left_out_where_the_grid_would_decide_or_it_would_take_long() -> None:
+    small, large = GiniMeanDifference(levels=4), GiniMeanDifference(levels=MOST_INPUTS + 1)
+    assert hardest_limit(small, [np.full(4, 0.25)], LARGEST_EPSILON, 100) is not None
+    assert hardest_limit(small, [np.full(4, 0.25)], LARGEST_EPSILON + 1, 100) is None
+    # Nobody looks at the histogram.
+    assert hardest_limit(large, [], 1.0, 100) is None
+
+
+def test_it_has_no_step_where_one_bit_takes_over() -> None:
+    histogram, gradient = np.array([0.2, 0.5, 0.3]), np.array([0.0, 0.3, 1.0])
+    scaled = [
+        least_variance(gradient, histogram, epsilon) * epsilon**2
+        for epsilon in (1e-6, LEAST_EPSILON / 1.001, LEAST_EPSILON * 1.001)
+    ]
+    assert scaled == pytest.approx([1.0, 1.0, 1.0], rel=1e-4)

@@ -5,13 +5,16 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.integrate import quad
 from scipy.stats import beta, binom
 
 from parley.emulator.errors import BadInput
 from parley.protocols.randomizers.exact import (
+    MOST_RANKS,
+    WORTH_A_TABLE,
+    Thresholds,
     TwoLevel,
     exponential_lower,
     exponential_upper,
@@ -79,3 +82,40 @@ def test_order_statistics(dimension: int, candidates: int, top: int, power: int)
 def test_hemisphere_in_three_dimensions_by_hand() -> None:
     assert top_moment(3, 2, 1, 1) == pytest.approx(0.5, rel=1e-13)
     assert top_moment(3, 2, 1, 2) == pytest.approx(1 / 3, rel=1e-13)
+
+
+@given(st.integers(0, 2**32 - 1), st.integers(1, 300), st.integers(1, 40), st.sampled_from([1, 8, 32, 48, 62, 64]))
+@settings(deadline=None, max_examples=60)
+def test_a_look_up_compares_with_every_threshold(seed: int, rows: int, columns: int, bits: int) -> None:
+    """Coins at, below and above each sum, where a look-up could be off by one; and sums that are equal or crowded."""
+    random = np.random.default_rng(seed)
+    narrow = random.integers(0, 2 ** int(random.integers(1, 64)), (rows, columns), dtype=np.uint64, endpoint=True)
+    sums = np.sort(narrow >> np.uint64(64 - bits), axis=1)
+    row = np.repeat(np.arange(rows), columns)
+    edges = [sums.reshape(-1) + np.uint64(1), sums.reshape(-1), np.maximum(sums.reshape(-1), 1) - np.uint64(1)]
+    coin = np.concatenate(
+        [*edges, random.integers(0, 2**64 - 1, WORTH_A_TABLE, dtype=np.uint64) >> np.uint64(64 - bits)]
+    )
+    coin &= np.uint64(2**bits - 1)
+    row = np.concatenate([row, row, row, random.integers(0, rows, WORTH_A_TABLE)])
+    expected = (sums[row] <= coin[:, None]).sum(axis=1)
+    found = Thresholds(sums, bits)
+    assert np.array_equal(found.reached(row, coin), expected)
+    assert np.array_equal(found.reached(row[:5], coin[:5]), expected[:5])
+
+
+@pytest.mark.parametrize(
+    ("outcomes", "top", "epsilon"), [(2, 1, 1.0), (16, 5, 1.0), (MOST_RANKS, 3, 8.0), (64, 1, 30.0)]
+)
+def test_ranks_of_a_cohort_are_those_of_each_user(outcomes: int, top: int, epsilon: float) -> None:
+    choice = TwoLevel(outcomes=outcomes, top=top, epsilon=epsilon)
+    borders = [number * choice.high for number in range(top + 1)]
+    borders += [borders[-1] + number * choice.low for number in range(1, outcomes - top + 1)]
+    near = {min(2**64 - 1, max(0, border + off)) for border in borders for off in (-1, 0, 1)}
+    random = np.random.default_rng(3).integers(0, 2**64 - 1, WORTH_A_TABLE, dtype=np.uint64, endpoint=True)
+    coin = np.concatenate([np.array(sorted(near), dtype=np.uint64), random])
+    each = [choice.rank(coin[place : place + 1])[0] for place in range(len(near))]
+    assert choice.rank(coin)[: len(near)].tolist() == each
+    assert np.array_equal(
+        choice.rank(coin)[len(near) :], np.concatenate([choice.rank(part) for part in np.split(random, 4)])
+    )

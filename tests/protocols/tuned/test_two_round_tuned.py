@@ -8,14 +8,15 @@ import numpy as np
 import pytest
 
 from parley.emulator.coins import key_from_seed
-from parley.emulator.errors import RemoteProtocolError
+from parley.emulator.errors import BadInput, RemoteProtocolError
 from parley.emulator.protocol import Analysis
 from parley.emulator.simulate import conversation
 from parley.emulator.wire.messages import Announce, Replies
 from parley.protocols import registry
 from parley.protocols.planning import fast_simulation
-from parley.protocols.planning.families.tuned import ratio_interval
+from parley.protocols.planning.families.tuned import codebook_for, decodable, draws_of, ratio_interval
 from parley.protocols.tuned.objective import Objective
+from parley.protocols.tuned.one_round_tuned import OneRoundTuned
 from parley.protocols.workloads.auc import AreaUnderCurve
 from parley.protocols.workloads.gini import GiniDiversity, GiniMeanDifference
 from parley.protocols.workloads.kendall import Kendall
@@ -171,3 +172,35 @@ def test_an_interval_of_a_ratio_without_a_denominator_is_everything() -> None:
     assert (low, high) == (-math.inf, math.inf)
     low, high = ratio_interval(0.6, 0.01, point, 0.5, 1e-9)
     assert (low, high) == pytest.approx((0.6 - 0.0196, 0.6 + 0.0196), abs=1e-4)
+
+
+def test_the_draws_of_a_correction_follow_from_the_counts() -> None:
+    counts = np.arange(64)
+    np.testing.assert_array_equal(draws_of(counts, 3), draws_of(counts.astype(np.int32), 3))
+    other = counts.copy()
+    other[5] += 1
+    # One fixed set of draws would err the same way in every run: a bias that no repetition averages out.
+    assert abs(np.corrcoef(draws_of(counts, 3).ravel(), draws_of(other, 3).ravel())[0, 1]) < 0.5
+
+
+def test_a_power_that_leaves_the_histogram_undetermined_is_passed_over() -> None:
+    workload, codebook = GiniMeanDifference(levels=100), codebook_for(9.1)
+    drafts = [
+        OneRoundTuned(workload=workload, epsilon=9.1, users=370, power=power, folds=8, **codebook)
+        for power in (1.0, 2.0)
+    ]
+    assert [draft.power for draft in decodable(drafts)] == [1.0]
+    with pytest.raises(BadInput, match="do not determine the histogram"):
+        decodable(drafts[1:])
+
+
+def test_a_rough_gradient_costs_more_with_fewer_first_replies() -> None:
+    workload = Kendall(levels=(4, 4))
+    made: Any = registry.design("two-round-tuned", workload, epsilon=1.0, users=10_000)
+    point = made.objective.at(made.planning.guesses[1])
+    exact = made.decoder.variance(point.gradient, point.histogram)
+    few, many = (made.planning.second_order(point, users) for users in (300, 1e9))
+    assert many.noise == pytest.approx(exact, rel=1e-3)
+    assert few.noise > many.noise
+    assert few.wider > many.wider == pytest.approx(1, abs=1e-3)
+    assert few.error > many.error

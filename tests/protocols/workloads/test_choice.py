@@ -46,7 +46,7 @@ def test_kernel_files(tmp_path: Path) -> None:
     [
         (None, None, "say what to estimate: --statistic kendall|auc"),
         ("kendal", "4x4", r"unknown statistic 'kendal'; did you mean 'kendall'\?"),
-        ("zzz", "4", "choose one of kendall, auc, gini-mean-difference, gini-diversity"),
+        ("zzz", "4", "choose one of kendall, kendall-b, auc, gini-mean-difference, gini-diversity"),
         ("untied", "4", "unknown statistic"),
         ("kendall", "16", "such as 16x16, got '16'"),
         ("kendall", None, "such as 16x16, got nothing"),

@@ -102,7 +102,7 @@ def test_the_kind_describes_the_shifted_matrix(workload: Workload) -> None:
         (levels,) = shape
         described = np.array([[abs(i - j) / (levels - 1) - 0.5 for j in range(levels)] for i in range(levels)])
     elif workload.kind == "identity":
-        described = -np.eye(workload.size)
+        described = 1 / workload.size - np.eye(workload.size)
     elif workload.kind == "margin":
         assert isinstance(workload, Untied)
         key = np.indices(shape)[workload.axis].ravel()

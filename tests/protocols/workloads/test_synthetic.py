@@ -5,6 +5,7 @@ import pytest
 from scipy.stats import chi2, norm
 
 from parley.emulator.errors import BadInput
+from parley.protocols.workloads import synthetic
 from parley.protocols.workloads.auc import AreaUnderCurve
 from parley.protocols.workloads.gini import GiniDiversity
 from parley.protocols.workloads.kendall import Kendall, KendallTauB
@@ -20,13 +21,28 @@ def generator(seed: int = 11) -> np.random.Generator:
 def test_every_data_set_lies_in_the_domain_and_follows_its_seed(workload: Workload) -> None:
     for name in names(workload):
         inputs = draw(name, workload, 200, generator())
-        assert inputs.dtype == np.int64
+        assert inputs.dtype == np.min_scalar_type(workload.size - 1)
         assert inputs.shape == (200,)
         assert inputs.min() >= 0
         assert inputs.max() < workload.size
         assert np.array_equal(inputs, draw(name, workload, 200, generator()))
-        assert name == "constant" or not np.array_equal(inputs, draw(name, workload, 200, generator(12)))
+        # Where one input alone speaks against another, hard data are constant too.
+        assert name in ("constant", "hard-low", "hard-high") or not np.array_equal(
+            inputs, draw(name, workload, 200, generator(12))
+        )
         assert np.isfinite(workload.exact(draw(name, workload, 2, generator())))
+
+
+def test_data_do_not_depend_on_how_many_are_drawn_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Everybody's first column, then everybody's noise: as one draw of all of them gives it."""
+    workload, users = Kendall(levels=(16, 16)), 1000
+    first, noise = generator().standard_normal((2, users))
+    shares = norm.cdf(first), norm.cdf(0.5 * first + np.sqrt(0.75) * noise)
+    expected = [np.minimum((each * 16).astype(np.int64), 15) for each in shares]
+    for size in (1 << 18, 7):
+        monkeypatch.setattr(synthetic, "BLOCK_USERS", size)
+        drawn = draw("correlated", workload, users, generator())
+        assert np.array_equal(drawn, expected[0] * 16 + expected[1])
 
 
 def test_drawing_builds_no_matrix() -> None:

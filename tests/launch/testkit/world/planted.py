@@ -7,8 +7,10 @@ from dataclasses import replace
 from parley.emulator.protocol import Protocol
 from parley.emulator.roles.analyst import AnalystRole
 from parley.emulator.roles.cohort import CohortRole
+from parley.emulator.roles.relay import Passed, RelayRole
 from parley.emulator.roles.replies import Speakers
 from parley.emulator.wire import messages as wire
+from parley.emulator.wire.codec import decode, open_envelope
 from parley.launch.testkit.world.processes import Cast
 from parley.nodes.board import BoardNode
 from parley.nodes.state.user_state import Identity
@@ -69,6 +71,17 @@ class FreshCoins(CohortRole):
         self._speakers = own
 
 
+class TrustsItsLink(RelayRole):
+    """A relay that takes for granted that what it passed on has reached the board."""
+
+    def hear_board(self, sealed: bytes, now: float) -> Passed:
+        answered = set(self._answered)
+        passed = super().hear_board(sealed, now)
+        if isinstance(decode(open_envelope(sealed)[2]), wire.Reminder):
+            self._answered = answered
+        return passed
+
+
 class CountsTwice(AnalystRole):
     """Counts the replies that come after a reminder once more."""
 
@@ -76,5 +89,5 @@ class CountsTwice(AnalystRole):
         said = super()._answer(message)
         self._reminded = isinstance(message, wire.Reminder) or getattr(self, "_reminded", False)
         if isinstance(message, wire.Replies) and self._reminded:
-            self._gather(message)
+            self._gather(message.round, message.users, message.columns, [message.node])
         return said

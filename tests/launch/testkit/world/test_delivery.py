@@ -15,7 +15,7 @@ from parley.emulator.errors import BadInput
 from parley.emulator.simulate import conversation
 from parley.emulator.wire import messages as wire
 from parley.emulator.wire.codec import decode, encode, envelope
-from parley.launch.testkit.small_world import explore
+from parley.launch.testkit.world.explore import explore
 from parley.launch.testkit.world.processes import RUN, AnalystProcess, Parties, Records, Wait
 from parley.protocols.registry import design
 from parley.protocols.workloads.gini import GiniDiversity

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from parley.launch.testkit.small_world import explore
+from parley.launch.testkit.world.explore import explore
 from parley.launch.testkit.world.processes import Cast
 from tests.launch.testkit.world.planted import (
     CountsTwice,
@@ -12,6 +12,7 @@ from tests.launch.testkit.world.planted import (
     ForgetsItsJournal,
     ForgetsWhatItAnswered,
     FreshCoins,
+    TrustsItsLink,
 )
 from tests.launch.testkit.world.worlds import small
 
@@ -39,6 +40,12 @@ FOUND: dict[str, tuple[Cast, dict[str, Any], int, str]] = {
         {},
         0,
         "gave two different replies to one question in round 1",
+    ),
+    "a relay that trusts its link to the board": (
+        Cast(relay=TrustsItsLink),
+        {"relayed": True, "signed": False},
+        2,
+        "without further faults the run never ends",
     ),
     "an analyst that counts twice": (Cast(analyst=CountsTwice), {}, 0, "the result is"),
 }

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from benchmarks import small_world as benchmark
-from parley.launch.testkit.small_world import Report, explore
+from parley.launch.testkit.world.explore import Report, explore
 from tests.launch.testkit.world.worlds import small
 
 QUIET = "the quiet result"
@@ -45,9 +45,26 @@ def test_three_nodes() -> None:
 
 
 @pytest.mark.parametrize(
+    ("rounds", "settings"),
+    [(1, {"faults": 0}), (1, {"faults": 1, "nodes": 1}), (3, {"faults": 1, "nodes": 1, "signed": False})],
+    ids=["two nodes", "one node and a fault", "three rounds and a fault"],
+)
+def test_a_relay_between_nodes_and_board(rounds: int, settings: Mapping[str, Any]) -> None:
+    """The relay may crash too, and forgets everything when it does."""
+    report = good(explore(small(rounds), relayed=True, **settings))
+    assert QUIET in report.outcomes
+    assert {each.split(":")[0].split(",")[0] for each in report.outcomes} <= {QUIET, "a clean end"}
+
+
+@pytest.mark.parametrize(
     ("faults", "settings"),
-    [(0, {"signed": False}), (0, {"nodes": 1}), (1, {"nodes": 1, "signed": False})],
-    ids=["two nodes", "one node", "one node and a fault"],
+    [
+        (0, {"signed": False}),
+        (0, {"nodes": 1}),
+        (1, {"nodes": 1, "signed": False}),
+        (0, {"nodes": 1, "signed": False, "relayed": True}),
+    ],
+    ids=["two nodes", "one node", "one node and a fault", "behind a relay"],
 )
 def test_what_is_left_out_loses_no_outcome(faults: int, settings: Mapping[str, Any]) -> None:
     every = good(explore(small(1), faults=faults, reduced=False, **settings))

@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 
 from benchmarks.reference.codebooks import best_codebook
 from benchmarks.reference.privunit import PrivUnit
-from parley.emulator.errors import BadInput
 from parley.emulator.randomizer import Columns, Floats, Randomizer
 from parley.protocols.randomizers.exact import WHOLE
 from parley.protocols.randomizers.vectors.codebook import Codebook
@@ -119,22 +118,6 @@ def test_covariance_has_the_trace_and_the_definition() -> None:
         assert np.linalg.eigvalsh(covariance).min() > 0
         assert np.trace(covariance) / 4 == pytest.approx(codebook.moments.variance_at(float(np.linalg.norm(x))))
         assert np.trace(covariance) / 4 <= codebook.variance * (1 + 1e-12)
-
-
-def test_quadratic_total_sums_the_signed_squares_in_any_order() -> None:
-    codebook = Codebook(dimension=6, radius=2.0, epsilon=1.0)
-    inputs = np.repeat(ball_points(6, 2.0), 30, axis=0)
-    reply = codebook.sample(inputs, random_coins(codebook, len(inputs), 31))
-    signs = np.array([1, -1, 1, 0, -1, 1])
-    decoded = codebook.decode(reply)
-    total = codebook.quadratic_total(reply, signs)
-    assert total * codebook.quadratic_unit == pytest.approx(float((decoded**2 @ signs).sum()), rel=1e-7)
-    order = np.random.default_rng(37).permutation(len(inputs))
-    assert codebook.quadratic_total({name: column[order] for name, column in reply.items()}, signs) == total
-    with pytest.raises(BadInput, match="signs"):
-        codebook.quadratic_total(reply, np.array([2, 0, 0, 0, 0, 0]))
-    with pytest.raises(BadInput, match="signs"):
-        codebook.quadratic_total(reply, signs[:3])
 
 
 def test_golden_replies() -> None:

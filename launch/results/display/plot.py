@@ -1,4 +1,4 @@
-"""RMSE against users, log-log: what `plan --plot` predicts and `sweep --plot` measures, with the floor."""
+"""RMSE against users, log-log: what `plan --plot` predicts and `sweep --plot` measures, with limit and floor."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -25,8 +25,8 @@ def check_plot(path: Path | None) -> None:
     matplotlib.use("Agg")
 
 
-def draw(path: Path, title: str, curves: Mapping[str, Curve], floor: Curve) -> None:
-    """One line a protocol, broken for baselines; the floor, if there is one, in grey."""
+def draw(path: Path, title: str, curves: Mapping[str, Curve], limits: Mapping[str, Curve]) -> None:
+    """One line a protocol, broken for baselines; limit and floor, where they are known, in grey."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(8, 5), layout="constrained")
@@ -34,8 +34,10 @@ def draw(path: Path, title: str, curves: Mapping[str, Curve], floor: Curve) -> N
     for name, points in curves.items():
         style = "--" if name.startswith(BASELINES) else "-"
         axes.plot(*zip(*sorted(points), strict=True), style, marker="o", markersize=3, label=name)
-    if floor:
-        axes.plot(*zip(*sorted(floor), strict=True), color="grey", linestyle=":", label="floor")
+    for style, (name, points) in zip(("-.", ":"), limits.items(), strict=True):
+        # A limit of 0, that of a statistic without a slope, has no place on a logarithmic axis.
+        if shown := sorted(point for point in points if point[1] > 0):
+            axes.plot(*zip(*shown, strict=True), color="grey", linestyle=style, label=name)
     axes.set(xscale="log", yscale="log", xlabel="users", ylabel="RMSE", title=title)
     axes.grid(visible=True, which="both", alpha=0.2)
     axes.legend(fontsize="small", loc="center left", bbox_to_anchor=(1, 0.5))

@@ -1,42 +1,40 @@
-"""What must hold in every state of a small world, whatever the schedule.
+"""Judges every state of a small world, and how its runs end.
 
-- One draw: nobody says two things where one may be said. A node's replies in a round are a function of one question.
-- What is on record was said by whom it names, and nobody heard what is not on record.
-- The exact loss of every user, computed from the record by the audit, is within the claim.
-- A result is that of the quiet run, to the last bit.
+To the rules of `invariants.py` come those about a state between two steps:
+
+- Nobody heard what is not on record.
 - Nobody stops without cause: only a state that was cut in the middle of an entry is refused.
 - At the end the record is closed; with a result, the whole audit passes.
 
 That the world goes on, and comes to an end without further faults, is for the exploration to see.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from parley.emulator.audit.privacy import check_privacy
 from parley.emulator.audit.report import audit
-from parley.emulator.errors import LocalProtocolError
+from parley.emulator.errors import BadInput, LocalProtocolError
 from parley.emulator.protocol import Protocol
-from parley.emulator.record.conversation import listen
-from parley.emulator.simulate import conversation
+from parley.emulator.simulate import conversation, result_of
 from parley.emulator.wire import messages as wire
-from parley.emulator.wire.codec import encode
+from parley.launch.testkit.invariants import Rules, Violation, questions
 from parley.launch.testkit.world.network import REPEATED, World
 from parley.launch.testkit.world.processes import RUN, Parties, Records
-from parley.launch.testkit.world.steps import ANALYST, BOARD, Company, Standing, Word
+from parley.launch.testkit.world.steps import ANALYST, BOARD, Company, Standing
 
 TORN = "cut or altered"
 
 
-class Invariants:
+class Judge:
     """Judges states; what it has judged once it does not judge again."""
 
     def __init__(self, company: Company, folder: Path, *, lies: bool = False) -> None:
         self.company, self._lies = company, lies
         self._file = folder / "judged"
-        self.quiet = quiet_result(company.parties)
+        parties = company.parties
+        self._rules = Rules(parties.protocol, parties.inputs, parties.key, quiet_result(parties))
+        self._asked: dict[bytes, wire.Announce] = {}
         self._judged: dict[tuple[object, ...], str] = {}
-        self._with_words: dict[frozenset[int], int] = {}
 
     def wrong(self, world: World) -> str:
         """What is wrong with a state; empty if nothing is."""
@@ -44,8 +42,6 @@ class Invariants:
         return (
             self._once(("words", world.words))
             or self._once(("record", board, world.words))
-            or self._once(("result", board))
-            or self._once(("privacy", board))
             or self._once(("heard", board, analyst))
             or next((wrong for each in world.flight if (wrong := self._once(("flight", board, each)))), "")
             or next((wrong for each in world.standings if (wrong := self._once(("stopped", each)))), "")
@@ -72,46 +68,16 @@ class Invariants:
         return found
 
     def _words(self, words: tuple[int, ...]) -> str:
-        said = dict[tuple[str, tuple[str, int, int]], Word]()
-        for each in words:
-            word = self.company.words[each]
-            before = said.setdefault((word.speaker, word.place), word)
-            if before != word:
-                return _twice(before, word)
-        return ""
+        said = [self.company.parcels[self.company.spoken[each]].message for each in words]
+        if any(isinstance(each, wire.Replies) and each.question not in self._asked for each in said):
+            # Liars ask too, and what they say is never on its way to the board.
+            self._asked = questions(parcel.message for parcel in self.company.parcels)
+        return _first(self._rules.said(said, self._asked))
 
     def _record(self, number: int, words: tuple[int, ...]) -> str:
-        for each in self.company.standings[number].records:
-            word = self.company.parcels[each].word
-            if word is not None and word not in words:
-                return f"the record holds {self.company.words[word]}, which was never said"
-        return ""
-
-    def _result(self, number: int) -> str:
-        replies = set[int]()
-        for each in self.company.standings[number].records:
-            parcel = self.company.parcels[each]
-            if isinstance(parcel.message, wire.Result) and encode(parcel.message) != encode(self.quiet):
-                given = f"{parcel.message.estimate!r} of {parcel.message.replied} replies"
-                return f"the result is {given}, in the quiet run {self.quiet.estimate!r} of {self.quiet.replied}"
-            if isinstance(parcel.message, wire.Replies) and parcel.word is not None:
-                if parcel.word in replies:
-                    return f"the record holds {self.company.words[parcel.word]} twice"
-                replies.add(parcel.word)
-        return ""
-
-    def _privacy(self, number: int) -> str:
-        parcels = (self.company.parcels[each] for each in self.company.standings[number].records)
-        words = frozenset(each.word for each in parcels if each.word is not None)
-        # Records with the same words on them cause the same loss.
-        return self._once(("loss", words, self._with_words.setdefault(words, number)))
-
-    def _loss(self, words: frozenset[int], number: int) -> str:
-        if not any(self.company.words[each].place[0] == "replies" for each in words):
-            return ""
-        self._file.write_bytes(self.company.standings[number].disk)
-        verdict = check_privacy(listen(self._file, self._build))
-        return f"privacy: {verdict.reason}" if verdict.verdict == "fail" else ""
+        parcels = [self.company.parcels[each] for each in self.company.standings[number].records]
+        known = [(each.word, each.message) for each in parcels if each.word is not None]
+        return _first(self._rules.recorded(known, words, fewer=False))
 
     def _heard(self, board: int, analyst: int) -> str:
         heard = [
@@ -161,23 +127,19 @@ class Invariants:
 
 
 def quiet_result(parties: Parties) -> wire.Result:
-    """The result of the run in which nothing goes wrong."""
+    """The result of the run in which nothing goes wrong; BadInput where even that ends without one."""
     said = conversation(
         parties.protocol, parties.inputs, parties.key, run=RUN, nodes=parties.nodes, chunk=parties.chunk
     )
-    for _, message in said:
-        if isinstance(message, wire.Result):
-            return message
-    raise LocalProtocolError(f"the quiet run of {parties.protocol.name} has no result")
+    try:
+        return result_of(said)
+    except LocalProtocolError as error:
+        # A protocol that splits users may have nobody to ask in some round.
+        raise BadInput(f"{error!s}; give more users") from error
 
 
-def _twice(one: Word, other: Word) -> str:
-    kind, number, _ = one.place
-    if kind != "replies":
-        return f"{one.speaker} said two different things as {kind} {number}"
-    same = one.content[: wire.DIGEST_BYTES] == other.content[: wire.DIGEST_BYTES]
-    what = "gave two different replies to one question" if same else "answered two questions"
-    return f"{one.speaker} {what} in round {number}"
+def _first(violations: Iterable[Violation]) -> str:
+    return next(map(str, violations), "")
 
 
 def _cause(reason: str) -> str:

@@ -2,9 +2,9 @@
 
     report = explore(protocol, inputs=(0, 1, 1))
 
-The nodes are those that really run, the network is `world/network.py`, what must hold in every state is
-`world/invariants.py`. States are visited breadth first, and with fewer faults first, so that a violation is shown with
-as few faults as possible and, with these, in as few steps as possible.
+The nodes are those that really run, the network is `network.py`, and what must hold in every state is in
+`invariants.py` and `judge.py`. States are visited breadth first, and with fewer faults first, so that a violation is
+shown with as few faults as possible and, with these, in as few steps as possible.
 """
 
 import gc
@@ -22,7 +22,7 @@ import numpy as np
 
 from parley.emulator.protocol import Protocol
 from parley.emulator.roles.replies import CHUNK
-from parley.launch.testkit.world.invariants import Invariants
+from parley.launch.testkit.world.judge import Judge
 from parley.launch.testkit.world.lies import plotted
 from parley.launch.testkit.world.network import Network, What, World
 from parley.launch.testkit.world.processes import Cast, Parties
@@ -72,6 +72,7 @@ def explore(
     faults: int = 2,
     signed: bool = True,
     chunk: int = CHUNK,
+    relayed: bool = False,
     lies: bool = False,
     early: bool = False,
     reduced: bool = True,
@@ -82,23 +83,30 @@ def explore(
     """Try every schedule; BadInput for a protocol that needs a shuffler.
 
     There is a node for every user unless `nodes` says how many. `signed`: messages are signed, and nodes want receipts.
-    `chunk`: how many users a frame of replies speaks for. `lies`: somebody who has the keys may lie, for a fault.
+    `chunk`: how many users a frame of replies speaks for. `relayed`: a relay stands between nodes and board.
+    `lies`: somebody who has the keys may lie, for a fault.
     `early`: timers may fire at any time, for a fault. Without `reduced` only states that were seen before are left out.
     """
     held = np.asarray(inputs, dtype=np.int64)
     parties = Parties(
-        protocol=protocol, inputs=held, nodes=nodes or len(held), signed=signed, chunk=chunk, cast=cast or Cast()
+        protocol=protocol,
+        inputs=held,
+        nodes=nodes or len(held),
+        signed=signed,
+        chunk=chunk,
+        relayed=relayed,
+        cast=cast or Cast(),
     )
     began = time.process_time()
     with _quietly(), tempfile.TemporaryDirectory(dir=SHARED_MEMORY if SHARED_MEMORY.is_dir() else None) as folder:
         company = Company(parties, Path(folder))
         try:
             told = plotted(company) if lies else None
-            invariants = Invariants(company, Path(folder), lies=lies)
+            judge = Judge(company, Path(folder), lies=lies)
             # With few faults first: a world with one fault is a small part of a world with two.
             for allowed in range(faults + 1):
                 network = Network(company, faults=allowed, reduced=reduced, early=early, lies=told)
-                report = _Search(network, invariants).run(began, most_states, progress)
+                report = _Search(network, judge).run(began, most_states, progress)
                 if not report.ok:
                     break
             return report
@@ -111,7 +119,7 @@ class _Search:
     """Breadth first. Of a state that was visited, only where it came from is kept."""
 
     network: Network
-    invariants: Invariants
+    judge: Judge
     came: list[tuple[int, What]] = field(default_factory=list)
     known: dict[tuple[object, ...], tuple[int, int]] = field(default_factory=dict)
     free: tuple[array[int], array[int]] = field(default_factory=lambda: (array("I"), array("I")))
@@ -155,7 +163,7 @@ class _Search:
             if left < choice.after.left:
                 after = self._new(choice.after, key, place, choice.what)
                 waiting.append((after, choice.after))
-                wrong = self.invariants.wrong(choice.after)
+                wrong = self.judge.wrong(choice.after)
                 if wrong:
                     return self._violation(after, wrong)
             if choice.cost == 0:
@@ -167,7 +175,7 @@ class _Search:
         if not self.network.is_over(standings):
             return self._violation(place, "nothing can happen any more, and the run is not over")
         self.ends.append(place)
-        outcome, wrong = self.invariants.outcome(world)
+        outcome, wrong = self.judge.outcome(world)
         self.outcomes[outcome] += 1
         return self._violation(place, wrong) if wrong else None
 

@@ -21,9 +21,9 @@ def _statistics() -> str:
     return f"""\
 {_names("Names for --statistic", STATISTICS)}.
 
-kendall needs two columns and levels such as 16x16. auc needs a score and a label of yes and no. The others need one
-column and one number of levels. gini-diversity takes --categories instead of --levels. --kernel FILE takes any k x k
-matrix (.npy or .csv) instead of a statistic."""
+kendall and kendall-b, which corrects for ties, need two columns and levels such as 16x16. auc needs a score and a
+label of yes and no. The others need one column and one number of levels. gini-diversity takes --categories instead of
+--levels. --kernel FILE takes any k x k matrix (.npy or .csv) instead of a statistic."""
 
 
 def _data() -> str:
@@ -37,7 +37,9 @@ each column; nothing is read off the data, because a range that follows the data
   --range day=2024-01-01:2024-12-31  dates, the last day included
   --categories answer=no,maybe,yes   text in its order, yes and no as they come
 
-Numbers and dates are cut into equal bins, as many as --levels says. A range of times is written as
+Numbers and dates are cut into bins of equal width, as many as --levels says. --bins age=18,30,45,65,90 declares the
+edges of a column. --bins quantile lets the run find bins privately, from a range with a resolution
+(--range age=18:90/720), and --levels auto takes as many as are best. A range of times is written as
 2024-01-01T06:00:2024-01-01T22:00.
 
 --missing says what becomes of rows that lack a value: refuse (the default), drop (for an emulation), or as-category,
@@ -50,12 +52,13 @@ Without a file, --users N makes synthetic data: {", ".join(PAIRS)} for two colum
 def _epsilon() -> str:
     return """\
 Epsilon bounds what one person's messages tell about that person's value: whatever is sent, its probability changes by
-a factor of at most e^epsilon if the value were another one. A smaller epsilon is more private and less exact.
+a factor of at most e^epsilon if the value were another one. With epsilon 1, someone undecided between two values of a
+person can be 73% sure afterwards, at most. A smaller epsilon is more private and less exact.
 
   0.5   factor 1.6   strong
   1     factor 2.7   usual in the literature
   2     factor 7.4
-  4     factor 55    weak: a reply can all but give the value away
+  4     factor 55    weak: a reply can all but give the value away; plan warns
   8     factor 2981  hardly any protection from one's own messages
 
 Losses add up across runs: who takes part twice with epsilon 1 has given away 2. `parley wallet` counts them.
@@ -81,7 +84,7 @@ in runs/, or a transcript.
 
   transcript.parley   every message; safe to share
   witness.parley      inputs and key of the noise, in emulations only; private
-  result.json         the result record; truth and error in it are private
+  result.json         the result record; truth, error and source are private
   report.html         the run in pictures; private unless made with --public
   trust.toml          the public keys for checking signatures
   logs/, state/       what processes printed; plan, addresses, states of nodes"""

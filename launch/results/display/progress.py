@@ -22,7 +22,7 @@ from rich.progress import (
 from rich.progress import Progress as Bars
 from rich.text import Text
 
-from parley.launch.results.printable import printable_lines
+from parley.launch.results.display.printable import printable_lines
 
 PATIENCE_SECONDS = 2.0
 
@@ -179,5 +179,4 @@ def make_progress(*, quiet: bool) -> Progress:
     """Bars if standard error is a terminal, else lines; with `quiet` only what went wrong."""
     if quiet:
         return Progress(sys.stderr)
-    console = Console(stderr=True)
-    return Terminal(console) if console.is_terminal or console.is_jupyter else Lines(sys.stderr)
+    return Terminal(Console(stderr=True)) if has_viewer() else Lines(sys.stderr)

@@ -29,8 +29,9 @@ from parley.launch.cluster.signers import Signers, make_signers, write_states
 from parley.launch.cluster.virtual_run import Story, VirtualRun
 from parley.launch.results.folder import RunFolder
 from parley.launch.results.follow import close_broken
-from parley.launch.testkit.invariants import Judge, Ran, Violation
-from parley.launch.testkit.plans import Finding, Plan, Tally, World
+from parley.launch.testkit.invariants import Rules, Violation
+from parley.launch.testkit.schedules.judge import Judge, Ran
+from parley.launch.testkit.schedules.plans import Finding, Plan, Tally, World
 
 if TYPE_CHECKING:
     from hypothesis.strategies import SearchStrategy
@@ -128,9 +129,10 @@ class Stage:
             layout = asked.layout(chosen, seed=world.seed, **shape)
             result: Result | None = None
             with suppress(ParleyError):
-                words = conversation(chosen, layout.inputs, layout.key, nodes=plan.nodes, domain=layout.domain)
+                words = conversation(chosen, layout.inputs, layout.key, run=RUN, nodes=plan.nodes, domain=layout.domain)
                 result = result_of(words)
-            self._sets[plan.size] = layout, make_signers(layout), Judge(chosen, layout.inputs, layout.key, result)
+            rules = Rules(chosen, layout.inputs, layout.key, result)
+            self._sets[plan.size] = layout, make_signers(layout), Judge(rules)
         return self._sets[plan.size]
 
 

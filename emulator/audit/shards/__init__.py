@@ -1,0 +1,1 @@
+"""What is checked besides where a run had several boards."""

@@ -1,0 +1,1 @@
+"""Roles of a run with several boards."""

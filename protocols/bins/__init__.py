@@ -1,0 +1,1 @@
+"""Bins that follow the data, found privately, around any protocol of ranks."""
