@@ -34,8 +34,8 @@ from parley.emulator.wire.codec import decode, encode, envelope, open_envelope
 from parley.emulator.wire.messages import Replies
 from parley.launch.cluster.cluster import Cluster
 from parley.launch.cluster.layout import Layout
+from parley.launch.results.display.progress import Progress
 from parley.launch.results.folder import RunFolder
-from parley.launch.results.progress import Progress
 from parley.nodes.environment import SINGLE_THREADED
 from parley.protocols.registry import design
 from parley.protocols.workloads import synthetic

@@ -1,9 +1,10 @@
-"""How near the tuned protocols come to the limit, and how they compare with an earlier version.
+r"""How near the tuned protocols come to the limit, and how they compare with an earlier version.
 
     python -m benchmarks.near_limit --statistic kendall16 --epsilon 1 --users 10000 --trials 200
     python -m benchmarks.near_limit --statistic all --epsilon 1,2,4 --users 1e4,1e5,1e6 --save figures.json
     python -m benchmarks.near_limit ... --against benchmarks/near_limit_before.json
-    python -m benchmarks.near_limit --show benchmarks/near_limit.json --against benchmarks/near_limit_before.json
+    python -m benchmarks.near_limit --show benchmarks/near_limit{,_one_round}.json \
+        --against benchmarks/near_limit_before{,_one_round}.json --write
 
 Figures of an earlier version are made by running this file in a worktree of it, with --protocol auto (those of
 `near_limit_before.json` in one of 6766dc4); it uses nothing that version lacks. Data: Kendall of a normal pair with
@@ -15,7 +16,7 @@ import argparse
 import json
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -143,18 +144,37 @@ def least(workload: Any, histogram: Any, epsilon: float, users: int) -> float | 
 
 
 def key(row: dict[str, Any]) -> tuple[Any, ...]:
-    return row["statistic"], row["epsilon"], row["users"], row["seed"]
+    """Which cell it is; one round is compared with one round."""
+    return row["statistic"], row["epsilon"], row["users"], row["seed"], row["protocol"].startswith("one-round")
+
+
+def saved(paths: Sequence[Path]) -> list[dict[str, Any]]:
+    return [row for path in paths for row in json.loads(path.read_text())]
+
+
+def keep(path: Path, row: dict[str, Any]) -> None:
+    """Add a cell to a file, in place of the same cell if it has one."""
+    kept = json.loads(path.read_text()) if path.exists() else []
+    others = [each for each in kept if key(each) != key(row)]
+    path.write_text(json.dumps([*others, row], indent=1) + "\n")
 
 
 def table(found: list[dict[str, Any]], before: dict[tuple[Any, ...], dict[str, Any]]) -> str:
     """Saved cells in Markdown."""
-    heads = ("data", "epsilon", "users", "protocol", "RMSE", "over limit", "over before", "coverage", "trials")
+    heads = ("data", "seed", "epsilon", "users", "protocol", "RMSE", "over limit", "over before", "coverage", "trials")
     lines = [f"| {' | '.join(heads)} |", "|---" * len(heads) + "|"]
-    for row in found:
+    for row in sorted(found, key=lambda row: (row["statistic"] not in MAIN, key(row))):
         old = before.get(key(row))
         over = f"{row['rmse'] / row['limit']:.2f}" if row["limit"] else ""
         ratio = f"{row['rmse'] / old['rmse']:.2f}" if old else ""
-        said = [row["statistic"], f"{row['epsilon']:g}", f"{row['users']:,}", row["protocol"], f"{row['rmse']:.4g}"]
+        said = [
+            row["statistic"],
+            str(row["seed"]),
+            f"{row['epsilon']:g}",
+            f"{row['users']:,}",
+            row["protocol"],
+            f"{row['rmse']:.4g}",
+        ]
         said += [over, ratio, f"{100 * row['coverage']:.1f}%", str(row["trials"])]
         lines.append(f"| {' | '.join(said)} |")
     return "\n".join(lines)
@@ -168,14 +188,21 @@ def main() -> None:
     parser.add_argument("--protocol", default="two-round-tuned")
     parser.add_argument("--trials", type=int, default=200)
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--save", type=Path, help="append the cells to this file")
-    parser.add_argument("--against", type=Path, help="figures of another version or protocol")
-    parser.add_argument("--show", type=Path, help="run nothing; print the saved cells of this file as a table")
+    parser.add_argument("--save", type=Path, help="keep the cells in this file; a cell that it holds is replaced")
+    parser.add_argument("--against", type=Path, nargs="+", default=[], help="files with figures of another version")
+    parser.add_argument("--show", type=Path, nargs="+", help="run nothing; print the saved cells as a table")
+    parser.add_argument("--write", action="store_true", help="with --show: put the table into docs/accuracy.md")
     options = parser.parse_args()
     names = {"main": MAIN, "all": tuple(PROBLEMS)}.get(options.statistic, options.statistic.split(","))
-    before = {key(row): row for row in json.loads(options.against.read_text())} if options.against else {}
+    before = {key(row): row for row in saved(options.against)}
     if options.show:
-        print(table(json.loads(options.show.read_text()), before))
+        text = table(saved(options.show), before)
+        print(text)
+        if options.write:
+            # Not at the top: an earlier version, in which this file runs too, may have another page.
+            from benchmarks.accuracy import write
+
+            write("near limit", text)
         return
     print(
         f"{'statistic':21} {'eps':>4} {'users':>8} {'protocol':16} {'RMSE':>9} {'limit':>6} {'before':>7} {'cover':>6}"
@@ -193,8 +220,7 @@ def main() -> None:
                     flush=True,
                 )
                 if options.save:
-                    kept = json.loads(options.save.read_text()) if options.save.exists() else []
-                    options.save.write_text(json.dumps([*kept, row], indent=1) + "\n")
+                    keep(options.save, row)
 
 
 if __name__ == "__main__":

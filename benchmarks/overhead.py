@@ -37,8 +37,8 @@ from parley.emulator.wire.codec import pack, unpack
 from parley.emulator.wire.messages import Announce, Result, Setup
 from parley.launch.cluster.cluster import Cluster
 from parley.launch.cluster.layout import Layout
+from parley.launch.results.display.progress import Progress
 from parley.launch.results.folder import RunFolder
-from parley.launch.results.progress import Progress
 from parley.nodes.environment import SINGLE_THREADED
 from parley.protocols.registry import build, design
 from parley.protocols.workloads import synthetic

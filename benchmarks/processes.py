@@ -32,8 +32,8 @@ from parley.emulator.transport.addresses import descriptors_for
 from parley.emulator.wire.messages import Close, Message, Reminder, Roster
 from parley.launch.cluster.cluster import Cluster
 from parley.launch.cluster.layout import Layout
+from parley.launch.results.display.progress import Progress
 from parley.launch.results.folder import RunFolder
-from parley.launch.results.progress import Progress
 from parley.protocols.registry import design
 from parley.protocols.workloads import synthetic
 from parley.protocols.workloads.choice import make_workload

@@ -12,7 +12,7 @@ from pathlib import Path
 import click
 
 from benchmarks.page import table, write_block
-from parley.launch.testkit.schedules import Tally, World, search, shrink
+from parley.launch.testkit.schedules.search import Tally, World, search, shrink
 
 SHOW_EVERY = 500
 

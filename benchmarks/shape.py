@@ -5,6 +5,10 @@
 
 A revision is taken from git into a temporary folder, so the working tree does not matter. The import graph on the page
 is made by `python -m tests.docs.tables --write` from the working tree.
+
+Like for like, only what both revisions can do is compared: folders, files and definitions that serve nothing but a
+feature which came in between (`FEATURES`) are counted apart. The few lines that such a feature takes inside of older
+definitions still count, so the code for the same features is, if anything, shorter than the table says.
 """
 
 import ast
@@ -12,7 +16,7 @@ import statistics
 import subprocess
 import sys
 import tarfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from io import BytesIO
 from pathlib import Path
@@ -25,6 +29,77 @@ from benchmarks.page import table, write_block
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs" / "architecture.md"
 LAYERS = ("emulator", "protocols", "nodes", "launch")
+# What Parley could not do before its protocols became scripts: folders, files, or definitions in a file.
+FEATURES = {
+    "`parley test`": ("launch/testkit", "launch/commands/test.py"),
+    "runs in virtual time": (
+        "emulator/transport/virtual_network.py",
+        "emulator/transport/virtual_time.py",
+        "emulator/transport/conditions.py::Fault.is_virtual",
+        "emulator/transport/conditions.py::Conditions.disks",
+        "emulator/transport/ports.py::Clock",
+        "emulator/record/records.py::medium",
+        "nodes/state/virtual_disk.py",
+        "launch/cluster/in_memory.py",
+        "launch/cluster/virtual_run.py",
+    ),
+    "explicit channels, public coins, replies decoded by their likelihood": (
+        "emulator/coins.py::public_words",
+        "protocols/randomizers/channels",
+        "protocols/tuned/decoder.py",
+        "protocols/tuned/embedding.py",
+        "protocols/tuned/objective.py",
+        "protocols/tuned/scalar_question.py",
+        "protocols/planning/limit.py",
+        "protocols/planning/families/tuned.py::ratio_interval",
+    ),
+    "protocols of one's own, drawn, planned and begun": (
+        "protocols/outline.py",
+        "protocols/planning/table.py",
+        "launch/commands/protocols.py::drawn",
+        "launch/commands/protocols.py::TEMPLATE",
+        "launch/commands/protocols.py::new_protocol",
+    ),
+    "floods of subscriptions cut off": ("emulator/transport/doors.py",),
+    "an audit on all cores, each different reply once": (
+        "emulator/cores.py",
+        "emulator/record/likelihoods.py",
+        "emulator/audit/fidelity.py::Law",
+        "emulator/audit/privacy.py::Entry",
+        "emulator/audit/privacy.py::Ledger.take_all",
+        "emulator/randomizer.py::Randomizer.log_law",
+        "protocols/randomizers/categories/subset_selection.py::SubsetSelection.log_law",
+        "protocols/randomizers/vectors/codebook.py::Codebook.log_law",
+        "protocols/randomizers/vectors/codebook.py::Codebook._quickly_among_best",
+    ),
+    "plans, audits and replays as Python objects": (
+        "launch/notebook.py",
+        "launch/results/display/html.py",
+        "launch/results/plans.py::Plan.__len__",
+        "launch/results/plans.py::Plan.__iter__",
+        "launch/results/plans.py::Plan.__str__",
+        "launch/results/plans.py::Plan._repr_html_",
+    ),
+    "data as they are, read in batches": (
+        "protocols/workloads/values.py",
+        "protocols/workloads/choice.py::implied_levels",
+        "launch/data.py::batches_of",
+        "launch/data.py::_file_batches",
+        "launch/data.py::_encode_file",
+        "launch/data.py::_header",
+        "launch/data.py::_plain_series",
+    ),
+    "topics of help, spinners, CSV, what an interval means": (
+        "launch/help.py",
+        "launch/cli.py::usage",
+        "launch/results/effort.py",
+        "launch/results/meaning.py",
+        "launch/results/export.py::write_csv",
+        "launch/results/display/progress.py::RateColumn",
+        "launch/results/display/progress.py::Working",
+        "launch/settings.py::complete",
+    ),
+}
 # In a fresh process of that revision: what a user's node has loaded once it has built three-round from a setup.
 SETUP = """
 import sys
@@ -51,6 +126,7 @@ class Shape:
 
     files: int
     lines: int
+    features: Mapping[str, int]
     modules: int
     with_packages: int
     median: float
@@ -65,7 +141,8 @@ def shape_of(tree: Path) -> Shape:
     modules, with_packages = loaded_by_a_node(tree)
     return Shape(
         files=len(files),
-        lines=sum(len(path.read_text().splitlines()) for path in files),
+        lines=sum(map(lines_of, files)),
+        features={name: sum(lines_at(tree, place) for place in places) for name, places in FEATURES.items()},
         modules=modules,
         with_packages=with_packages,
         median=statistics.median(lengths),
@@ -77,6 +154,34 @@ def shape_of(tree: Path) -> Shape:
 def sources(tree: Path) -> list[Path]:
     """The files of the product."""
     return [path for layer in LAYERS for path in sorted((tree / layer).rglob("*.py"))]
+
+
+def lines_of(path: Path) -> int:
+    """The lines of a file, blank ones and comments with them."""
+    return len(path.read_text().splitlines())
+
+
+def lines_at(tree: Path, place: str) -> int:
+    """The lines of a folder, of a file, or of a definition `file::name` with its decorators; 0 where there is none."""
+    file, _, name = place.partition("::")
+    if not name:
+        return sum(lines_of(path) for path in sources(tree) if path.relative_to(tree).is_relative_to(file))
+    path = tree / file
+    return _definitions(ast.parse(path.read_text())).get(name, 0) if path.is_file() else 0
+
+
+def _definitions(tree: ast.Module | ast.ClassDef, within: str = "") -> dict[str, int]:
+    """How many lines each function, class, method and constant takes."""
+    found: dict[str, int] = {}
+    for node in tree.body:
+        last = node.end_lineno or node.lineno
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            found[within + node.name] = last + 1 - min(each.lineno for each in (node, *node.decorator_list))
+        if isinstance(node, ast.ClassDef):
+            found |= _definitions(node, f"{within}{node.name}.")
+        elif isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
+            found[within + node.targets[0].id] = last + 1 - node.lineno
+    return found
 
 
 def function_lengths(path: Path) -> Iterator[int]:
@@ -153,10 +258,14 @@ def at(revision: str) -> Shape:
 
 
 def compared(before: Shape, after: Shape) -> str:
-    """Both side by side."""
-    rows = [
+    """Both side by side. What the earlier one had already is no feature that came in between."""
+    new = [name for name in FEATURES if not before.features[name] and after.features[name]]
+    same = after.lines - sum(after.features[name] for name in new)
+    rows: list[Sequence[object]] = [
         ("files", before.files, after.files),
         ("lines", before.lines, after.lines),
+        *((f"of these, for {name}", "", after.features[name]) for name in new),
+        ("lines for what both can do", before.lines, f"{same:,} ({same / before.lines - 1:+.1%})"),
         ("modules that a user node loads for three-round", before.modules, after.modules),
         ("the same with packages that hold no code", before.with_packages, after.with_packages),
         ("lines of a function, median", before.median, after.median),

@@ -9,7 +9,7 @@ the keys of user nodes.
 import json
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -20,6 +20,7 @@ from parley.emulator.errors import RemoteProtocolError
 from parley.emulator.record.conversation import fits
 from parley.emulator.record.transcript import TranscriptReader, TranscriptWriter
 from parley.emulator.roles.board import ANALYST_NAME, BOARD_NAME, Board, BoardRole, Terms
+from parley.emulator.roles.seats import Chunk
 from parley.emulator.transport.addresses import BoardAddresses
 from parley.emulator.transport.ports import Received, topic_for
 from parley.emulator.wire.codec import decode, encode, envelope
@@ -93,6 +94,11 @@ class TreacherousBoard(BoardNode):
     plotter: Signer
     told = False
 
+    async def take_all(self, received: Sequence[Received]) -> None:
+        # It looks at each frame, so it takes none together with others.
+        for each in received:
+            await self.take(each)
+
     async def take(self, received: Received) -> None:
         self.tap.take(received.frame)
         try:
@@ -118,7 +124,7 @@ class TreacherousBoard(BoardNode):
             return orders.lie in (DROP, DECLARE, EQUIVOCATE)
         if orders.lie in (DROP, DECLARE):
             await self._leave_out(message)
-        elif orders.lie == EQUIVOCATE and self.role.seats[message.node].is_new(message):
+        elif orders.lie == EQUIVOCATE and self.role.seats[message.node].is_new(Chunk.read(message)):
             # An honest board drops the answer to another question.
             said: list[tuple[str, Message]] = [(message.node, message)]
             await self.put(self.role.settle(said, time.monotonic()), {id(message): frame})

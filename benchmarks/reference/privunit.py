@@ -169,10 +169,6 @@ class PrivUnit(Directional):
                 total += np.rint(units[start : start + (1 << 16)] * STEP).sum(axis=0).astype(np.int64)
         return total
 
-    def _shares(self, reply: Columns, weights: Floats) -> Iterator[Floats]:
-        for _, units in self._units(reply):
-            yield np.einsum("nd,d->n", units**2, weights)
-
 
 def _open_unit(coin: Words) -> Floats:
     """Words as numbers strictly between 0 and 1."""

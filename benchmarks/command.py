@@ -1,0 +1,82 @@
+"""Where the seconds of one `parley run` go, stage by stage, and what its processes take.
+
+    python -m benchmarks.command --users 1000000 --seed 1          (any options of `parley run`)
+
+Runs the command in this process, prints what it prints and then one line of JSON. Stages follow each other: `start` is
+the interpreter and its imports, `data` makes the inputs, `protocol` chooses parameters, `processes` starts everybody,
+`rounds` is the conversation until the record is complete, `answer` counts who replied, and `report` writes the page.
+Memory is the largest resident size of each kind of process in MiB, `processor` its seconds of processor time.
+"""
+
+import json
+import resource
+import sys
+import time
+from collections.abc import Callable
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from benchmarks.watcher import Watcher
+from parley.launch.cli import run as run_command
+
+# Where a stage begins: a function, by module and name. The stage lasts until the next one begins.
+STAGES = {
+    "data": ("parley.launch.commands.run", "make_problem"),
+    "protocol": ("parley.launch.api", "Problem.protocol"),
+    "processes": ("parley.launch.cluster.cluster", "Cluster._prepare"),
+    "rounds": ("parley.launch.cluster.cluster", "Cluster._watch"),
+    "answer": ("parley.launch.api", "Problem.answer"),
+    "report": ("parley.launch.results.reporting", "write_report"),
+    "end": ("parley.launch.commands.run", "command_seconds"),
+}
+OPTIONS = ("--statistic", "kendall", "--levels", "16x16", "--epsilon", "1", "--protocol", "two-round-tuned")
+
+
+def note_stages(marks: dict[str, float]) -> None:
+    """Have every stage write down when it begins for the first time."""
+    for stage, (module, name) in STAGES.items():
+        *path, last = name.split(".")
+        place: Any = import_module(module)
+        for each in path:
+            place = getattr(place, each)
+        setattr(place, last, _noting(stage, getattr(place, last), marks))
+
+
+def _noting(stage: str, work: Callable[..., Any], marks: dict[str, float]) -> Callable[..., Any]:
+    def noted(*given: Any, **named: Any) -> Any:
+        marks.setdefault(stage, time.time())
+        return work(*given, **named)
+
+    return noted
+
+
+def began() -> float:
+    """When the kernel started this process."""
+    ticks = int(Path("/proc/self/stat").read_text().rpartition(")")[2].split()[19])
+    up = float(Path("/proc/uptime").read_text().split()[0])
+    return time.time() - up + ticks / 100
+
+
+def main(arguments: list[str]) -> None:
+    marks = {"start": began()}
+    note_stages(marks)
+    with Watcher() as watcher:
+        code = run_command(["run", *OPTIONS, *arguments])
+    if code:
+        raise SystemExit(code)
+    names, times = list(marks), list(marks.values())
+    seconds = {name: after - before for name, before, after in zip(names, times, times[1:], strict=False)}
+    own, others = (resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+    roles = ("node", "board", "analyst")
+    figures = {
+        "seconds": seconds | {"whole": marks["end"] - marks["start"]},
+        "mebibytes": {role: watcher.of(role, "peak") for role in roles} | {"launcher": own.ru_maxrss / 1024},
+        "processor": {role: watcher.of(role, "processor") / 1e3 for role in roles}
+        | {"launcher": own.ru_utime + own.ru_stime, "others": others.ru_utime + others.ru_stime},
+    }
+    print(json.dumps(figures))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
