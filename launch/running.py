@@ -105,7 +105,8 @@ def hold_run(
             say("with --seed the noise is known in advance, so this run is not private")
         for told in source_words(problem.source):
             say(told)
-        with reporting(folder, watch=watch, open_page=open_page) as report:
+        known = layout.witness(folder.run)
+        with reporting(folder, watch=watch, open_page=open_page, witness=known) as report:
 
             def conclude() -> None:
                 summary = cluster.follower.summary

@@ -124,7 +124,7 @@ class UserSet:
             inside = (place >= 0) & (users < self._stops[np.maximum(place, 0)])
         for number, part in _by_page(users) if self._pages and len(users) else ():
             if (page := self._pages.get(number)) is not None:
-                inside[part] = np.unpackbits(page)[users[part] - number * PAGE] > 0
+                inside[part] = np.unpackbits(page).view(np.bool_)[users[part] - number * PAGE]
         return inside
 
     def holds_range(self, first: int, end: int) -> bool:
@@ -179,7 +179,7 @@ class UserSet:
         return first % PAGE == 0 and first // PAGE in self._pages
 
     def _on_page(self, first: int) -> Users:
-        return first + np.flatnonzero(np.unpackbits(self._pages[first // PAGE]))
+        return first + np.flatnonzero(np.unpackbits(self._pages[first // PAGE]).view(np.bool_))
 
     def _pieces(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """The first number of every run and page, and how many users there are before each."""

@@ -11,7 +11,7 @@ import numpy as np
 from parley.emulator.coins import KEY_BYTES
 from parley.emulator.errors import BadInput, RemoteProtocolError
 from parley.emulator.protocol import Inputs
-from parley.emulator.wire.codec import pack, unpack
+from parley.emulator.wire.codec import packed_parts, unpack
 
 MAGIC = b"PARLEYW1"
 
@@ -29,12 +29,13 @@ class Witness:
     source: Mapping[str, Any] = field(default_factory=dict)
 
     def save(self, path: Path) -> None:
-        known = {"run": self.run, "key": self.key, "inputs": self.inputs}
-        content = pack(known | ({"source": dict(self.source)} if self.source else {}))
+        known: dict[str, Any] = {"run": self.run, "key": self.key, "inputs": self.inputs}
+        known |= {"source": dict(self.source)} if self.source else {}
         handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         with os.fdopen(handle, "wb") as file:
             file.write(MAGIC)
-            file.write(content)
+            # Inputs are most of the file, and are written from where they are.
+            file.writelines(packed_parts(known))
             file.flush()
             os.fsync(file.fileno())
 

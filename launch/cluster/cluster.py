@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from parley.emulator.errors import BadInput, LocalProtocolError, ParleyError
-from parley.emulator.record.witness import Witness
 from parley.emulator.roles.board import ANALYST_NAME, BOARD_NAME, LAUNCHER_NAME
 from parley.emulator.roles.shards.boards import board_of
 from parley.emulator.roles.shuffler import SHUFFLER_NAME
@@ -132,7 +131,7 @@ class Cluster:
     def _prepare(self) -> None:
         layout, folder = self.layout, self.folder
         write_plan(folder.plan, layout.protocol, layout.meaning, layout.question)
-        Witness(run=folder.run, key=layout.key, inputs=layout.inputs, source=layout.source or {}).save(folder.witness)
+        layout.witness(folder.run).save(folder.witness)
         if layout.opening_key:
             save_secret(folder.opening_key, layout.opening_key)
         if layout.conditions is not None:

@@ -15,6 +15,7 @@ from parley.emulator.coins import nonce_from_key
 from parley.emulator.errors import BadInput
 from parley.emulator.protocol import Inputs, Protocol
 from parley.emulator.record.question import Question
+from parley.emulator.record.witness import Witness
 from parley.emulator.roles.board import Terms
 from parley.emulator.roles.consent import domain_of
 from parley.emulator.roles.mixing import draw_seed_from_key
@@ -143,6 +144,10 @@ class Layout:
     def draw_seed(self) -> bytes:
         """What fixes the shuffler's draws in an experiment that is to be repeated; empty where it draws afresh."""
         return draw_seed_from_key(self.key) if self.repeatable else b""
+
+    def witness(self, run: str) -> Witness:
+        """What only the emulation knows of this run."""
+        return Witness(run=run, key=self.key, inputs=self.inputs, source=self.source or {})
 
     @property
     def users(self) -> int:

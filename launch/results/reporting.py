@@ -68,9 +68,12 @@ class Watcher(AbstractContextManager["Watcher"]):
 
 
 @contextmanager
-def reporting(folder: RunFolder, *, watch: bool, open_page: bool = False) -> Iterator[Callable[[], None]]:
+def reporting(
+    folder: RunFolder, *, watch: bool, open_page: bool = False, witness: Witness | None = None
+) -> Iterator[Callable[[], None]]:
     """However what is inside ends, write report.html if there is a record; with `watch`, serve a page meanwhile.
 
+    `witness`: what the file of that name holds, for one who has it in memory.
     `open_page` shows either of them in a browser. Gives a function that writes the report at once, for one who knows
     that the record is complete.
     """
@@ -78,7 +81,7 @@ def reporting(folder: RunFolder, *, watch: bool, open_page: bool = False) -> Ite
 
     def write() -> None:
         if not written:
-            written.append(write_report(folder))
+            written.append(write_report(folder, witness))
 
     with Watcher(folder) if watch else nullcontext() as watcher:
         if watcher is not None:
@@ -103,13 +106,14 @@ def show_in_browser(address: str) -> None:
         click.echo(f"parley: no browser could be started; open {address}", err=True)
 
 
-def write_report(folder: RunFolder) -> Path | None:
+def write_report(folder: RunFolder, witness: Witness | None = None) -> Path | None:
     """Write report.html; None where there is no record or the page could not be written."""
     if not folder.transcript.exists():
         return None
     report = folder.path / "report.html"
     try:
-        witness = Witness.load(folder.witness) if folder.witness.exists() else None
+        if witness is None and folder.witness.exists():
+            witness = Witness.load(folder.witness)
         with Working("writing the report"):
             write_page(report, make_model(folder.transcript, witness=witness))
     except ParleyError as error:

@@ -527,3 +527,11 @@ def test_a_flipped_bit_of_an_envelope_is_found(sequence: int, sender: str, frame
     sealed[data.draw(st.integers(0, len(sealed) - 1))] ^= 1 << data.draw(st.integers(0, 7))
     with pytest.raises(RemoteProtocolError):
         codec.open_envelope(bytes(sealed))
+
+
+@pytest.mark.parametrize("users", [0, 1, 2**16 - 7, 2**16 - 6, 2**16 - 1, 2**16, 2**16 + 1])
+@pytest.mark.parametrize("step", [1, 2])
+def test_pieces_are_the_bytes_of_the_whole_with_and_without_large_arrays(users: int, step: int) -> None:
+    inputs = np.arange(step * users, dtype=np.uint8)[::step]
+    known = {"run": "a", "key": b"k", "inputs": inputs, "source": {"origin": "b"}}
+    assert b"".join(codec.packed_parts(known)) == codec.pack(known)
