@@ -98,6 +98,7 @@ def main(
         links = {} if shuffler_key is None else {name: key for key, name in read_allowed(shuffler_key).items()}
         if shuffler_key is not None and set(links) != {"shuffler"}:
             raise BadInput(f"{shuffler_key} must hold the shuffler's public key and no other; see `parley keys`")
+        head = b"" if shard is None else listed.get("board", b"")
         consent = Consent(
             run=run,
             domain=domain_of(math.prod(each.levels for each in declared) if count is None else count, declared),
@@ -106,7 +107,8 @@ def main(
             trusts="shuffler" if trust_shuffler else "nobody",
             analyst=listed.get("analyst", b""),
             board=listed.get(own_board, b""),
-            head=b"" if shard is None else listed.get("board", b""),
+            head=head,
+            shard=shard if shard and head else "",
             shuffler=listed.get("shuffler", b"") if trust_shuffler else b"",
             shuffler_link=links.get("shuffler", ""),
         )

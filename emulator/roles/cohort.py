@@ -102,7 +102,7 @@ class CohortRole:
 
         last = self.memory.answered.get(self.memory.round)
         known = (0, b"") if last is None else (last.whole_size, last.whole_root)
-        return Ties(self.node, self.consent.board, self.consent.head, known)
+        return Ties(self.node, self.consent.shard, self.consent.board, self.consent.head, known)
 
     @property
     def run(self) -> str:

@@ -75,7 +75,7 @@ class Consent:
     `run` is a name, or a pattern of names such as `survey-*`. Keys are public Ed25519 keys; without one the word of
     that party counts whoever says it, which is for experiments on one machine. `shuffler_link` is the shuffler's public
     CURVE key: with it, the node sends its replies to nobody else. `head` is the key of the head board, where `board` is
-    that of a shard: with it, the node wants to see that its shard is part of the whole run.
+    that of the shard called `shard`: with it, the node wants to see that its shard is part of the whole run.
     """
 
     run: str
@@ -88,6 +88,7 @@ class Consent:
     shuffler: bytes = b""
     shuffler_link: str = field(default="", repr=False)
     head: bytes = b""
+    shard: str = ""
 
     def __post_init__(self) -> None:
         for what, value in (("cap", self.cap), ("delta", self.delta)):
@@ -105,6 +106,8 @@ class Consent:
             raise BadInput("the keys of analyst and board belong together; give both or neither")
         if self.head and (not self.board or self.trusts != "nobody"):
             raise BadInput("users who know a head board must know their own board and trust nobody; give its key too")
+        if bool(self.head) != bool(self.shard) or (self.shard and not NAME.fullmatch(self.shard)):
+            raise BadInput("the head board's key and the name of a shard belong together; give both or neither")
         if self.trusts == "shuffler" and self.analyst and not self.shuffler:
             raise BadInput("users who trust a shuffler must know its key; give the shuffler's key too")
 

@@ -55,7 +55,8 @@ def identities(layout: Layout, folder: RunFolder, signers: Signers, keyring: Key
         secret, agreed = signers[name].secret if name in signers else b"", consent
         if name in layout.shard_of and signers:
             # They speak to their shard's board, and the head board ties it to the whole run.
-            agreed = replace(consent, board=public[board_of(layout.shard_of[name])], head=public[BOARD_NAME])
+            shard = layout.shard_of[name]
+            agreed = replace(consent, board=public[board_of(shard)], head=public[BOARD_NAME], shard=shard)
         yield Identity(node=name, first=first, users=users, consent=agreed, coin_key=layout.key, signing_key=secret)
 
 

@@ -90,7 +90,7 @@ class Whole:
             agreed = consent_to(protocol, RUN)
             if signed:
                 keys = {"analyst": self.keys[ANALYST_NAME], "head": self.keys[BOARD_NAME]}
-                agreed = replace(agreed, board=self.keys[board_of(shard)], **keys)
+                agreed = replace(agreed, board=self.keys[board_of(shard)], shard=shard, **keys)
             self.cohorts[shard].append(
                 CohortRole(
                     node=name,

@@ -61,15 +61,18 @@ def check_tie(tie: Tie, head: bytes | None, nonce: bytes, before: tuple[int, byt
     leaf = leaf_of(place, receipt.times[0], tie.node, digest)
     if not is_included(leaf, place, close.size, _digests(receipt.paths[0]), close.root):
         raise refuse("the tally is not below the head that the head board signed")
+    shard_close = decode(tally.close)
+    if not isinstance(shard_close, Close) or (shard_close.run, shard_close.round) != (tie.run, tie.round):
+        raise refuse("the tally holds no close of the shard's board")
     return replace(found, shard_close=tally.close)
 
 
 class Ties:
     """A user node's view of the whole run: the last head of it, and which close of its own board lies below it."""
 
-    def __init__(self, node: str, board: bytes, head: bytes, known: tuple[int, bytes] = (0, b"")) -> None:
-        """`board` and `head` are the keys of the shard's board and of the head board."""
-        self._node, self._board, self._head = node, board, head
+    def __init__(self, node: str, shard: str, board: bytes, head: bytes, known: tuple[int, bytes] = (0, b"")) -> None:
+        """`shard` is the name of the node's own shard, `board` the key of its board, `head` that of the head board."""
+        self._node, self._shard, self._board, self._head = node, shard, board, head
         self.known = known
         self._rounds: dict[int, Tied] = {}
 
@@ -77,9 +80,12 @@ class Ties:
         """Believe a tie that proves itself. A head that does not extend the one before is a lie, and raises."""
         if tie.round in self._rounds:
             return
+        if tie.node != self._shard:
+            # Also where its shard was declared missing: that says nothing about this one.
+            raise RemoteProtocolError(f"node {self._node}: a tie of {tie.node}, which is another shard than its own")
         tied = check_tie(tie, self._head, nonce, self.known)
         if tied.shard_close and not said_by(self._board, tied.shard_close, decode(tied.shard_close), nonce):
-            raise RemoteProtocolError(f"node {self._node}: a tie of {tie.node}, which is another shard than its own")
+            raise RemoteProtocolError(f"node {self._node}: a tie of {tie.node} with a close its board did not sign")
         if not tied.extends:
             raise self._distrust(tie.run, tie.round, "the head of the whole run does not extend the one before", frames)
         self.known, self._rounds[tie.round] = (tied.size, tied.root), tied

@@ -110,8 +110,8 @@ def test_a_node_names_a_head_that_forks_and_another_shards_tie(tmp_path: Path) -
     board, head = whole.keys[board_of("shard-0")], whole.keys["board"]
     first, second, _ = ties_of(whole, "shard-0")
     with pytest.raises(RemoteProtocolError, match="another shard than its own"):
-        Ties("n", board, head).take(ties_of(whole, "shard-1")[0], NONCE, lambda number: ())
-    ties = Ties("n", board, head)
+        Ties("n", "shard-0", board, head).take(ties_of(whole, "shard-1")[0], NONCE, lambda number: ())
+    ties = Ties("n", "shard-0", board, head)
     ties.take(first, NONCE, lambda number: ())
     receipt = whole.shards["shard-0"].receipt("node-0", 1)
     assert ties.covers(receipt, NONCE, lambda number: ())
@@ -124,6 +124,23 @@ def test_a_node_names_a_head_that_forks_and_another_shards_tie(tmp_path: Path) -
     ties.known = ties.known[0], bytes(32)
     with pytest.raises(Distrust, match="does not extend"):
         ties.take(second, NONCE, lambda number: ())
+
+
+def test_another_shards_absence_takes_the_place_of_no_tally(tmp_path: Path) -> None:
+    """The head board declared shard-1 missing. That must not let shard-0 show its users any close it likes."""
+    whole = Whole(tmp_path, protocol(60), INPUTS, shards=2, nodes=2)
+    whole.run()
+    first, head = ties_of(whole, "shard-0")[0], whole.signers["board"]
+    receipt = decode(first.receipt)
+    assert isinstance(receipt, wire.Receipt)
+    close = decode(receipt.close)
+    assert isinstance(close, wire.Close)
+    said = encode(replace(close, absent=("shard-1",)), head, NONCE)
+    shown = encode(replace(receipt, node="shard-1", close=said, chunks=(), sequences=(), times=(), paths=()))
+    ties = Ties("n", "shard-0", whole.keys[board_of("shard-0")], whole.keys["board"])
+    with pytest.raises(RemoteProtocolError, match="another shard than its own"):
+        ties.take(replace(first, node="shard-1", tally=b"", receipt=shown), NONCE, lambda number: ())
+    assert not ties.covers(whole.shards["shard-0"].receipt("node-0", 1), NONCE, lambda number: ())
 
 
 def head_board(quorum: float = 1.0, users: int = 10) -> HeadBoardRole:
