@@ -56,8 +56,13 @@ def inheritors(token: str) -> list[int]:
     return found
 
 
+def in_shared_memory() -> set[str]:
+    """What is in shared memory, without the disks of small worlds that other tests explore."""
+    return {name for name in os.listdir("/dev/shm") if not name.startswith("parley-world-")}
+
+
 def interrupted(folder: Path, moment: Callable[[Path], bool], rules: Path, *, times: int = 1) -> tuple[int, str]:
-    token, shared = secrets.token_hex(8), set(os.listdir("/dev/shm"))
+    token, shared = secrets.token_hex(8), in_shared_memory()
     command = [*COMMAND, *RUN, "--conditions", str(rules), "--out", str(folder)]
     launcher = subprocess.Popen(
         command,
@@ -77,7 +82,8 @@ def interrupted(folder: Path, moment: Callable[[Path], bool], rules: Path, *, ti
         launcher.kill()
         launcher.wait()
     until(lambda: not inheritors(token))
-    assert set(os.listdir("/dev/shm")) <= shared
+    # Others on this machine put theirs there for a moment; what a run leaves behind stays.
+    until(lambda: in_shared_memory() <= shared)
     return launcher.returncode, said
 
 

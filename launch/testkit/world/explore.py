@@ -98,7 +98,8 @@ def explore(
         cast=cast or Cast(),
     )
     began = time.process_time()
-    with _quietly(), tempfile.TemporaryDirectory(dir=SHARED_MEMORY if SHARED_MEMORY.is_dir() else None) as folder:
+    memory = SHARED_MEMORY if SHARED_MEMORY.is_dir() else None
+    with _quietly(), tempfile.TemporaryDirectory(prefix="parley-world-", dir=memory) as folder:
         company = Company(parties, Path(folder))
         try:
             told = plotted(company) if lies else None
