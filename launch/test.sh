@@ -8,4 +8,5 @@ export OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1
 "$venv"/bin/ruff check .
 "$venv"/bin/ruff format --check .
 "$venv"/bin/mypy
-exec "$venv"/bin/python -m pytest "$@"
+# A file's tests stay together: they share what they made first.
+exec "$venv"/bin/python -m pytest --numprocesses auto --maxprocesses 4 --dist loadfile "$@"
