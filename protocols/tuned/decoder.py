@@ -94,12 +94,13 @@ class Decoder:
 
     def variance(self, gradient: Floats, histogram: Floats) -> float:
         """V1: n times the variance of <h~, g>, the users being as they are."""
-        return float(self.variances(gradient[:, None], histogram)[0])
-
-    def variances(self, gradients: Floats, histogram: Floats) -> Floats:
-        """V1 for every column of gradients."""
         chances = self.likelihood @ histogram / self.seeds
-        return np.asarray(chances @ self.values(gradients) ** 2 - histogram @ gradients**2)
+        return float(chances @ self.values(gradient) ** 2 - histogram @ gradient**2)
+
+    def variances(self, gradients: Floats, histogram: Floats, own: Floats) -> tuple[Floats, Floats]:
+        """V1 for every column of gradients: under one histogram, and under a histogram of its own for each."""
+        squares = self.likelihood.T @ (self.values(gradients) ** 2) / self.seeds - gradients**2
+        return np.asarray(histogram @ squares), np.asarray((own * squares).sum(axis=0))
 
     def covariance(self, histogram: Floats) -> Floats:
         """n times the covariance of h~, the users being as they are."""

@@ -6,8 +6,10 @@ the scores, projected as the analyst projects. A prediction's generator has a fi
 same. An estimate's is seeded by the counts that were heard: whoever replays them draws the same, and the error of few
 draws is another one in each run, noise instead of a bias.
 
-    MSE = a^2 V1/n1 + (1-a)^2 V2/n2 + (a - f)^2 G + v        f = n1/n,  G = Var_h(g) (1/n1 + 1/n2)
-    a   = (V2/n2 + f G) / (V1/n1 + V2/n2 + G)                 the weight of t1 that makes this least
+    MSE = a^2 V1/n1 + (1-a)^2 V2/n2 + (a - f)^2 G + v - 2 a c      f = n1/n,  G = Var_h(g) (1/n1 + 1/n2)
+    a   = (V2/n2 + f G) / (V1/n1 + V2/n2 + G)                       the weight of t1, chosen as if c were 0
+
+v is the variance of D'KD and c its covariance with <h~ - h, g>: with few users both come from the same surprises.
 """
 
 import hashlib
@@ -78,18 +80,29 @@ def draws_of(counts: Integers, draws: int) -> Floats:
 class SecondOrder:
     """Mean and variance of D'KD, and what the gradient at h^, which is not that at h, makes of the other errors.
 
-    `noise` is the mean of V1 over gradients at h^. `wider` is how much larger their squared range is: V2 grows with it.
+    `noise` is the mean of V1 over gradients at h^, and `imagined` what an analyst with such an h^ takes it for.
+    `wider` is how much larger their squared range is: V2 grows with it.
     """
 
     bias: float
     variance: float
+    covariance: float
     noise: float
+    imagined: float
     wider: float
 
     @property
     def error(self) -> float:
         """What it adds to the MSE of an estimate whose bias was corrected."""
         return self.variance + (LEFT * self.bias) ** 2
+
+    def shared(self, weight: float) -> float:
+        """What it adds that the linear part of t1, with this weight, has the same causes: nothing if that is less."""
+        return max(0.0, -2 * weight * self.covariance)
+
+    def calibrated(self, noise: float) -> float:
+        """V1 as it is at h, from V1 at h^: as much is lost from h to h^ as from h^ to the h^ of its own replies."""
+        return max(noise, self.noise) * (max(1.0, noise / self.imagined) if self.imagined > 0 else 1.0)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -121,14 +134,20 @@ class CodebookPlanning(Planning[Tuned], Generic[Tuned]):
         """Of the histogram explained by so many users' replies, at this histogram."""
         decoder = self.protocol.decoder
         normal = normal_draws(len(decoder.likelihood), draws) if isinstance(draws, int) else draws
-        found = decoder.nearest(decoder.perturbed(point.histogram, max(1.0, users), normal), FEW_STEPS)
+        scores = decoder.perturbed(point.histogram, max(1.0, users), normal)
+        found = decoder.nearest(scores, FEW_STEPS)
         missed = point.second_order(found - point.histogram[:, None])
-        gradients = self.protocol.objective.gradients(found[:, :SKETCHES])
+        linear = point.gradient @ decoder.unbiased(scores)
+        few = found[:, :SKETCHES]
+        gradients = self.protocol.objective.gradients(few)
         width = float(np.ptp(point.gradient)) ** 2
+        noise, imagined = decoder.variances(gradients, point.histogram, few)
         return SecondOrder(
             bias=float(missed.mean()),
             variance=float(missed.var(ddof=1)),
-            noise=float(decoder.variances(gradients, point.histogram).mean()),
+            covariance=float(np.cov(linear, missed)[0, 1]),
+            noise=float(noise.mean()),
+            imagined=float(imagined.mean()),
             wider=max(1.0, float((np.ptp(gradients, axis=0) ** 2).mean() / width)) if width > 0 else 1.0,
         )
 
@@ -278,14 +297,17 @@ class OneRoundTunedPlanning(CodebookPlanning[OneRoundTuned]):
         point = self.protocol.objective.at(histogram)
         others = users * (self.protocol.folds - 1) / self.protocol.folds
         second = self.second_order(point, others, draws)
-        return float(second.noise / users + second.error)
+        return float(second.noise / users + second.error + second.shared(1.0))
 
     def form_variance(self, replies: tuple[int, ...], histogram: Floats | None = None) -> float:
         """Predicted MSE of the statistic."""
         users = max(1, replies[0])
         if histogram is None:
             guesses = [self.protocol.objective.at(guess) for guess in self.guesses]
-            scale = max(self.protocol.decoder.variance(each.gradient, each.histogram) for each in guesses)
+            scale = max(
+                max(self.protocol.decoder.variance(each.gradient, each.histogram), self.second_order(each, users).noise)
+                for each in guesses
+            )
             spread = max(float(np.ptp(each.gradient)) for each in guesses) / 2
             return float(scale * (self.widest / max(spread, 1e-300)) ** 2 / users) + self.worst_second_order(users)
         return self.at(histogram, users, PREDICTING)
@@ -307,8 +329,8 @@ class OneRoundTunedPlanning(CodebookPlanning[OneRoundTuned]):
         """t1, corrected by what its second-order part is in the mean."""
         point, users = self.protocol.objective.at(first.histogram), max(1, first.users)
         left = self.remainder(point, first, users * (self.protocol.folds - 1) // self.protocol.folds)
-        noise = max(self.protocol.decoder.variance(point.gradient, point.histogram), left.noise) / users
-        variance = noise + left.error + self.missing_variance(point, users)
+        noise = left.calibrated(self.protocol.decoder.variance(point.gradient, point.histogram)) / users
+        variance = noise + left.error + left.shared(1.0) + self.missing_variance(point, users)
         return self.finished(first.estimate + left.bias, variance, point, first, {})
 
     def error_sources(self, heard: tuple[Heard, ...], rmse: float) -> Sources:
@@ -365,7 +387,7 @@ class TwoRoundTunedPlanning(CodebookPlanning[TwoRoundTuned]):
         point, question = prepared
         second = self.second_order(point, replies[0], draws)
         weighing = _weighing(second.noise, second.wider * question.variance(point.histogram), point.spread, replies)
-        return sum(weighing.parts) + second.error
+        return sum(weighing.parts) + second.error + second.shared(weighing.weight)
 
     def form_variance(self, replies: tuple[int, ...], histogram: Floats | None = None) -> float:
         """Predicted MSE of the statistic."""
@@ -395,7 +417,9 @@ class TwoRoundTunedPlanning(CodebookPlanning[TwoRoundTuned]):
         a, left = weighing.weight, self.remainder(point, first, first.users)
         value = a * first.estimate + (1 - a) * t2 + left.bias
         missing = self.missing_variance(point, first.users + two.replies)
-        variance = sum(weighing.parts) + left.error + missing
+        noise = self.protocol.decoder.variance(point.gradient, point.histogram)
+        lost = a**2 * max(0.0, left.calibrated(noise) - noise) / max(1, first.users)
+        variance = sum(weighing.parts) + lost + left.error + left.shared(a) + missing
         details = {"first": first.estimate, "second": t2, "weight": a, "correction": left.bias}
         return self.finished(value, variance, point, first, details)
 
