@@ -11,6 +11,8 @@ from parley.emulator.audit.report import audit
 from parley.emulator.errors import RemoteProtocolError
 from parley.emulator.record.transcript import TranscriptReader
 from parley.emulator.roles.analyst import AnalystRole
+from parley.emulator.roles.cohort import CohortRole
+from parley.emulator.roles.node_memory import Answered, Commit, Distrust, Memory
 from parley.emulator.roles.shards.sub_analyst import SubAnalystRole
 from parley.emulator.wire import messages as wire
 from parley.emulator.wire.codec import decode, encode
@@ -154,3 +156,45 @@ def test_a_question_for_one_shard_alone_is_the_last_one_it_answers(
     rounds = [message.round for message in said if isinstance(message, wire.Replies)]
     assert max(rounds) == most
     assert len(rounds) == len({(m.node, m.round, m.chunk) for m in said if isinstance(m, wire.Replies)})
+
+
+@pytest.mark.parametrize("lives", [1, 2])
+def test_a_node_that_was_killed_takes_no_tie_of_another_history(lives: int, tmp_path: Path) -> None:
+    """Two whole runs under the same keys and nonce, in which other shards said other things: a restart and a lie."""
+    inputs = np.arange(USERS) % 3
+    one = Whole(tmp_path / "one", protocol(USERS), inputs, shards=3, nodes=6)
+    cohort, noted = one.cohorts["shard-0"][0], list[Commit]()
+    note = cohort._note
+
+    def kept(commit: Commit) -> Commit:
+        noted.append(commit)
+        return note(commit)
+
+    cohort._note = kept  # type: ignore[method-assign]
+    one.run()
+    other = Whole(tmp_path / "other", protocol(USERS), np.where(np.arange(USERS) < 20, inputs, 0), shards=3, nodes=6)
+    other.run()
+    (lie,) = [each for _, each, _ in other.shards["shard-0"].records if isinstance(each, wire.Tie) and each.round == 2]
+    (true,) = [each for _, each, _ in one.shards["shard-0"].records if isinstance(each, wire.Tie) and each.round == 2]
+    until = next(place for place, each in enumerate(noted) if isinstance(each, Answered) and each.round == 2)
+    said = [each for _, each, _ in one.shards["shard-0"].records if isinstance(each, wire.Setup | wire.Announce)]
+    for life in range(lives):
+        # Only what is on disk survives.
+        remembered = Memory()
+        for commit in noted[: until + 1]:
+            remembered.note(commit)
+        again = Whole(tmp_path / f"life-{life}", protocol(USERS), inputs, shards=3, nodes=6).cohorts["shard-0"][0]
+        node = CohortRole(
+            node=again.node, first=0, inputs=inputs[:10], key=KEY, consent=again.consent, build=again._build,
+            memory=remembered, signer=again.signer,
+        )  # fmt: skip
+        heard = [each for message in said for each in node.hear(message)]
+        again_said = {node.frame(each) for each in heard if isinstance(each, wire.Replies)}
+        assert again_said <= {frame for _, _, frame in one.shards["shard-0"].records}, "the same answers again"
+        with pytest.raises(Distrust, match="the head of the whole run does not extend the one before"):
+            list(node.hear(lie))
+        assert list(node.hear(one.shards["shard-0"].receipt(node.node, 2))) == []
+        assert remembered.round == 2
+    list(node.hear(true))
+    told = list(node.hear(one.shards["shard-0"].receipt(node.node, 2)))
+    assert [each.round for each in told if isinstance(each, wire.Replies)] == [3]
