@@ -198,3 +198,20 @@ def test_a_node_that_was_killed_takes_no_tie_of_another_history(lives: int, tmp_
     list(node.hear(true))
     told = list(node.hear(one.shards["shard-0"].receipt(node.node, 2)))
     assert [each.round for each in told if isinstance(each, wire.Replies)] == [3]
+
+
+def test_a_boards_record_out_of_order_is_refused_by_its_sub_analyst(tmp_path: Path) -> None:
+    """Replies before their question, a close before it, a round too many: a traceback in the audit of such a record."""
+    whole = Whole(tmp_path, protocol(USERS), np.arange(USERS) % 3, shards=3, nodes=6)
+    whole.run()
+    records = [(message, frame) for _, message, frame in whole.shards["shard-0"].records]
+    asked = [each for each in records if isinstance(each[0], wire.Announce)]
+    setup = next(each for each in records if isinstance(each[0], wire.Setup))
+    for kind in (wire.Replies, wire.Announce, wire.Close):
+        wrong = next(each for each in reversed(records) if isinstance(each[0], kind))
+        for before in ([], [setup], [setup, *([] if kind is not wire.Announce else [asked[0]])]):
+            sub = SubAnalystRole(node="shard-0", run=RUN, pid=1, build=whole.subs["shard-0"]._build)
+            for each in before:
+                sub.hear(*each)
+            with pytest.raises(RemoteProtocolError):
+                sub.hear(*wrong)
