@@ -11,6 +11,7 @@ the honest run. The commands that read records are run on the edits as well: non
 import contextlib
 import hashlib
 import io
+import shutil
 import sys
 import tempfile
 import time
@@ -44,7 +45,7 @@ from parley.protocols.registry import build, design
 from parley.protocols.workloads.kendall import Kendall
 
 USERS, NODES, CHUNK = 60, 3, 10
-PROTOCOLS = ("three-round", "one-round")
+PROTOCOLS = ("three-round", "one-round", "two-round-tuned", "binned")
 KEY = key_from_seed(41)
 CODES = (0, 1, 2, 3)
 TEXTS = ("", "node-0", "board", "analyst", "\x1b[31mred", "two\nlines", "\u202eturned", "é" * 30)
@@ -358,7 +359,7 @@ class Tried:
             self.verdicts[name, verdict.verdict] += 1
         if report.ok or report.verdicts["authorship"].verdict == "pass":
             place = Path(tempfile.mkdtemp(prefix="parley-forgery-")) / "missed.parley"
-            place.write_bytes(kept.read_bytes())
+            (shutil.copytree if kept.is_dir() else shutil.copyfile)(kept, place)
             self.missed.append(f"{what} passes; it is kept in {place}")
 
 

@@ -129,6 +129,11 @@ class Randomizer(ABC):
         """The sum of `decode` over users in units of `unit`: integers, so that no order of addition matters."""
 
     @property
+    def reach(self) -> tuple[int, int] | None:
+        """The least and the most that one reply adds to a number of `total`; None where nobody says."""
+        return None
+
+    @property
     @abstractmethod
     def unit(self) -> float:
         """What one step of `total` is worth."""

@@ -253,6 +253,24 @@ class Round:
             sums.update({wire_name(name, each): np.asarray(count(mine)) for each, count in counts.items()})
         return Tally(len(next(iter(replies.values()))), sums)
 
+    def could_be(self, public: "Broadcast", tally: Tally) -> bool:
+        """Whether so many replies can have sums of this kind, shape and size, as far as randomizers say."""
+        columns = {name: np.empty((0, *trailing), dtype) for name, (dtype, trailing) in self.reply.items()}
+        like = self.tally(public, self.complete(public, np.zeros(0, np.int64), columns)).sums
+        if _kinds(tally.sums) != _kinds(like):
+            return False
+        for name, send in self.sends(public).items():
+            reach, total = send.randomizer.reach, tally.sums[wire_name(name, "")]
+            if reach is None or "" in send.tallies or not total.size:
+                continue
+            if int(total.min()) < reach[0] * tally.replies or int(total.max()) > reach[1] * tally.replies:
+                return False
+        return True
+
+
+def _kinds(sums: Mapping[str, Integers]) -> dict[str, tuple[np.dtype[Any], tuple[int, ...]]]:
+    return {name: (np.asarray(total).dtype, np.shape(total)) for name, total in sums.items()}
+
 
 def wire_name(send: str, column: str) -> str:
     """The name of a column of a reply or of a tally: that of the send, and its own if it has one."""

@@ -185,6 +185,8 @@ def read_plan(path: Path) -> Plan:
         raise BadInput(f"the plan {path} cannot be read: {error}") from error
     if not isinstance(plan, dict) or set(plan) - {FIELD} != {"protocol", "parameters", "domain"}:
         raise BadInput(f"the plan {path} does not name a protocol, its parameters and its domain")
+    if [type(plan[name]) for name in ("protocol", "parameters", "domain")] != [str, dict, dict]:
+        raise BadInput(f"the plan {path} holds no protocol, parameters or domain that can be read")
     return Plan(build(plan["protocol"], plan["parameters"]), plan["domain"])
 
 

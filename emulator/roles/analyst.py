@@ -40,6 +40,29 @@ ANALYST: Mapping[tuple[Analyst, type[wire.Message]], Analyst] = {
 }
 
 
+class SilentUsers:
+    """How many users are silent for their wallets, as their nodes say: once a round, and no more than a node has."""
+
+    def __init__(self) -> None:
+        self._users: dict[str, int] = {}
+        self._said: dict[tuple[int, str], int] = {}
+
+    def seat(self, node: str, users: int) -> None:
+        self._users[node] = users
+
+    def note(self, number: int, node: str, silent: int) -> None:
+        if silent and node in self._users:
+            self._said[number, node] = min(silent, self._users[node])
+
+    def of(self, number: int) -> int:
+        """How many in one round."""
+        return sum(silent for (said, _), silent in self._said.items() if said == number)
+
+    @property
+    def total(self) -> int:
+        return sum(self._said.values())
+
+
 class AnalystRole:
     """Asks in rounds, folds replies into tallies, says the estimate.
 
@@ -58,7 +81,7 @@ class AnalystRole:
         self.state = Analyst.WAITING
         self.pending: list[wire.Message] = []
         self.rejections: Counter[str] = Counter()
-        self._silent: dict[tuple[int, str], int] = {}
+        self._silent = SilentUsers()
         self.replied = 0
         self._seats: list[tuple[int, int]] = []
         self._seated = self._chunks = 0
@@ -148,6 +171,7 @@ class AnalystRole:
             else:
                 self._seats.append((message.first, message.first + message.users))
             self._seated += message.users
+            self._silent.seat(message.node, message.users)
             if self._seated > MOST_USERS:
                 raise RemoteProtocolError(f"analyst: nodes claim more than {MOST_USERS} users")
         if isinstance(message, wire.Roster):
@@ -172,8 +196,8 @@ class AnalystRole:
             self._held.add(message.chunk)
         if isinstance(message, wire.Tally):
             self._add(message)
-        if isinstance(message, wire.Event) and (silent := wire.silent_users(message)):
-            self._silent[message.round, message.node] = silent
+        if isinstance(message, wire.Event) and message.round <= self.round:
+            self._silent.note(message.round, message.node, wire.silent_users(message))
         if isinstance(message, wire.Close):
             return [self._conclude(message)]
         return []
@@ -221,14 +245,14 @@ class AnalystRole:
         broadcast, before = self._heard[-1]
         for node, count in tally.rejected.items():
             self.rejections[node] += count
-        if tally.silent:
-            self._silent[tally.round, tally.node] = tally.silent
-        shapes = {name: total.shape for name, total in tally.sums.items()}
-        fits = shapes == {name: np.shape(total) for name, total in before.sums.items()}
-        if not fits or tally.replies > self._shards[tally.node]:
+        self._silent.note(tally.round, tally.node, tally.silent)
+        said = Tally(tally.replies, tally.sums)
+        possible = self.protocol.rounds[self.round - 1].could_be(broadcast, said)
+        if not possible or tally.replies > self._shards[tally.node]:
+            # A shard whose sums no replies can have counts for nothing.
             self.rejections[tally.node] += tally.replies
             return
-        self._heard[-1] = (broadcast, before + Tally(tally.replies, tally.sums))
+        self._heard[-1] = (broadcast, before + said)
 
     def _conclude(self, close: wire.Close) -> wire.Message:
         if close.round != self.round:
@@ -249,7 +273,7 @@ class AnalystRole:
         # Whose replies were left out, and how many users were silent for their wallets: there for all to see. Who is
         # silent for that reason depends on past replies, so the interval does not cover it.
         rejected = {"rejected": dict(self.rejections)} if self.rejections else {}
-        silent = {"silent_for_wallets": sum(self._silent.values())} if self._silent else {}
+        silent = {"silent_for_wallets": self._silent.total} if self._silent.total else {}
         return wire.Result(
             run=self.run,
             estimate=conclusion.value,

@@ -325,6 +325,8 @@ class Tally(Message):
             raise RemoteProtocolError("tally: a sum is not made of whole numbers")
         if any(not 0 < count < LARGEST_COUNT for count in self.rejected.values()):
             raise RemoteProtocolError("tally: a node with fewer than one rejected reply")
+        if not all(map(NAME.fullmatch, self.rejected)):
+            raise RemoteProtocolError("tally: rejected replies of what is not the name of a node")
 
 
 class Tie(Message):

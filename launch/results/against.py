@@ -7,11 +7,13 @@ from typing import Any, Literal
 
 from parley.emulator.errors import BadInput, RemoteProtocolError, TranscriptError
 from parley.emulator.record.records import Record
+from parley.emulator.record.shards import FOLDER, is_sharded, shard_path
 from parley.emulator.record.transcript import TranscriptReader
 from parley.emulator.roles.board import BOARD_NAME
 from parley.emulator.roles.node_memory import Evidence
+from parley.emulator.roles.shards.boards import board_of
 from parley.emulator.wire.codec import decode, said_by
-from parley.emulator.wire.messages import Close, Replies, Roster
+from parley.emulator.wire.messages import Close, Ready, Replies, Roster, Setup
 from parley.emulator.wire.signatures import Keys
 from parley.nodes.state.user_state import EVIDENCE_MAGIC, load_evidence
 
@@ -44,21 +46,41 @@ def compare_records(run: Path, other: Path) -> Comparison:
 
     A run that goes further than the other copy is good: nothing of the other is missing from it.
     """
-    try:
-        relation, number, what = _relation(TranscriptReader(run), TranscriptReader(other))
-    except TranscriptError as error:
-        raise BadInput(f"{error}; see `parley audit`") from error
-    says = {
-        "same": f"same: {run} and {other} hold the same {number} records",
-        "prefix": f"{run} is a prefix of {other}: it ends after {number} records",
-        "extension": f"{other} is a prefix of {run}: it ends after {number} records",
-        "different": f"they differ from {what} on",
-    }
+    ours, theirs = _parts(run), _parts(other)
+    found: list[tuple[Relation, int | None, str, str]] = []
+    for name in {**ours, **theirs}:
+        if name not in ours or name not in theirs:
+            # A run without other's shard lacks something; one with a shard more does not.
+            found.append(("extension" if name in ours else "different", None, name, f"only one has a record of {name}"))
+            continue
+        try:
+            relation, number, what = _relation(TranscriptReader(ours[name]), TranscriptReader(theirs[name]))
+        except TranscriptError as error:
+            raise BadInput(f"{error}; see `parley audit`") from error
+        says = {
+            "same": f"same: {ours[name]} and {theirs[name]} hold the same {number} records",
+            "prefix": f"{ours[name]} is a prefix of {theirs[name]}: it ends after {number} records",
+            "extension": f"{theirs[name]} is a prefix of {ours[name]}: it ends after {number} records",
+            "different": f"they differ from {what} on",
+        }
+        found.append((relation, number, name, f"{name}: {says[relation]}" if name else says[relation]))
+    worst = max(found, key=lambda each: ("same", "extension", "prefix", "different").index(each[0]))
     return Comparison(
-        good=relation in ("same", "extension"),
-        findings=(says[relation],),
-        details={"kind": "record", "relation": relation, "record": number},
+        good=worst[0] in ("same", "extension"),
+        findings=tuple(sentence for relation, _, name, sentence in found if not name or relation != "same"),
+        details={
+            "kind": "record",
+            "relation": worst[0],
+            "record": worst[1],
+            **({"shard": worst[2]} if worst[2] else {}),
+        },
     )
+
+
+def _parts(run: Path) -> dict[str, Path]:
+    """The records of a run: that of its board under no name, and those of its shards."""
+    shards = sorted(each.name for each in run.with_name(FOLDER).iterdir()) if is_sharded(run) else []
+    return {"": run, **{name: shard_path(run, name) for name in shards}}
 
 
 def _relation(one: TranscriptReader, other: TranscriptReader) -> tuple[Relation, int | None, str]:
@@ -88,12 +110,26 @@ def compare_evidence(run: Path, path: Path, keys: Keys | None) -> Comparison:
     if keys is None:
         raise BadInput(f"{path} proves nothing without its signers' keys; give a key list with --trust FILE")
     try:
-        findings = tuple(_findings(run, path, evidence, keys))
+        findings = tuple(_findings_of_any_board(run, path, evidence, keys))
     except TranscriptError as error:
         raise BadInput(f"{error}; see `parley audit`") from error
     all_there = f"everything that {evidence.node} kept of round {evidence.round} is on record"
     details = {"kind": "evidence", "node": evidence.node, "round": evidence.round, "reason": evidence.reason}
     return Comparison(good=not findings, findings=findings or (all_there,), details=details)
+
+
+def _findings_of_any_board(run: Path, path: Path, evidence: Evidence, keys: Keys) -> list[str]:
+    """In a run of several boards a node speaks to that of its shard, and may keep a close of either board."""
+    for name, part in _parts(run).items():
+        if name and any(
+            isinstance(each.message, Ready) and each.message.node == evidence.node for each in TranscriptReader(part)
+        ):
+            own = {**keys, BOARD_NAME: keys.get(board_of(name), b"")}
+            try:
+                return _findings(part, path, evidence, own)
+            except BadInput:
+                return _findings(run, path, replace(evidence, frames=()), keys, whole=False)
+    return _findings(run, path, evidence, keys)
 
 
 def _findings(run: Path, path: Path, evidence: Evidence, keys: Keys, *, whole: bool = True) -> list[str]:
@@ -105,7 +141,8 @@ def _findings(run: Path, path: Path, evidence: Evidence, keys: Keys, *, whole: b
     nonce, closed, recorded = b"", list[Record](), dict[int, Record]()
     for record in reader:
         message = record.message
-        if isinstance(message, Roster):
+        if isinstance(message, Roster | Setup):
+            # The roster of a shard's board has none.
             nonce = nonce or message.nonce
         elif isinstance(message, Close) and message.round == number:
             closed.append(record)

@@ -27,6 +27,7 @@ from parley.nodes.state.disk import REAL, Chain, Disk, Locked, create_whole, ope
 FILE = "state.parley"
 MAGIC = b"PARLEYS2"
 EVIDENCE_MAGIC = b"PARLEYE2"
+EVIDENCE = {"run": str, "node": str, "round": int, "reason": str, "close": bytes, "frames": tuple, "before": bytes}
 KINDS: Mapping[str, type[Commit]] = {"seated": Seated, "answered": Answered, "finished": Finished}
 
 
@@ -164,6 +165,12 @@ def load_evidence(path: Path) -> Evidence:
         content = path.read_bytes()
         if not content.startswith(EVIDENCE_MAGIC):
             raise BadInput(f"{path} is not evidence that a node kept")
-        return Evidence(**unpack(content[len(EVIDENCE_MAGIC) :]))
+        evidence = Evidence(**unpack(content[len(EVIDENCE_MAGIC) :]))
     except (OSError, RemoteProtocolError, TypeError) as error:
         raise BadInput(f"the evidence {path} cannot be read: {error}") from error
+    # It comes from a stranger.
+    if {name: type(value) for name, value in vars(evidence).items()} != EVIDENCE or set(map(type, evidence.frames)) - {
+        bytes
+    }:
+        raise BadInput(f"{path} is not evidence that a node kept: its fields are not of the right types")
+    return evidence

@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+from benchmarks import forgery_shards
 from benchmarks.forgery import PROTOCOLS, Draft, Honest, forge
 from parley.emulator.arithmetic import one_thread
 
@@ -21,4 +22,13 @@ def test_no_forgery_passes(tmp_path: Path) -> None:
     assert tried.fallen == []
     # The forger gets far: many forgeries are caught by signatures alone.
     assert tried.verdicts["integrity", "pass"] > 50
+    assert tried.verdicts["authorship", "fail"] > 100
+
+
+def test_no_forgery_of_several_records_passes(tmp_path: Path) -> None:
+    """Replies before their question, a round too many: a shard's record in any order is judged, not fallen over."""
+    tried = forgery_shards.forge(150, seed=2, folder=tmp_path, names=["two-round-tuned"], every_command=False)
+    assert tried.count == 150
+    assert tried.missed == []
+    assert tried.fallen == []
     assert tried.verdicts["authorship", "fail"] > 100

@@ -12,7 +12,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from parley.emulator.errors import BadInput
+from parley.emulator.wire.codec import pack
 from parley.launch.cluster import layout
+from parley.nodes.analyst import read_plan
 from parley.nodes.state.user_state import FILE, State
 from tests.launch.conftest import PROBLEM, ROOT, Parley, Said
 
@@ -211,3 +214,12 @@ def test_a_state_is_made_once_and_prints_its_public_key(parley: Parley) -> None:
         before = (Path("state") / FILE).read_bytes()
     refused(parley(*command), "already exists")
     assert (Path("state") / FILE).read_bytes() == before
+
+
+@pytest.mark.parametrize("field", ["protocol", "parameters", "domain"])
+def test_a_plan_of_other_types_is_refused_in_one_sentence(tmp_path: Path, field: str) -> None:
+    plan = {"protocol": "frequency-grr", "parameters": {}, "domain": {"inputs": 4}}
+    for value in (None, True, 7, 1.5, (), np.array([1])):
+        (tmp_path / "plan").write_bytes(pack({**plan, field: value}))
+        with pytest.raises(BadInput, match="the plan"):
+            read_plan(tmp_path / "plan")

@@ -143,8 +143,11 @@ class HeadBoardRole(BoardRole):
             return []
         if tally.question != self._question:
             raise RemoteProtocolError(f"board: {tally.node} answers another question than that of round {self.round}")
-        if closed(tally).replies > seat.present or tally.replies > seat.present:
+        replies = closed(tally).replies
+        if replies > seat.present:
             raise RemoteProtocolError(f"board: {tally.node} counts more replies than it has users")
+        if tally.replies + sum(tally.rejected.values()) != replies:
+            raise RemoteProtocolError(f"board: {tally.node} counts other replies than its board has closed with")
         if seat.held:
             if seat.held[0] != _checksum(tally):
                 raise RemoteProtocolError(f"board: {tally.node} answers twice, with other sums")

@@ -11,9 +11,9 @@ import numpy as np
 
 from parley.emulator.coins import question_of, terms_of
 from parley.emulator.errors import RemoteProtocolError
-from parley.emulator.protocol import Broadcast, Builder
+from parley.emulator.protocol import Builder, check_arrays
 from parley.emulator.record.user_sets import UserSet
-from parley.emulator.roles.analyst import AnalystRole
+from parley.emulator.roles.analyst import AnalystRole, SilentUsers
 from parley.emulator.roles.board import ANALYST_NAME, BOARD_NAME
 from parley.emulator.roles.shards.ties import check_tie
 from parley.emulator.round import Tally
@@ -26,10 +26,15 @@ from parley.emulator.wire.signatures import Keys, Signer
 class Sums(AnalystRole):
     """The half of an analyst that adds up replies."""
 
-    def ask(self, broadcast: Broadcast) -> None:
-        """A round begins."""
+    def ask(self, announce: wire.Announce) -> None:
+        """A round begins. What no user would answer cannot be added up either, and is refused."""
+        number, rounds = announce.round, self.protocol.rounds
+        if number != self.round + 1 or number > len(rounds):
+            raise RemoteProtocolError(f"round {number} of {len(rounds)} is asked after round {self.round}")
+        check_arrays(f"broadcast of round {number}", announce.broadcast, rounds[number - 1].broadcast)
+        rounds[number - 1].check_broadcast(announce.broadcast)
         self.rejections = Counter()
-        self._open(broadcast)
+        self._open(announce.broadcast)
 
     def take(self, replies: wire.Replies) -> None:
         self._gather(replies.round, replies.users, replies.columns, [replies.node])
@@ -63,7 +68,7 @@ class SubAnalystRole:
         self._setup: wire.Setup | None = None
         self._sums: Sums | None = None
         self._terms = self._question = b""
-        self._silent: Counter[int] = Counter()
+        self._silent = SilentUsers()
         self.round, self._tied = 0, 0
         self._is_open = False
         self.answer: wire.Tally | None = None
@@ -81,21 +86,20 @@ class SubAnalystRole:
         """Take in the next record of its own board."""
         if isinstance(message, wire.Ready):
             self._users.add_range(message.first, message.first + message.users)
+            self._silent.seat(message.node, message.users)
         elif isinstance(message, wire.Roster):
             self._roster = frame
         elif isinstance(message, wire.Setup):
             self._setup, self._terms = message, terms_of(message)
             self._sums = Sums(self._build(message.protocol, message.parameters), self.run, message.domain)
         elif isinstance(message, wire.Announce):
-            assert self._sums is not None
-            self._sums.ask(message.broadcast)
+            self._adding(is_open=False).ask(message)
             self.round, self._is_open, self.answer = message.round, True, None
             self._question = question_of(self._terms, message)
         elif isinstance(message, wire.Replies):
-            assert self._sums is not None
-            self._sums.take(message)
+            self._adding().take(message)
         elif isinstance(message, wire.Event):
-            self._silent[message.round] += wire.silent_users(message)
+            self._silent.note(message.round, message.node, wire.silent_users(message))
         elif isinstance(message, wire.Close):
             self._close(frame)
         elif isinstance(message, wire.Tie):
@@ -105,21 +109,26 @@ class SubAnalystRole:
 
     def hear_all(self, replies: Alike) -> None:
         """Take in recorded replies of one shape."""
-        assert self._sums is not None
-        self._sums.take_all(replies)
+        self._adding().take_all(replies)
+
+    def _adding(self, *, is_open: bool = True) -> Sums:
+        """What replies are added to. A board's record may hold anything, also replies to nothing."""
+        if self._sums is None or self._is_open != is_open:
+            raise RemoteProtocolError(f"{self.node}: the record of its board is out of order after round {self.round}")
+        return self._sums
 
     def _close(self, frame: bytes) -> None:
-        assert self._sums is not None
+        sums = self._adding()
         self._is_open = False
         self.answer = wire.Tally(
             run=self.run,
             round=self.round,
             node=self.node,
-            replies=self._sums.tally.replies,
+            replies=sums.tally.replies,
             # A single number is an array on the wire.
-            sums={name: np.asarray(total) for name, total in self._sums.tally.sums.items()},
-            rejected=dict(self._sums.rejections),
-            silent=self._silent[self.round],
+            sums={name: np.asarray(total) for name, total in sums.tally.sums.items()},
+            rejected=dict(sums.rejections),
+            silent=self._silent.of(self.round),
             close=frame,
             question=self._question,
         )

@@ -87,7 +87,8 @@ class Ties:
         if tied.shard_close and not said_by(self._board, tied.shard_close, decode(tied.shard_close), nonce):
             raise RemoteProtocolError(f"node {self._node}: a tie of {tie.node} with a close its board did not sign")
         if not tied.extends:
-            raise self._distrust(tie.run, tie.round, "the head of the whole run does not extend the one before", frames)
+            what = "the head of the whole run does not extend the one before"
+            raise self._distrust(tie.run, tie.round, what, frames, tied.close)
         self.known, self._rounds[tie.round] = (tied.size, tied.root), tied
 
     def covers(self, receipt: Receipt, nonce: bytes, frames: Callable[[int], tuple[bytes, ...]]) -> bool:
@@ -97,15 +98,22 @@ class Ties:
             return tied is not None
         if said_by(self._board, receipt.close, decode(receipt.close), nonce):
             what = "the board signed another close for the whole run than the one it shows"
-            raise self._distrust(receipt.run, receipt.round, what, frames, tied.shard_close)
+            raise self._distrust(receipt.run, receipt.round, what, frames, receipt.close, tied.shard_close)
         return False
 
     def _distrust(
-        self, run: str, number: int, reason: str, frames: Callable[[int], tuple[bytes, ...]], close: bytes = b""
+        self,
+        run: str,
+        number: int,
+        reason: str,
+        frames: Callable[[int], tuple[bytes, ...]],
+        close: bytes,
+        other: bytes = b"",
     ) -> Distrust:
-        shown = close or (self._rounds[number].close if number in self._rounds else b"")
+        """`other`: the second of two signed closes that cannot both be true."""
+        node, sent = self._node, frames(number)
         return Distrust(
-            Evidence(run=run, node=self._node, round=number, reason=reason, close=shown, frames=frames(number))
+            Evidence(run=run, node=node, round=number, reason=reason, close=close, frames=sent, before=other)
         )
 
 

@@ -106,8 +106,11 @@ class Channel:
         outcomes = self._step.outcomes(self._public)
         if outcomes is None or not outcomes:
             return None
-        rows, error = self._rows(outcomes)
-        return (rows, error) if rows.size <= MOST_LISTED else None
+        # A stranger's question over a coarse domain may be as long as its replies times the wallet's inputs.
+        inputs = self._step.inputs if self._coarsening is None else len(self._coarsening)
+        if len(next(iter(outcomes.values()))) * inputs > MOST_LISTED:
+            return None
+        return self._rows(outcomes)
 
     def check(self, epsilon: float) -> None:
         """A round whose replies are listed gives away no more than it says."""

@@ -31,6 +31,7 @@ class LevelledSelection(Randomizer):
     categories: tuple[int, ...]
     epsilon: float
     unit = 1.0
+    reach = (0, 1)
 
     def __post_init__(self) -> None:
         check_count("the number of levels", self.depth, 1, MOST_LEVELS)

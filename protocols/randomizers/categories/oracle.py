@@ -33,6 +33,7 @@ class FrequencyOracle(Randomizer):
     """An estimator of how often each of k categories occurs."""
 
     categories: int
+    reach = (0, 1)
 
     @property
     @abstractmethod

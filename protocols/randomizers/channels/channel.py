@@ -54,6 +54,7 @@ class Channel(Choice):
     epsilon: float
     coins = WORD_BYTES
     unit = 1.0
+    reach = (0, 1)
 
     def __post_init__(self) -> None:
         check_epsilon(self.epsilon)

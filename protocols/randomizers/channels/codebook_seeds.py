@@ -58,6 +58,7 @@ class CodebookSeeds(Choice):
     folds: int = 1
     sends_place: bool = False
     unit = 1.0
+    reach = (0, 1)
 
     def __post_init__(self) -> None:
         check_epsilon(self.epsilon)

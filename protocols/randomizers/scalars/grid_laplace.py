@@ -292,6 +292,10 @@ class GridLaplace(Choice):
     def decode(self, reply: Columns) -> Floats:
         return self.offset + reply["step"].astype(np.float64) * self.unit
 
+    @property
+    def reach(self) -> tuple[int, int]:
+        return self.outcomes
+
     def total(self, reply: Columns) -> Integers:
         """Sum of the steps; `offset` is to be added once a reply."""
         return np.array(reply["step"].astype(np.int64).sum(), dtype=np.int64)

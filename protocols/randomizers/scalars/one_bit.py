@@ -44,6 +44,7 @@ class OneBit(Choice):
     coins = WORD_BYTES
     reply: ClassVar[Shape] = {"bit": (np.dtype(np.uint8), ())}
     alphabet = Alphabet(column="bit", first=0, last=1)
+    reach = (-1, 1)
 
     def __post_init__(self) -> None:
         check_epsilon(self.epsilon)

@@ -99,6 +99,10 @@ class Directional(Randomizer):
     def unit(self) -> float:
         return self.moments.scale / STEP
 
+    @property
+    def reach(self) -> tuple[int, int]:
+        return -int(STEP), int(STEP)
+
 
 def score(directions: Floats, points: Floats) -> Floats:
     """<g_b, x> / |g_b|: sums of whole numbers below 2^53, so neither BLAS nor the order of sums matters.

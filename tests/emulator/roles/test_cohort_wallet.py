@@ -88,8 +88,10 @@ def test_who_cannot_afford_a_question_is_silent_and_is_counted() -> None:
 
 def test_the_analyst_says_how_many_were_silent() -> None:
     analyst = AnalystRole(grr(), "r")
-    analyst.hear(Event(event="wallet", node="n", round=1, detail="17 users stay silent: their wallets refuse"))
     for _, message in conversation(grr(), np.arange(USERS) % INPUTS, KEY, run="r"):
+        if isinstance(message, Replies):
+            silent = "17 users stay silent: their wallets refuse"
+            analyst.hear(Event(event="wallet", node=message.node, round=1, detail=silent))
         said = analyst.hear(message)
         if isinstance(message, Close):
             break

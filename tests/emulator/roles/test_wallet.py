@@ -18,7 +18,7 @@ from parley.emulator.errors import BadInput, LocalProtocolError, RemoteProtocolE
 from parley.emulator.protocol import Analyst, Broadcast, Claim, Protocol
 from parley.emulator.randomizer import Columns, Floats, Shape
 from parley.emulator.roles.wallet.entries import Entry, Mask, Terms, View
-from parley.emulator.roles.wallet.spread import ROUNDING
+from parley.emulator.roles.wallet.spread import MOST_LISTED, ROUNDING
 from parley.emulator.roles.wallet.wallet import Wallet
 from parley.emulator.round import Round, Tally
 from parley.protocols.baselines.frequency import FrequencyGrr
@@ -480,3 +480,14 @@ def test_who_is_left_is_not_a_random_sample() -> None:
     error = math.sqrt(ends.mean() * (1 - ends.mean()) / len(ends) + middle.mean() * (1 - middle.mean()) / len(middle))
     gap = float(middle.mean() - ends.mean())
     assert gap > 4.9 * error, f"{users} users, {runs} runs: gap {gap}, threshold {4.9 * error}"
+
+
+def test_a_list_of_replies_that_would_be_too_long_is_not_made(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A question over a coarse domain once took its replies times all fine inputs in memory before it was given up."""
+    many = MOST_LISTED // 8 + 1
+    purse = Wallet(terms(2, many, 1.0), build)
+    purse.accept("r", grr(8, 0.5), view=View(coarsening=np.arange(many) % 8))
+    made: list[Any] = []
+    monkeypatch.setattr(Round, "log_likelihood", lambda *given: made.append(given))
+    assert purse.grant("r", 1, {}).all()
+    assert made == []

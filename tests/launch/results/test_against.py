@@ -191,3 +191,18 @@ def test_a_history_that_was_written_anew(parley: Parley, signed: Path, tmp_path:
         said = parley("audit", signed, "--against", evidence(signed, place, before=useless))
         assert said.code == 2
         assert "proves nothing about this record" in said.err
+
+
+@pytest.mark.parametrize("field", ["run", "node", "round", "reason", "close", "frames", "before"])
+def test_evidence_of_other_types_is_refused_in_one_sentence(
+    parley: Parley, signed: Path, tmp_path: Path, field: str
+) -> None:
+    """It comes from a stranger, who may put anything into any field."""
+    values: list[object] = [None, True, 1.5, {}, ("x",), np.zeros((2, 2)), 3 if field != "round" else "3"]
+    for number, value in enumerate(values):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        said = parley("audit", signed, "--against", evidence(signed, folder, **{field: value}))
+        assert said.code == 2
+        assert len(said.err.splitlines()) == 1
+        assert "is not evidence that a node kept" in said.err
