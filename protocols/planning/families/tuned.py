@@ -13,6 +13,7 @@ draws is another one in each run, noise instead of a bias.
 import hashlib
 import math
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from typing import Any, Generic, TypeVar
@@ -25,9 +26,11 @@ from parley.emulator.randomizer import Floats, Integers
 from parley.emulator.round import BLOCK_USERS
 from parley.protocols.factorization.shift import with_best_shift
 from parley.protocols.planning.planning import BALANCED, Planning, Sources, differences, public_guesses
-from parley.protocols.tuned.codebook_round import MOST_EIGENVALUES, CodebookRound, FirstRead
+from parley.protocols.randomizers.channels.channel import response
+from parley.protocols.randomizers.channels.strategy_matrix import LARGEST_EPSILON, strategy_table
+from parley.protocols.tuned.codebook_round import MOST_EIGENVALUES, MOST_TABLED, CodebookRound, FirstRead
 from parley.protocols.tuned.decoder import FEW_STEPS
-from parley.protocols.tuned.embedding import POWERS
+from parley.protocols.tuned.embedding import POWERS, embedding
 from parley.protocols.tuned.objective import Point
 from parley.protocols.tuned.one_round_tuned import OneRoundTuned
 from parley.protocols.tuned.scalar_question import ScalarQuestion, scalar_question
@@ -42,6 +45,8 @@ CODEBOOKS = ((0.7, 16, 6), (1.3, 16, 5), (2.5, 16, 3), (3.5, 32, 3), (5.0, 64, 3
 SEEDS = 512
 # S M counts are enough: more candidates need fewer seeds.
 COUNTS = 1 << 14
+# Tables are made for |W - cJ|^(p/2) with these p; p = 1 is never more than 1% better than randomised response or one of them.
+STRATEGIES = (1.5, 2.0, 3.0)
 SHARES = (0.03, 0.06, 0.1, 0.16, 0.25, 0.4, 0.6)
 # Predicted errors within this ratio are equal for all anybody knows.
 NEARLY = 1.01
@@ -245,6 +250,31 @@ def powers_for(workload: Workload) -> Sequence[float]:
     return POWERS if workload.size <= MOST_EIGENVALUES else (2.0,)
 
 
+def codebooks(kind: type[Tuned], workload: Workload, epsilon: float, **fields: Any) -> list[Tuned]:
+    """A draft for each power."""
+    fields = {**codebook_for(epsilon), **fields, "workload": workload, "epsilon": epsilon}
+    return decodable([kind(power=power, **fields) for power in powers_for(workload)])
+
+
+def tabled(kind: type[Tuned], workload: Workload, epsilon: float, **fields: Any) -> list[Tuned]:
+    """A draft for each table that may beat a codebook; none where there are many inputs."""
+    if workload.size > MOST_TABLED:
+        return []
+    return [kind(workload=workload, epsilon=epsilon, strategy=each, **fields) for each in _tables(workload, epsilon)]
+
+
+@lru_cache(maxsize=4)
+def _tables(workload: Workload, epsilon: float) -> list[Integers]:
+    """Randomised response, and the best strategy for each power that has one."""
+    found = [response(workload.size, epsilon).weights]
+    if epsilon > LARGEST_EPSILON:
+        return found
+    for power in STRATEGIES:
+        with suppress(BadInput):
+            found.append(strategy_table(embedding(workload, power), epsilon))
+    return found
+
+
 def decodable(drafts: Sequence[Tuned]) -> list[Tuned]:
     """Those whose replies determine the histogram; with many inputs and a large epsilon some powers favour too few."""
     found, reason = [], None
@@ -266,12 +296,14 @@ class OneRoundTunedPlanning(CodebookPlanning[OneRoundTuned]):
     def design(
         cls, kind: type[OneRoundTuned], workload: Workload, *, epsilon: float, users: int, **more: Any
     ) -> OneRoundTuned:
-        """The power with the smallest predicted error for public guesses of the histogram."""
+        """The power or table with the smallest predicted error for public guesses of the histogram."""
         workload = with_best_shift(workload)
-        fields = {"workload": workload, "epsilon": epsilon, "users": users, "folds": FOLDS[OneRoundTuned], **more}
-        drafts = [kind(power=power, **{**codebook_for(epsilon), **fields}) for power in powers_for(workload)]
+        fields = {"users": users, "folds": FOLDS[OneRoundTuned], **more}
+        drafts = codebooks(kind, workload, epsilon, **fields)
+        if kind is OneRoundTuned:
+            drafts += tabled(kind, workload, epsilon, **fields)
         guesses = public_guesses(workload)
-        return min(decodable(drafts), key=lambda draft: max(cls(draft).at(guess, users, SKETCHES) for guess in guesses))
+        return min(drafts, key=lambda draft: max(cls(draft).at(guess, users, SKETCHES) for guess in guesses))
 
     def at(self, histogram: Floats, users: int, draws: int) -> float:
         """The predicted MSE for so many replies. A fold's scalar product is taken at what the other folds explain."""
@@ -330,16 +362,15 @@ class TwoRoundTunedPlanning(CodebookPlanning[TwoRoundTuned]):
         users: int,
         histogram: Floats | None = None,
     ) -> TwoRoundTuned:
-        """The power and the share with the smallest predicted error for a public guess of the histogram.
+        """The power or table, and the share, with the smallest predicted error for a public guess of the histogram.
 
         Of nearly equal ones it is the largest share: with it a wrong guess costs less.
         """
         workload = with_best_shift(workload)
         guesses = [histogram] if histogram is not None else public_guesses(workload)
         tried: list[tuple[float, TwoRoundTuned]] = []
-        fields: dict[str, Any] = {**codebook_for(epsilon), "folds": FOLDS[TwoRoundTuned], "share": SHARES[0]}
-        fields |= {"workload": workload, "epsilon": epsilon, "users": users}
-        for draft in decodable([kind(power=power, **fields) for power in powers_for(workload)]):
+        fields: dict[str, Any] = {"users": users, "folds": FOLDS[TwoRoundTuned], "share": SHARES[0]}
+        for draft in codebooks(kind, workload, epsilon, **fields) + tabled(kind, workload, epsilon, **fields):
             planning = cls(draft)
             prepared = [planning.prepared(guess) for guess in guesses]
             for share in SHARES:
