@@ -31,7 +31,7 @@ from parley.emulator.arithmetic import one_thread
 from parley.emulator.randomizer import Floats
 from parley.protocols import registry
 from parley.protocols.planning import fast_simulation
-from parley.protocols.planning.families import tuned
+from parley.protocols.planning.families import first_channels
 from parley.protocols.randomizers.channels.channel import from_probabilities
 from parley.protocols.randomizers.channels.strategy_matrix import BITS, strategy_table
 from parley.protocols.tuned.decoder import Decoder
@@ -54,11 +54,11 @@ HEADS = ("problem", "epsilon", "rounds", "RMSE, codebook", "RMSE, now", "ratio",
 
 @contextmanager
 def codebooks_only() -> Iterator[None]:
-    most, tuned.MOST_TABLED = tuned.MOST_TABLED, 0
+    most, first_channels.MOST_TABLED = first_channels.MOST_TABLED, 0
     try:
         yield
     finally:
-        tuned.MOST_TABLED = most
+        first_channels.MOST_TABLED = most
 
 
 def cell(name: str, rounds: str, epsilon: float, trials: int) -> dict[str, Any]:

@@ -54,8 +54,9 @@ class FirstRead:
 class CodebookRound(Pairwise):
     """The parameters of a round in which users send one index each.
 
-    `power` says where candidates put information (`embedding.py`); `salt` makes the public coins. A `strategy`, a table of whole
-    numbers, inputs x outputs, takes the place of power, seeds, candidates and top.
+    `power` says where candidates put information (`embedding.py`); `salt` makes the public coins. Where
+    inputs are few, a `strategy` may take the place of power, seeds, candidates and top: a table of whole numbers,
+    inputs x outputs, which every user's node checks.
     """
 
     power: float | None = None
@@ -92,8 +93,8 @@ class CodebookRound(Pairwise):
         check_count("the number of inputs of a table", self.inputs, 2, MOST_TABLED)
         if table.dtype != np.int64 or table.ndim != 2 or len(table) != self.inputs or table.shape[1] > MOST_OUTPUTS:
             raise BadInput(
-                f"a table of {table.dtype} {table.shape} does not suit {self.inputs} inputs; give 64-bit whole numbers, "
-                f"a row for each input and at most {MOST_OUTPUTS} outputs"
+                f"a table of {table.dtype} {table.shape} does not suit {self.inputs} inputs; give 64-bit whole "
+                f"numbers, a row for each input and at most {MOST_OUTPUTS} outputs"
             )
         # Refuses ratios above e^epsilon and rows that do not add up.
         self.codebook  # noqa: B018

@@ -12,25 +12,20 @@ draws is another one in each run, noise instead of a bias.
 
 import hashlib
 import math
-from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from typing import Any, Generic, TypeVar
 
 import numpy as np
 
-from parley.emulator.errors import BadInput
 from parley.emulator.protocol import QUANTILE_95, Estimate, Heard, Inputs
 from parley.emulator.randomizer import Floats, Integers
 from parley.emulator.round import BLOCK_USERS
 from parley.protocols.factorization.shift import with_best_shift
+from parley.protocols.planning.families.first_channels import codebooks, tabled
 from parley.protocols.planning.planning import BALANCED, Planning, Sources, differences, public_guesses
-from parley.protocols.randomizers.channels.channel import response
-from parley.protocols.randomizers.channels.strategy_matrix import LARGEST_EPSILON, strategy_table
-from parley.protocols.tuned.codebook_round import MOST_EIGENVALUES, MOST_TABLED, CodebookRound, FirstRead
+from parley.protocols.tuned.codebook_round import CodebookRound, FirstRead
 from parley.protocols.tuned.decoder import FEW_STEPS
-from parley.protocols.tuned.embedding import POWERS, embedding
 from parley.protocols.tuned.objective import Point
 from parley.protocols.tuned.one_round_tuned import OneRoundTuned
 from parley.protocols.tuned.scalar_question import ScalarQuestion, scalar_question
@@ -38,15 +33,6 @@ from parley.protocols.tuned.two_round_tuned import TwoRoundTuned
 from parley.protocols.workloads.workload import Workload, count_inputs
 
 Tuned = TypeVar("Tuned", bound=CodebookRound)
-# Up to this epsilon, so many candidates and so many of them favoured. Predicted for Kendall, AUC and GMD at n = 1e4,
-# neighbouring choices are within 5% up to eps 2 and 10% at eps 4; 16 candidates at eps 9 cost 1.4 to 2.2 times the
-# error of 256.
-CODEBOOKS = ((0.7, 16, 6), (1.3, 16, 5), (2.5, 16, 3), (3.5, 32, 3), (5.0, 64, 3), (7.0, 256, 2), (math.inf, 256, 1))
-SEEDS = 512
-# S M counts are enough: more candidates need fewer seeds.
-COUNTS = 1 << 14
-# Tables are made for |W - cJ|^(p/2) with these p; p = 1 is never more than 1% better than randomised response or one of them.
-STRATEGIES = (1.5, 2.0, 3.0)
 SHARES = (0.03, 0.06, 0.1, 0.16, 0.25, 0.4, 0.6)
 # Predicted errors within this ratio are equal for all anybody knows.
 NEARLY = 1.01
@@ -237,56 +223,6 @@ def ratio_interval(value: float, rmse: float, point: Point, share: float, noise:
         return -math.inf, math.inf
     root = math.sqrt(max(0.0, (moved * denominator) ** 2 - leading * (moved**2 - square * spread)))
     return tuple(point.theta + (moved * denominator + sign * root) / leading for sign in (-1, 1))  # type: ignore[return-value]
-
-
-def codebook_for(epsilon: float) -> dict[str, int]:
-    """Seeds, candidates and favoured candidates for an epsilon."""
-    candidates, top = next((many, few) for largest, many, few in CODEBOOKS if epsilon <= largest)
-    return {"seeds": min(SEEDS, COUNTS // candidates), "candidates": candidates, "top": top}
-
-
-def powers_for(workload: Workload) -> Sequence[float]:
-    """With many inputs the tables of one power take seconds, and p = 2 needs no eigenvalues."""
-    return POWERS if workload.size <= MOST_EIGENVALUES else (2.0,)
-
-
-def codebooks(kind: type[Tuned], workload: Workload, epsilon: float, **fields: Any) -> list[Tuned]:
-    """A draft for each power."""
-    fields = {**codebook_for(epsilon), **fields, "workload": workload, "epsilon": epsilon}
-    return decodable([kind(power=power, **fields) for power in powers_for(workload)])
-
-
-def tabled(kind: type[Tuned], workload: Workload, epsilon: float, **fields: Any) -> list[Tuned]:
-    """A draft for each table that may beat a codebook; none where there are many inputs."""
-    if workload.size > MOST_TABLED:
-        return []
-    return [kind(workload=workload, epsilon=epsilon, strategy=each, **fields) for each in _tables(workload, epsilon)]
-
-
-@lru_cache(maxsize=4)
-def _tables(workload: Workload, epsilon: float) -> list[Integers]:
-    """Randomised response, and the best strategy for each power that has one."""
-    found = [response(workload.size, epsilon).weights]
-    if epsilon > LARGEST_EPSILON:
-        return found
-    for power in STRATEGIES:
-        with suppress(BadInput):
-            found.append(strategy_table(embedding(workload, power), epsilon))
-    return found
-
-
-def decodable(drafts: Sequence[Tuned]) -> list[Tuned]:
-    """Those whose replies determine the histogram; with many inputs and a large epsilon some powers favour too few."""
-    found, reason = [], None
-    for draft in drafts:
-        try:
-            draft.decoder.inverse  # noqa: B018
-            found.append(draft)
-        except BadInput as error:
-            reason = error
-    if reason is not None and not found:
-        raise reason
-    return found
 
 
 class OneRoundTunedPlanning(CodebookPlanning[OneRoundTuned]):

@@ -1,4 +1,4 @@
-"""An explicit channel whose replies are counted fold by fold; a user's fold is public, as its seed is with a codebook."""
+"""An explicit channel whose replies are counted fold by fold; a user's fold is public, as is its seed in a codebook."""
 
 from dataclasses import dataclass
 

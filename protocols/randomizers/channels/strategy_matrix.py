@@ -1,17 +1,18 @@
 """The best strategy matrix (McKenna et al. 2020): the explicit channel that serves a statistic's gradients best.
 
-The extreme eps-LDP channels have outputs that are e^eps times as likely under the inputs they favour as under the others.
-So a channel is a weight w_y for each pattern p_y in {1, e^eps}^k, and its information H = sum_y w_y p_y p_y' / mean(p_y)
-is linear in the weights. With the vectors b_x of inputs as rows of B (`tuned/embedding.py`) and M = B B',
+The extreme eps-LDP channels have outputs that are e^eps times as likely under the inputs they favour as under the
+others. So a channel is a weight w_y for each pattern p_y in {1, e^eps}^k, and its information H = sum_y w_y p_y p_y' /
+mean(p_y) is linear in the weights. With the vectors of inputs (`tuned/embedding.py`) as rows of B, and M = B B',
 
     minimise  tr(M H^-1)   over  sum_y w_y p_y = 1,  w >= 0
 
-is a convex program: the mean variance of <h~, W e_x> for p = 2. Newton's method with a logarithmic barrier solves it for
-the patterns at hand. Up to MOST_LISTED inputs that is all of them. For more inputs the dual prices say which pattern
+is a convex program: the mean variance of <h~, W e_x> for p = 2. Newton's method with a logarithmic barrier solves it
+for the patterns at hand. Up to MOST_LISTED inputs that is all of them. For more inputs the dual prices say which pattern
 would help: p'Xp / mean(p) > nu'p for X = H^-1 M H^-1 and the multipliers nu. Single flips climb to such patterns, and
 the program is solved again with them.
 
-Everything is deterministic, but a solver's last bits are not everybody's: its table travels, and nobody solves it again.
+Everything is deterministic, but a solver's last bits are not everybody's: its table travels, and nobody solves it
+again.
 """
 
 import math
@@ -31,8 +32,8 @@ RIDGE = 1e-3
 # Relative: how far from the best weights the program stops.
 GAP = 1e-3
 STEPS = 80
-# Patterns to begin with, those drawn anew for each pricing, how often patterns are added, at most how many, and how many
-# flips each climb takes.
+# Patterns to begin with, those drawn anew for each pricing, how often patterns are added, at most how many, and how
+# many flips each climb takes.
 BEGUN, DRAWN, PRICINGS, TAKEN, FLIPS = 200, 100, 6, 150, 32
 # An output with a smaller chance is dropped, and a pattern that would help less is not taken.
 TRACE, HELPS = 1e-4, 1.005
@@ -128,7 +129,7 @@ def _weights(patterns: Floats, form: Floats) -> tuple[Floats, Floats, Floats]:
 
 
 def _climbed(patterns: Floats, curve: Floats, prices: Floats, ratio: float) -> tuple[Floats, Floats]:
-    """Patterns changed one input at a time while that makes them worth more, and what they are worth over their price."""
+    """Patterns changed by one input at a time while that makes them worth more, and their worth over their price."""
     inputs = patterns.shape[1]
     found = patterns.copy()
     for _ in range(FLIPS):

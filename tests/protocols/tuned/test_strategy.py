@@ -10,7 +10,7 @@ from parley.emulator.errors import BadInput
 from parley.emulator.record.replay import replay_analyst, replay_users
 from parley.emulator.wire.codec import pack, unpack
 from parley.protocols import registry
-from parley.protocols.planning.families import tuned
+from parley.protocols.planning.families import first_channels
 from parley.protocols.randomizers.channels.channel import exact_loss, response
 from parley.protocols.randomizers.exact import exponential_lower, guarded
 from parley.protocols.tuned.codebook_round import CODEBOOK, MOST_TABLED
@@ -35,7 +35,7 @@ def test_the_planner_takes_a_table_for_few_inputs_and_a_codebook_for_many(name: 
         assert not set(CODEBOOK) & set(few.parameters())
         best = few.predicted_rmse(np.full(few.inputs, 1 / few.inputs))
         with pytest.MonkeyPatch.context() as patched:
-            patched.setattr(tuned, "MOST_TABLED", 0)
+            patched.setattr(first_channels, "MOST_TABLED", 0)
             assert best < made(name, workload, users=10_000).predicted_rmse(np.full(few.inputs, 1 / few.inputs))
     many = made(name, GiniMeanDifference(levels=MOST_TABLED + 1))
     assert many.strategy is None
@@ -165,7 +165,7 @@ def test_a_run_is_audited_and_replayed_without_solving_again(
     def solved_again(*_: Any) -> None:
         raise AssertionError("a table was solved for again")
 
-    monkeypatch.setattr(tuned, "strategy_table", solved_again)
+    monkeypatch.setattr(first_channels, "strategy_table", solved_again)
     inputs = inputs_for(protocol, 400)
     path = record(tmp_path / "t.parley", protocol, inputs)
     report = audited(path, inputs)

@@ -14,7 +14,8 @@ from parley.emulator.simulate import conversation
 from parley.emulator.wire.messages import Announce, Replies
 from parley.protocols import registry
 from parley.protocols.planning import fast_simulation
-from parley.protocols.planning.families.tuned import codebook_for, decodable, draws_of, ratio_interval
+from parley.protocols.planning.families.first_channels import codebook_for, decodable
+from parley.protocols.planning.families.tuned import draws_of, ratio_interval
 from parley.protocols.tuned.objective import Objective
 from parley.protocols.tuned.one_round_tuned import OneRoundTuned
 from parley.protocols.workloads.auc import AreaUnderCurve
