@@ -7,7 +7,7 @@ mean(p_y) is linear in the weights. With the vectors of inputs (`tuned/embedding
     minimise  tr(M H^-1)   over  sum_y w_y p_y = 1,  w >= 0
 
 is a convex program: the mean variance of <h~, W e_x> for p = 2. Newton's method with a logarithmic barrier solves it
-for the patterns at hand. Up to MOST_LISTED inputs that is all of them. For more inputs the dual prices say which pattern
+for the patterns at hand. Up to MOST_LISTED inputs that is all of them. For more, the dual prices say which pattern
 would help: p'Xp / mean(p) > nu'p for X = H^-1 M H^-1 and the multipliers nu. Single flips climb to such patterns, and
 the program is solved again with them.
 
