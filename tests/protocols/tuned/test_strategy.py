@@ -85,6 +85,10 @@ def _moved(row: int, column: int, by: int) -> Any:
     return change
 
 
+def _emptied(table: Any) -> Any:
+    return _moved(2, 0, 1 - int(table[2, 0]))(table)
+
+
 def _mixed(table: Any) -> Any:
     table[4] = (table[0] + table[1]) // 2
     table[4, 0] += table[0].sum() - table[4].sum()
@@ -102,7 +106,7 @@ def _longer(table: Any) -> Any:
 
 
 HOSTILE: dict[str, Any] = {
-    r"output 4 has the weight \d+ under input \d and \d+ under input 2": _moved(2, 4, 1 << 43),
+    r"output 0 has the weight 1 under input 2 and \d+ under input \d": _emptied,
     r"output 0 of input 7 has the weight -\d+": _moved(7, 0, -(1 << 48)),
     r"the weights of input 3 add up to \d+, those of input 0 to \d+": _longer,
     "output 2 is one that nobody sends": _unused,
