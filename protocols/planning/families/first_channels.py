@@ -51,7 +51,10 @@ def tabled(kind: type[Tuned], workload: Workload, epsilon: float, **fields: Any)
     """A draft for each table that may beat a codebook; none where there are many inputs."""
     if workload.size > MOST_TABLED:
         return []
-    return [kind(workload=workload, epsilon=epsilon, strategy=each, **fields) for each in _tables(workload, epsilon)]
+    drafts = [kind(workload=workload, epsilon=epsilon, strategy=each, **fields) for each in _tables(workload, epsilon)]
+    with suppress(BadInput):
+        return decodable(drafts)
+    return []
 
 
 @lru_cache(maxsize=4)
