@@ -38,6 +38,7 @@ from parley.protocols.randomizers.categories.randomized_response import Randomiz
 from parley.protocols.randomizers.categories.subset_selection import SubsetSelection
 from parley.protocols.randomizers.channels.channel import Channel
 from parley.protocols.randomizers.channels.codebook_seeds import CodebookSeeds
+from parley.protocols.randomizers.channels.folded_channel import FoldedChannel
 from parley.protocols.randomizers.scalars.grid_laplace import GridLaplace
 from parley.protocols.randomizers.scalars.one_bit import OneBit
 from parley.protocols.randomizers.shuffled.shares import Shares
@@ -158,6 +159,13 @@ def _(randomizer: Directional, values: Array, counts: Integers, generator: np.ra
 def _(randomizer: Channel, values: Array, counts: Integers, generator: np.random.Generator) -> Integers:
     chances = randomizer.probabilities[np.asarray(values, dtype=np.int64)]
     return np.asarray(generator.multinomial(counts, chances).sum(axis=0), dtype=np.int64)
+
+
+@total.register
+def _(randomizer: FoldedChannel, values: Array, counts: Integers, generator: np.random.Generator) -> Integers:
+    chances = randomizer.probabilities[np.asarray(values, dtype=np.int64)]
+    places = generator.multinomial(counts, np.full(randomizer.folds, 1 / randomizer.folds)).T
+    return np.stack([generator.multinomial(held, chances).sum(axis=0) for held in places]).astype(np.int64)
 
 
 @total.register

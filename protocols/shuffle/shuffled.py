@@ -39,6 +39,12 @@ class Shuffled(OneRoundTuned):
     summary: ClassVar[str] = "One index per user through a shuffler, its local epsilon as large as (eps, delta) allows"
     needs_shuffler: ClassVar[bool] = True
 
+    # Nobody has shown what a shuffler makes of a table.
+    power: float
+    seeds: int
+    candidates: int
+    top: int
+    strategy: None = None
     delta: float
     local_epsilon: float
     shuffle: Mixing

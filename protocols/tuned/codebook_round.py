@@ -1,5 +1,7 @@
 """What the tuned protocols share: a round of codebook replies, and what the analyst reads from their counts.
 
+For few inputs an explicit table takes the place of the codebook: everything is as if it had one seed.
+
     N[fold, seed, index]    counts: one increment per reply
     b = r'N / n             scores, and h~ = H^-1 b, which is unbiased for the histogram h
     h^                      the histogram that explains b best; h^_-j the same without fold j
@@ -8,7 +10,7 @@
 h^_-j and h~_j are made of different users, so the mean of t1 misses theta(h) only by the second-order part of h^ - h.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from typing import Any
 
@@ -30,6 +32,9 @@ MOST_INPUTS = 2048
 MOST_COUNTS = 1 << 15
 # Eigenvalues of larger matrices take a node too long; p = 2 needs none.
 MOST_EIGENVALUES = 512
+# A table travels in the setup: at most 64 KiB of it.
+MOST_TABLED, MOST_OUTPUTS = 32, 256
+CODEBOOK = ("power", "seeds", "candidates", "top")
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -49,37 +54,65 @@ class FirstRead:
 class CodebookRound(Pairwise):
     """The parameters of a round in which users send one index each.
 
-    `power` says where candidates put information (`embedding.py`); `salt` makes the public coins.
+    `power` says where candidates put information (`embedding.py`); `salt` makes the public coins. Where
+    inputs are few, a `strategy` may take the place of power, seeds, candidates and top: a table of whole numbers,
+    inputs x outputs, which every user's node checks.
     """
 
-    power: float
-    seeds: int
-    candidates: int
-    top: int
+    power: float | None = None
+    seeds: int | None = None
+    candidates: int | None = None
+    top: int | None = None
+    strategy: Integers | None = field(default=None, repr=False, compare=False)
     folds: int
     salt: int = 0
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.power not in POWERS:
-            raise BadInput(f"power is {self.power!r:.40}; give one of {', '.join(map(str, POWERS))}")
         if self.inputs > MOST_INPUTS:
             raise BadInput(
                 f"{self.name} takes at most {MOST_INPUTS} inputs, got {self.inputs}; use fewer levels or a frequency "
                 "protocol"
             )
-        if self.power != 2.0 and self.inputs > MOST_EIGENVALUES:
-            raise BadInput(
-                f"power {self.power:g} takes the eigenvalues of W, for at most {MOST_EIGENVALUES} inputs, got "
-                f"{self.inputs}; take power 2"
-            )
-        check_count("seeds", self.seeds, 1, MOST_SEEDS)
         check_count("folds", self.folds, 2, MOST_FOLDS)
         check_count("salt", self.salt, 0, LARGEST_SALT)
-        check_count("the number of counts, seeds times candidates,", self.seeds * self.candidates, 2, MOST_COUNTS)
-        if self.seeds * (self.candidates - 1) < self.inputs - 1:
+        given = [name for name in CODEBOOK if getattr(self, name) is not None]
+        if self.strategy is None and len(given) == len(CODEBOOK):
+            self._check_codebook(**{name: getattr(self, name) for name in CODEBOOK})
+        elif self.strategy is not None and not given:
+            self._check_table(self.strategy)
+        else:
             raise BadInput(
-                f"{self.seeds} seeds of {self.candidates} candidates do not determine the shares of {self.inputs} "
+                f"{self.name} takes a table, or {', '.join(CODEBOOK)}; got {', '.join(given) or 'none of these'}"
+                f"{'' if self.strategy is None else ' and a table'}"
+            )
+
+    def _check_table(self, table: Integers) -> None:
+        from parley.protocols.randomizers.channels.folded_channel import check_determined
+
+        check_count("the number of inputs of a table", self.inputs, 2, MOST_TABLED)
+        if table.dtype != np.int64 or table.ndim != 2 or len(table) != self.inputs or table.shape[1] > MOST_OUTPUTS:
+            raise BadInput(
+                f"a table of {table.dtype} {table.shape} does not suit {self.inputs} inputs; give 64-bit whole "
+                f"numbers, a row for each input and at most {MOST_OUTPUTS} outputs"
+            )
+        # Refuses ratios above e^epsilon and rows that do not add up.
+        self.codebook  # noqa: B018
+        check_determined(table)
+
+    def _check_codebook(self, power: float, seeds: int, candidates: int, top: int) -> None:
+        if power not in POWERS:
+            raise BadInput(f"power is {power!r:.40}; give one of {', '.join(map(str, POWERS))}")
+        if power != 2.0 and self.inputs > MOST_EIGENVALUES:
+            raise BadInput(
+                f"power {power:g} takes the eigenvalues of W, for at most {MOST_EIGENVALUES} inputs, got "
+                f"{self.inputs}; take power 2"
+            )
+        check_count("seeds", seeds, 1, MOST_SEEDS)
+        check_count("the number of counts, seeds times candidates,", seeds * candidates, 2, MOST_COUNTS)
+        if seeds * (candidates - 1) < self.inputs - 1:
+            raise BadInput(
+                f"{seeds} seeds of {candidates} candidates do not determine the shares of {self.inputs} "
                 "inputs; take more seeds"
             )
 
@@ -94,7 +127,10 @@ class CodebookRound(Pairwise):
         return False
 
     @cached_property
-    def codebook(self) -> CodebookSeeds:
+    def codebook(self) -> Any:
+        """`CodebookSeeds`; or a `FoldedChannel`, which is one with a single seed."""
+        if self.strategy is not None:
+            return _tabled(self.strategy.tobytes(), self.strategy.shape, epsilon=self.reply_epsilon, folds=self.folds)
         fields = {"seeds": self.seeds, "candidates": self.candidates, "top": self.top, "folds": self.folds}
         return _codebook(self.workload, self.power, epsilon=self.reply_epsilon, sends_place=self.sends_place, **fields)
 
@@ -104,7 +140,7 @@ class CodebookRound(Pairwise):
 
     @property
     def index(self) -> Send:
-        """One of a seed's candidates, likelier one that the input favours."""
+        """One of a seed's candidates, likelier one that the input favours; or an output of the table."""
         every: Array | Vectors = np.arange(self.inputs)
         return Send(self.codebook, every, given=None if self.sends_place else self.places)
 
@@ -141,3 +177,11 @@ def _codebook(workload: Workload, power: float, **fields: Any) -> CodebookSeeds:
     """Protocols that differ in nothing but their shares and salts have the same tables."""
     vectors = embedding(workload, power)
     return CodebookSeeds(vectors=vectors, radius=float(np.linalg.norm(vectors, axis=1).max()), **fields)
+
+
+@lru_cache(maxsize=8)
+def _tabled(weights: bytes, shape: tuple[int, ...], **fields: Any) -> Any:
+    """The channel of a table; a user's node that has none need not load it."""
+    from parley.protocols.randomizers.channels.folded_channel import FoldedChannel
+
+    return FoldedChannel(weights=np.frombuffer(weights, dtype=np.int64).reshape(shape), **fields)

@@ -14,6 +14,7 @@ from parley.emulator.errors import BadInput
 from parley.emulator.randomizer import Floats
 from parley.protocols.projection.simplex_projection import nearest_probabilities
 from parley.protocols.randomizers.channels.codebook_seeds import CodebookSeeds
+from parley.protocols.randomizers.channels.folded_channel import FoldedChannel
 
 STEPS = 150
 # Enough for means and variances of many projections: they are right to 0.3%.
@@ -117,7 +118,7 @@ class Decoder:
         return np.asarray(centre[:, None] + moved / np.sqrt(users))
 
 
-@lru_cache(maxsize=4)
-def decoder_of(codebook: CodebookSeeds) -> Decoder:
-    """The tables of a codebook, made once."""
+@lru_cache(maxsize=8)
+def decoder_of(codebook: CodebookSeeds | FoldedChannel) -> Decoder:
+    """The tables of a codebook or of a table of its own, made once."""
     return Decoder(likelihood=codebook.likelihood, seeds=codebook.seeds)

@@ -1,4 +1,4 @@
-"""One round, tuned: one index of a public codebook per user, decoded by its likelihood (mathematics.md)."""
+"""One round, tuned: one index of a public codebook or table per user, decoded by its likelihood (mathematics.md)."""
 
 from dataclasses import dataclass
 from typing import ClassVar
@@ -15,7 +15,8 @@ class OneRoundTuned(CodebookRound):
     """All users send one index each, and the estimate is t1.
 
     Formal guarantee: eps-LDP. The only reply is one index of a codebook, e^eps likelier to be one of t that an input
-    favours than one of the others; whatever power, seeds or number of candidates the analyst names, the claim holds.
+    favours than one of the others; whatever power, seeds or number of candidates the analyst names, the claim holds. Or
+    it is one output of a table whose ratios every user checks in whole numbers.
     """
 
     name: ClassVar[str] = "one-round-tuned"

@@ -26,7 +26,7 @@ class TwoRoundTuned(CodebookRound):
     """A share of the users sends an index at once, the others one output of a table each afterwards.
 
     Formal guarantee: eps-LDP against any analyst. A user speaks once: through a codebook, or through a table whose
-    ratios it checks in whole numbers before it uses it.
+    ratios it checks in whole numbers before it uses it; that of the first round stands in the setup.
     """
 
     name: ClassVar[str] = "two-round-tuned"

@@ -276,7 +276,7 @@ def decoding(randomizer: str, parameters: dict[str, Any], dimension: int) -> tup
         high, low = replies.two_level(candidates, top, epsilon)
         sum_of_best = best_sum(dimension + (randomizer == "Codebook"), candidates, top)
         return parameters["radius"] / ((high - low) / WHOLE * sum_of_best) / 2**36, 0.0
-    if randomizer in ("LevelledSelection", "Channel", "CodebookSeeds"):
+    if randomizer in ("LevelledSelection", "Channel", "FoldedChannel", "CodebookSeeds"):
         return 1.0, 0.0
     k = parameters["categories"]
     if randomizer == "OptimisedUnaryEncoding":

@@ -39,6 +39,13 @@ def channel(weights: list[list[int]], epsilon: float, x: int, coins: bytes) -> R
     return {"output": bisect_right(list(accumulate(weights[x])), coin)}
 
 
+def folded_channel(weights: list[list[int]], epsilon: float, folds: int, x: Any, coins: bytes) -> Reply:
+    own, fold = map(int, x)
+    assert 0 <= fold < folds
+    assert all(max(column) > 0 for column in zip(*weights, strict=True))
+    return channel(weights, epsilon, own, coins)
+
+
 def codebook_seeds(
     vectors: list[list[float]],
     radius: float,

@@ -249,7 +249,7 @@ def three_round(parameters: Setup, factors: Factors, number: int, public: Column
 
 
 def tuned(parameters: Setup, public: Columns, x: int, coins: Coins, user: int) -> Columns:
-    """One index of a codebook, or one output of the table that was broadcast."""
+    """One index of a codebook, one output of the table in the setup, or of the table that was broadcast."""
     spent = parameters.get("local_epsilon", parameters["epsilon"])
     if public:
         row, share = divmod(int(public["position"][x]), 2**16)
@@ -257,6 +257,11 @@ def tuned(parameters: Setup, public: Columns, x: int, coins: Coins, user: int) -
         above, below = (public["table"][each].tolist() for each in (row, row + 1))
         weights = [(2**16 - share) * a + share * b for a, b in zip(above, below, strict=True)]
         return prefixed("scalar", independent_channels.channel([weights], spent, 0, coins.take(8)))
+    if "strategy" in parameters:
+        place = independent_channels.place_of(user, parameters["salt"], parameters["folds"])
+        table, row = parameters["strategy"].tolist(), coins.take(8)
+        found = independent_channels.folded_channel(table, spent, parameters["folds"], [x, place], row)
+        return prefixed("candidate", found)
     vectors = independent_channels.embedded(parameters["workload"], parameters["power"])
     chosen = {name: parameters[name] for name in ("seeds", "candidates", "top", "folds")}
     sends_place = chosen["sends_place"] = "local_epsilon" in parameters

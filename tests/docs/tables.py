@@ -17,12 +17,14 @@ from numpy.typing import NDArray
 
 from benchmarks.shape import graph
 from parley.emulator.errors import BadInput
+from parley.emulator.protocol import Protocol
 from parley.emulator.randomizer import Shape
 from parley.emulator.record.transcript import TranscriptWriter
 from parley.emulator.wire.codec import encode
 from parley.emulator.wire.messages import _LENGTHS, MESSAGES, Message, Outcome, Ready, Users
 from parley.nodes.common import topic_of
 from parley.protocols.registry import BUILT_IN, design
+from parley.protocols.workloads.gini import GiniMeanDifference
 from parley.protocols.workloads.kernel import Kernel
 from tests.docs import protocol_page
 from tests.vectors.make import example
@@ -127,12 +129,21 @@ def protocol_table() -> str:
     """Every registered protocol: its rounds, what is broadcast, what is replied, through which randomizers."""
     lines = ["| protocol | round | broadcast | reply | coins |", "|---|---|---|---|---|"]
     for name in registered():
-        protocol = example(name, users=MANY)
-        for number, step in enumerate(protocol.rounds, 1):
+        rounds = [(number, step) for protocol in examples(name) for number, step in enumerate(protocol.rounds, 1)]
+        for number, step in sorted(rounds, key=lambda each: each[0]):
             sends = "; ".join(f"{name}: {type(send.randomizer).__name__}" for name, send in step.usual.items())
             sent = f"{shapes(step.reply)}{f' ({sends})' if sends else ''}"
-            lines.append(f"| `{name}` | {number}: {step.name} | {shapes(step.broadcast)} | {sent} | {step.coins} |")
+            line = f"| `{name}` | {number}: {step.name} | {shapes(step.broadcast)} | {sent} | {step.coins} |"
+            lines += [line] if line not in lines else []
     return "\n".join(lines)
+
+
+def examples(name: str) -> list[Protocol]:
+    """A small example, and one with many inputs where few inputs are treated otherwise."""
+    small = example(name, users=MANY)
+    if getattr(small, "strategy", None) is None:
+        return [small]
+    return [small, design(name, GiniMeanDifference(levels=40), epsilon=1.0, users=MANY)]
 
 
 MANY = 2000
@@ -146,7 +157,7 @@ def registered() -> list[str]:
 def parameter_names(name: str) -> list[str]:
     """What the Setup of a protocol carries, for a statistic of its own and for one whose factors must travel."""
     kernel = Kernel(np.array([[0.0, 1.0, 0.5], [1.0, 0.0, 0.25], [0.5, 0.25, 0.0]]))
-    found = set(example(name, users=MANY).parameters())
+    found = {each for protocol in examples(name) for each in protocol.parameters()}
     with suppress(BadInput):
         found |= set(design(name, kernel, epsilon=1.0, users=MANY).parameters())
     return sorted(found)
@@ -156,10 +167,11 @@ def parameter_table() -> str:
     """The names of each protocol's parameters."""
     lines = ["| protocol | parameters |", "|---|---|"]
     for name in registered():
-        always = set(example(name, users=MANY).parameters())
+        always = set.intersection(*(set(each.parameters()) for each in examples(name)))
         shown = [f"`{each}`{'' if each in always else '*'}" for each in parameter_names(name)]
         lines.append(f"| `{name}` | {', '.join(shown)} |")
-    return "\n".join([*lines, "", "A star marks what is there only for statistics without a closed form."])
+    star = "A star marks what is not always there: factors, for statistics without a closed form; a `strategy`, or else"
+    return "\n".join([*lines, "", star, "`power`, `seeds`, `candidates` and `top`."])
 
 
 TABLES = {

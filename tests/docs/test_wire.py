@@ -194,6 +194,7 @@ RANDOMIZERS: dict[str, Callable[..., dict[str, Any]]] = {
     "PrivUnit": independent.privunit,
     "Shares": independent.split,
     "Channel": independent_channels.channel,
+    "FoldedChannel": independent_channels.folded_channel,
     "CodebookSeeds": independent_channels.codebook_seeds,
 }
 

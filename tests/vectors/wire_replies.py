@@ -25,6 +25,7 @@ from parley.protocols.randomizers.categories.randomized_response import Randomiz
 from parley.protocols.randomizers.categories.subset_selection import SubsetSelection
 from parley.protocols.randomizers.channels.channel import Channel
 from parley.protocols.randomizers.channels.codebook_seeds import CodebookSeeds
+from parley.protocols.randomizers.channels.folded_channel import FoldedChannel
 from parley.protocols.randomizers.exact import TwoLevel, exponential_lower, exponential_upper, guarded
 from parley.protocols.randomizers.scalars.grid_laplace import GridLaplace
 from parley.protocols.randomizers.scalars.one_bit import OneBit
@@ -92,6 +93,7 @@ def rows_of(name: str, size: int, count: int = 6) -> NDArray[np.uint8]:
 
 
 WEIGHTS = [[2**30, 2**30, 2**31, 0], [2**31, 2**30, 2**30, 0], [2**30, 2**31, 2**30, 0]]
+ALL_SENT = [[9, 4, 3], [4, 9, 3], [6, 4, 6]]
 SEEDED: dict[str, Any] = {"radius": 1.0, "epsilon": 1.0, "seeds": 5, "candidates": 16, "top": 6, "folds": 2}
 Case = tuple[Randomizer, dict[str, Any], NDArray[Any]]
 
@@ -137,6 +139,11 @@ def randomizer_cases() -> list[Case]:
             Channel(weights=np.array(WEIGHTS), epsilon=1.0),
             {"weights": WEIGHTS, "epsilon": 1.0},
             np.array([0, 2, 1]),
+        ),
+        (
+            FoldedChannel(weights=np.array(ALL_SENT), epsilon=1.0, folds=4),
+            {"weights": ALL_SENT, "epsilon": 1.0, "folds": 4},
+            np.array([[0, 3], [2, 0], [1, 1]]),
         ),
         *(
             (
@@ -219,6 +226,8 @@ STATISTICS: tuple[Workload, ...] = (
     make_workload("auc", "4", None),
     Kernel(KERNEL),
 )
+# Enough inputs for a codebook, where fewer get a table.
+MANY = make_workload("gini-mean-difference", "40", None)
 USERS, SHOWN = 400, 3
 
 
@@ -229,7 +238,7 @@ def protocol_vectors() -> list[dict[str, Any]]:
     """
     vectors = []
     for name in names("shuffler"):
-        for workload in STATISTICS:
+        for workload in (*STATISTICS, MANY) if name in ("one-round-tuned", "two-round-tuned") else STATISTICS:
             with suppress(BadInput):
                 protocol = design(name, workload, epsilon=EPSILONS.get(name, 2.0), users=USERS)
                 vectors += [spoken(workload.name, *each) for each in rounds_of(protocol)]

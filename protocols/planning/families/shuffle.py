@@ -13,8 +13,9 @@ from parley.emulator.roles.mixing import Mixing
 from parley.protocols.factorization.factors import Approximation, exact, one_factor_fields, shifted, single
 from parley.protocols.factorization.model import signed
 from parley.protocols.factorization.truncation import truncated
+from parley.protocols.planning.families.first_channels import codebook_for
 from parley.protocols.planning.families.non_interactive import NonInteractivePlanning
-from parley.protocols.planning.families.tuned import OneRoundTunedPlanning, codebook_for
+from parley.protocols.planning.families.tuned import OneRoundTunedPlanning
 from parley.protocols.planning.planning import rising_scores
 from parley.protocols.randomizers.shuffled.shares import shares_needed
 from parley.protocols.randomizers.shuffled.skellam import least_variance

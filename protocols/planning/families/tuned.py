@@ -14,22 +14,20 @@ v is the variance of D'KD and c its covariance with <h~ - h, g>: with few users 
 
 import hashlib
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from typing import Any, Generic, TypeVar
 
 import numpy as np
 
-from parley.emulator.errors import BadInput
 from parley.emulator.protocol import QUANTILE_95, Estimate, Heard, Inputs
 from parley.emulator.randomizer import Floats, Integers
 from parley.emulator.round import BLOCK_USERS
 from parley.protocols.factorization.shift import with_best_shift
+from parley.protocols.planning.families.first_channels import codebooks, tabled
 from parley.protocols.planning.planning import BALANCED, Planning, Sources, differences, public_guesses
-from parley.protocols.tuned.codebook_round import MOST_EIGENVALUES, CodebookRound, FirstRead
+from parley.protocols.tuned.codebook_round import CodebookRound, FirstRead
 from parley.protocols.tuned.decoder import FEW_STEPS
-from parley.protocols.tuned.embedding import POWERS
 from parley.protocols.tuned.objective import Point
 from parley.protocols.tuned.one_round_tuned import OneRoundTuned
 from parley.protocols.tuned.scalar_question import ScalarQuestion, scalar_question
@@ -37,13 +35,6 @@ from parley.protocols.tuned.two_round_tuned import TwoRoundTuned
 from parley.protocols.workloads.workload import Workload, count_inputs
 
 Tuned = TypeVar("Tuned", bound=CodebookRound)
-# Up to this epsilon, so many candidates and so many of them favoured. Predicted for Kendall, AUC and GMD at n = 1e4,
-# neighbouring choices are within 5% up to eps 2 and 10% at eps 4; 16 candidates at eps 9 cost 1.4 to 2.2 times the
-# error of 256.
-CODEBOOKS = ((0.7, 16, 6), (1.3, 16, 5), (2.5, 16, 3), (3.5, 32, 3), (5.0, 64, 3), (7.0, 256, 2), (math.inf, 256, 1))
-SEEDS = 512
-# S M counts are enough: more candidates need fewer seeds.
-COUNTS = 1 << 14
 SHARES = (0.03, 0.06, 0.1, 0.16, 0.25, 0.4, 0.6)
 # Predicted errors within this ratio are equal for all anybody knows.
 NEARLY = 1.01
@@ -253,31 +244,6 @@ def ratio_interval(value: float, rmse: float, point: Point, share: float, noise:
     return tuple(point.theta + (moved * denominator + sign * root) / leading for sign in (-1, 1))  # type: ignore[return-value]
 
 
-def codebook_for(epsilon: float) -> dict[str, int]:
-    """Seeds, candidates and favoured candidates for an epsilon."""
-    candidates, top = next((many, few) for largest, many, few in CODEBOOKS if epsilon <= largest)
-    return {"seeds": min(SEEDS, COUNTS // candidates), "candidates": candidates, "top": top}
-
-
-def powers_for(workload: Workload) -> Sequence[float]:
-    """With many inputs the tables of one power take seconds, and p = 2 needs no eigenvalues."""
-    return POWERS if workload.size <= MOST_EIGENVALUES else (2.0,)
-
-
-def decodable(drafts: Sequence[Tuned]) -> list[Tuned]:
-    """Those whose replies determine the histogram; with many inputs and a large epsilon some powers favour too few."""
-    found, reason = [], None
-    for draft in drafts:
-        try:
-            draft.decoder.inverse  # noqa: B018
-            found.append(draft)
-        except BadInput as error:
-            reason = error
-    if reason is not None and not found:
-        raise reason
-    return found
-
-
 class OneRoundTunedPlanning(CodebookPlanning[OneRoundTuned]):
     """V1/n and the second-order part."""
 
@@ -285,12 +251,14 @@ class OneRoundTunedPlanning(CodebookPlanning[OneRoundTuned]):
     def design(
         cls, kind: type[OneRoundTuned], workload: Workload, *, epsilon: float, users: int, **more: Any
     ) -> OneRoundTuned:
-        """The power with the smallest predicted error for public guesses of the histogram."""
+        """The power or table with the smallest predicted error for public guesses of the histogram."""
         workload = with_best_shift(workload)
-        fields = {"workload": workload, "epsilon": epsilon, "users": users, "folds": FOLDS[OneRoundTuned], **more}
-        drafts = [kind(power=power, **{**codebook_for(epsilon), **fields}) for power in powers_for(workload)]
+        fields = {"users": users, "folds": FOLDS[OneRoundTuned], **more}
+        drafts = codebooks(kind, workload, epsilon, **fields)
+        if kind is OneRoundTuned:
+            drafts += tabled(kind, workload, epsilon, **fields)
         guesses = public_guesses(workload)
-        return min(decodable(drafts), key=lambda draft: max(cls(draft).at(guess, users, SKETCHES) for guess in guesses))
+        return min(drafts, key=lambda draft: max(cls(draft).at(guess, users, SKETCHES) for guess in guesses))
 
     def at(self, histogram: Floats, users: int, draws: int) -> float:
         """The predicted MSE for so many replies. A fold's scalar product is taken at what the other folds explain."""
@@ -352,16 +320,15 @@ class TwoRoundTunedPlanning(CodebookPlanning[TwoRoundTuned]):
         users: int,
         histogram: Floats | None = None,
     ) -> TwoRoundTuned:
-        """The power and the share with the smallest predicted error for a public guess of the histogram.
+        """The power or table, and the share, with the smallest predicted error for a public guess of the histogram.
 
         Of nearly equal ones it is the largest share: with it a wrong guess costs less.
         """
         workload = with_best_shift(workload)
         guesses = [histogram] if histogram is not None else public_guesses(workload)
         tried: list[tuple[float, TwoRoundTuned]] = []
-        fields: dict[str, Any] = {**codebook_for(epsilon), "folds": FOLDS[TwoRoundTuned], "share": SHARES[0]}
-        fields |= {"workload": workload, "epsilon": epsilon, "users": users}
-        for draft in decodable([kind(power=power, **fields) for power in powers_for(workload)]):
+        fields: dict[str, Any] = {"users": users, "folds": FOLDS[TwoRoundTuned], "share": SHARES[0]}
+        for draft in codebooks(kind, workload, epsilon, **fields) + tabled(kind, workload, epsilon, **fields):
             planning = cls(draft)
             prepared = [planning.prepared(guess) for guess in guesses]
             for share in SHARES:

@@ -35,7 +35,17 @@ class TestOneRoundTunedOfAKernel(ProtocolContract):
     lenient = ("salt",)
 
     def test_one_byte_is_all_a_user_sends(self) -> None:
-        assert list(self.made.rounds[0].reply) == ["candidate.index"]
+        assert [dtype.itemsize for dtype, _ in self.made.rounds[0].reply.values()] == [1]
+
+
+class TestOneRoundTunedOfManyInputs(ProtocolContract):
+    """More inputs than tables are for: a codebook."""
+
+    protocol = "one-round-tuned"
+    workload = GiniMeanDifference(levels=40)
+    data = "normal"
+    trials = 100
+    lenient = ("salt",)
 
 
 class TestOneRoundTunedOfAuc(ProtocolContract):
