@@ -21,7 +21,7 @@ from typing import Any
 
 import click
 
-from benchmarks.page import machine, table, write_block
+from benchmarks.page import installed, machine, table, write_block
 from parley.protocols.registry import names
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -59,7 +59,7 @@ def parley(*arguments: str, checkout: Path = ROOT) -> Command:
     done = subprocess.run(
         [sys.executable, "-m", "parley.launch.cli", *arguments, "--json", "--quiet"],
         cwd=checkout,
-        env={**os.environ, "PYTHONPATH": str(checkout)},
+        env={**installed(), "PYTHONPATH": str(checkout)},
         capture_output=True,
         check=False,
     )

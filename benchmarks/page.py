@@ -20,6 +20,11 @@ def write_block(name: str, text: str, page: Path = PAGE) -> None:
     page.write_text(block.sub(lambda found: f"{found[1]}{text}\n{found[2]}", whole))
 
 
+def installed() -> dict[str, str]:
+    """The environment of commands that are measured: modules are compiled once, as in an installation."""
+    return {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+
+
 def table(heads: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
     """A table in Markdown, numbers to three digits."""
     lines = [f"| {' | '.join(heads)} |", f"|{'---|' * len(heads)}"]

@@ -22,7 +22,7 @@ from tempfile import TemporaryDirectory
 import click
 import numpy as np
 
-from benchmarks.page import machine, table, write_block
+from benchmarks.page import installed, machine, table, write_block
 from parley.emulator.coins import coins, question_of, terms_of
 from parley.emulator.record.conversation import Conversation, listen, tallies
 from parley.emulator.record.witness import Witness
@@ -155,7 +155,7 @@ def _python(*arguments: str) -> str:
         stdout=subprocess.PIPE,
         text=True,
         check=True,
-        env={**os.environ, "PYTHONPATH": path},
+        env={**installed(), "PYTHONPATH": path},
     )
     return done.stdout
 

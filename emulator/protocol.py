@@ -297,6 +297,11 @@ class Protocol(ABC):
         """The group of each user: a public function of its number."""
         return np.zeros(len(users), dtype=np.int64)
 
+    @cached_property
+    def counted(self) -> dict[tuple[int, int], Integers]:
+        """How many of the users first .. end - 1 are in each group, as far as somebody asked (`group_sizes`)."""
+        return {}
+
     def participates(self, number: int, group: int) -> bool:
         """Whether a group answers in the round with this number, 1 being the first."""
         return True

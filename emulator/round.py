@@ -79,7 +79,6 @@ class Round:
         self.name = self.question.name
         self._method = getattr(protocol, method.__name__)
         self._last: tuple[Broadcast, Sends] | None = None
-        self._counted: dict[tuple[int, int], int] = {}
 
     @cached_property
     def broadcast(self) -> Shape:
@@ -147,13 +146,12 @@ class Round:
         return np.asarray(speaking, dtype=np.bool_)[self.protocol.group_of(users)]
 
     def speakers(self, first: int, end: int) -> int:
-        """How many of the users first .. end - 1 answer in this round; counted once, because many ask."""
-        if (first, end) not in self._counted:
-            starts = range(first, end, BLOCK_USERS)
-            blocks = (np.arange(start, min(start + BLOCK_USERS, end)) for start in starts)
-            many = sum(int(np.count_nonzero(self.participates(block))) for block in blocks)
-            self._counted = {**(self._counted if len(self._counted) < MOST_COUNTS else {}), (first, end): many}
-        return self._counted[first, end]
+        """How many of the users first .. end - 1 answer in this round."""
+        groups = range(self.protocol.groups)
+        speaking = np.array([self.protocol.participates(self.number, group) for group in groups], dtype=np.bool_)
+        if speaking.all() or not speaking.any():
+            return (end - first) * int(speaking.all())
+        return int(group_sizes(self.protocol, first, end)[speaking].sum())
 
     def check_broadcast(self, public: "Broadcast") -> None:
         """The user's own check of a well-formed, finite broadcast; RemoteProtocolError refuses it.
@@ -320,3 +318,17 @@ def _respond(sent: "Sends", inputs: "Inputs", coins: Coins, users: Users) -> Col
         sampled = send.randomizer.sample(values, flips)
         replies.update({wire_name(name, column): values for column, values in sampled.items()})
     return replies
+
+
+def group_sizes(protocol: "Protocol", first: int, end: int) -> Integers:
+    """How many of the users first .. end - 1 are in each group; counted once for all rounds, because many ask."""
+    known = protocol.counted
+    if (first, end) not in known:
+        found = np.zeros(protocol.groups, dtype=np.int64)
+        for start in range(first, end, BLOCK_USERS):
+            groups = protocol.group_of(np.arange(start, min(start + BLOCK_USERS, end)))
+            found += np.bincount(groups, minlength=protocol.groups)
+        if len(known) >= MOST_COUNTS:
+            known.clear()
+        known[first, end] = found
+    return known[first, end]

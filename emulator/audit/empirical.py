@@ -10,8 +10,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.special import betaincinv
 
 from parley.emulator.audit.privacy import Ledger
 from parley.emulator.audit.statistics import ALPHA
@@ -192,6 +192,6 @@ def choose_event(names: list[str], one: Floats, other: Floats, alpha: float, del
 
 def lower_bound(likely: int, unlikely: int, trials: int, alpha: float, delta: float) -> float:
     """log((p - delta) / q) with Clopper-Pearson's lower bound for p and upper bound for q, alpha/2 each; at least 0."""
-    low = float(betaincinv(likely, trials - likely + 1, alpha / 2)) if likely else 0.0
-    high = float(betaincinv(unlikely + 1, trials - unlikely, 1 - alpha / 2)) if unlikely < trials else 1.0
+    low = float(scipy.special.betaincinv(likely, trials - likely + 1, alpha / 2)) if likely else 0.0
+    high = float(scipy.special.betaincinv(unlikely + 1, trials - unlikely, 1 - alpha / 2)) if unlikely < trials else 1.0
     return math.log((low - delta) / high) if low - delta > high else 0.0

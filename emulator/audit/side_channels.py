@@ -8,9 +8,10 @@ inputs with the users' numbers taken out, since nodes are started in the order o
 from dataclasses import dataclass, field
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
 
-from parley.emulator.audit.statistics import Family
+from parley.emulator.audit.statistics import Family, average_ranks
 from parley.emulator.audit.verdict import Verdict, failed, unknown, witnessed
 from parley.emulator.randomizer import Floats, Layout, layout
 from parley.emulator.record.conversation import Conversation
@@ -49,8 +50,6 @@ class Presence:
 
     def test(self, family: Family, what: str) -> None:
         """Chi-square on as many groups as the absent allow."""
-        from scipy.stats import chi2
-
         if self.absent < FEWEST_ABSENT:
             return
         merged = max(2, min(GROUPS, self.absent // 10))
@@ -60,7 +59,7 @@ class Presence:
         rank = int(np.linalg.matrix_rank(covariance, hermitian=True))
         if rank:
             statistic = float(off @ np.linalg.pinv(covariance, hermitian=True) @ off)
-            family.add(f"{what}, presence", self.absent, statistic, float(chi2.sf(statistic, rank)))
+            family.add(f"{what}, presence", self.absent, statistic, float(scipy.special.chdtrc(rank, statistic)))
 
 
 @dataclass
@@ -111,12 +110,10 @@ def check_side_channels(conversation: Conversation, witness: Witness | None) -> 
 
 def _order(family: Family, what: str, first: Users, mean: Floats) -> None:
     """Spearman's rank correlation of arrival and input, with the users' numbers partialled out."""
-    from scipy.stats import rankdata, t
-
     count = len(first)
     if count < FEWEST_FRAMES:
         return
-    ranks: list[Floats] = [np.asarray(rankdata(each), np.float64) for each in (np.arange(count), first, mean)]
+    ranks = [average_ranks(each) for each in (np.arange(count), first, mean)]
     rest = [_without(ranks[1], ranks[0]), _without(ranks[1], ranks[2])]
     spread = np.sqrt((rest[0] @ rest[0]) * (rest[1] @ rest[1]))
     # Where numbers explain order or inputs entirely, nothing is left that could depend.
@@ -124,7 +121,7 @@ def _order(family: Family, what: str, first: Users, mean: Floats) -> None:
         return
     correlation = float(np.clip(rest[0] @ rest[1] / spread, -1.0, 1.0))
     statistic = correlation * np.sqrt((count - 3) / max(1e-12, 1 - correlation**2))
-    family.add(f"{what}, order", count, correlation, float(2 * t.sf(abs(statistic), count - 3)))
+    family.add(f"{what}, order", count, correlation, float(2 * scipy.special.stdtr(count - 3, -abs(statistic))))
 
 
 def _without(given: Floats, values: Floats) -> Floats:

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+import scipy
 
 from parley.emulator.audit.verdict import Verdict, failed, passed, unknown
 from parley.emulator.randomizer import Floats
@@ -67,8 +68,18 @@ def mean_p_value(values: Floats, mean: float, width: float) -> tuple[float, floa
 
 
 def uniform_p_value(places: Floats) -> tuple[float, float]:
-    """The Kolmogorov-Smirnov distance of values in [0, 1] from the uniform law, and its p-value."""
-    from scipy.stats import kstest
+    """The Kolmogorov-Smirnov distance of values in [0, 1] from the uniform law, and its p-value.
 
-    found = kstest(np.clip(places, 0.0, 1.0), "uniform")
-    return float(found.statistic), float(found.pvalue)
+    Twice the exact one-sided probability: it counts twice what is too far off on both sides, which takes the fourth
+    power of a small p-value. (`scipy.stats` has the rest, but takes as long to load as a short audit.)
+    """
+    ordered, count = np.sort(np.clip(places, 0.0, 1.0)), len(places)
+    steps = np.arange(count + 1) / count
+    distance = float(max((steps[1:] - ordered).max(), (ordered - steps[:-1]).max()))
+    return distance, min(1.0, 2.0 * float(scipy.special.smirnov(count, distance)))
+
+
+def average_ranks(values: Floats) -> Floats:
+    """1 for the smallest; equal values share the mean of their ranks."""
+    _, place, many = np.unique(values, return_inverse=True, return_counts=True)
+    return np.asarray((np.cumsum(many) - (many - 1) / 2)[place])

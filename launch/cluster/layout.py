@@ -9,8 +9,6 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from parley.emulator.coins import nonce_from_key
 from parley.emulator.errors import BadInput
 from parley.emulator.protocol import Inputs, Protocol
@@ -33,8 +31,9 @@ LOOPBACK = "127.0.0.1"
 
 def shares(users: int, processes: int) -> Iterator[tuple[int, int]]:
     """First user and number of users of each process: parts as equal as can be."""
-    for part in np.array_split(np.arange(users), processes):
-        yield int(part[0]), len(part)
+    each, more = divmod(users, processes)
+    for part in range(processes):
+        yield part * each + min(part, more), each + (part < more)
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)

@@ -56,7 +56,7 @@ class Decoder:
         return np.asarray((vectors / values) @ vectors.T)
 
     @cached_property
-    def _curvature(self) -> tuple[Floats, float]:
+    def curvature(self) -> tuple[Floats, float]:
         """H - 11', which is H on differences of histograms, and its largest eigenvalue."""
         matrix = self.information - 1.0
         return matrix, max(float(np.linalg.eigvalsh(matrix)[-1]), 1e-12)
@@ -72,7 +72,7 @@ class Decoder:
 
     def nearest(self, scores: Floats, steps: int = STEPS) -> Floats:
         """The histogram that explains each column of scores best: accelerated projected gradients with restarts."""
-        matrix, largest = self._curvature
+        matrix, largest = self.curvature
         found = ahead = np.full((self.inputs, scores.shape[1]), 1.0 / self.inputs)
         momentum = np.ones(scores.shape[1])
         for _ in range(steps):

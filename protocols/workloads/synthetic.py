@@ -7,7 +7,7 @@ which is what a protocol that splits users by their number has to survive).
 
 from collections.abc import Callable
 from copy import deepcopy
-from functools import partial
+from functools import lru_cache, partial
 
 import numpy as np
 import scipy
@@ -22,6 +22,12 @@ from parley.protocols.workloads.workload import Levels, Workload
 
 # Users whose columns are drawn at once: memory does not grow with the others.
 BLOCK_USERS = 1 << 18
+# So many numbers stay in a core's cache.
+PIECE_USERS = 1 << 14
+# Up to so many levels numbers are compared with the border of each.
+MOST_COMPARED = 64
+# From 2e-6 to two neighbouring floats, even around 0.
+HALVINGS = 90
 Recipe = Callable[[tuple[int, ...], int, np.random.Generator], Inputs]
 
 
@@ -66,6 +72,28 @@ def _bins(uniform: Floats, levels: int) -> Inputs:
     return np.minimum((uniform * levels).astype(np.int64), levels - 1)
 
 
+@lru_cache(maxsize=8)
+def _borders(levels: int) -> Floats:
+    """The smallest float that lies in each bin but the first, when bins are equally likely under a normal law."""
+    bins = np.arange(1, levels)
+    below, above = (scipy.special.ndtri(bins / levels) + side for side in (-1e-6, 1e-6))
+    for _ in range(HALVINGS):
+        middle = (below + above) / 2
+        reached = scipy.special.ndtr(middle) * levels >= bins
+        below, above = np.where(reached, below, middle), np.where(reached, middle, above)
+    return np.asarray(above)
+
+
+def _normal_bins(normals: Floats, levels: int) -> Inputs:
+    """Normal numbers to equally likely levels; to compare costs less than the distribution function."""
+    if levels > MOST_COMPARED:
+        return _bins(scipy.special.ndtr(normals), levels)
+    found = np.zeros(len(normals), np.uint8)
+    for border in _borders(levels):
+        found += normals >= border
+    return found
+
+
 def _sorted(recipe: Recipe, levels: tuple[int, ...], users: int, generator: np.random.Generator) -> Inputs:
     return np.sort(recipe(levels, users, generator))
 
@@ -84,14 +112,23 @@ def _copula(correlation: float, levels: tuple[int, ...], users: int, generator: 
     for each in count:
         generator.standard_normal(each)
 
-    def binned(drawn: tuple[Floats, Floats]) -> Inputs:
-        first, noise = drawn
-        second = correlation * first + np.sqrt(1 - correlation**2) * noise
-        pairs = _bins(scipy.special.ndtr(first), levels[0]) * levels[1] + _bins(scipy.special.ndtr(second), levels[1])
-        return pairs.astype(np.min_scalar_type(levels[0] * levels[1] - 1))
+    found = np.empty(users, np.min_scalar_type(levels[0] * levels[1] - 1))
 
-    blocks = ((firsts.standard_normal(each), generator.standard_normal(each)) for each in count)
-    return np.concatenate([each for _, each in in_order(binned, blocks)])
+    def binned(drawn: tuple[int, Floats, Floats]) -> None:
+        start, first, noise = drawn
+        for begin in range(0, len(first), PIECE_USERS):
+            piece = slice(begin, begin + PIECE_USERS)
+            second = correlation * first[piece] + np.sqrt(1 - correlation**2) * noise[piece]
+            pairs = _normal_bins(first[piece], levels[0]).astype(found.dtype) * found.dtype.type(levels[1])
+            found[start + begin : start + begin + len(pairs)] = pairs + _normal_bins(second, levels[1])
+
+    blocks = (
+        (number * BLOCK_USERS, firsts.standard_normal(each), generator.standard_normal(each))
+        for number, each in enumerate(count)
+    )
+    for _ in in_order(binned, blocks):
+        pass
+    return found
 
 
 def _monotone(falling: bool, levels: tuple[int, ...], users: int, generator: np.random.Generator) -> Inputs:

@@ -142,6 +142,7 @@ def test_users_are_asked_by_their_group() -> None:
     users = np.arange(10)
     assert made.rounds[0].participates(users).tolist() == [True, False] * 5
     assert made.rounds[1].participates(users).tolist() == [False, True] * 5
+    assert [step.speakers(1, 10) for step in made.rounds] == [4, 5]
 
 
 def test_rounds_that_take_more_than_the_claim_are_refused() -> None:

@@ -14,6 +14,7 @@ v is the variance of D'KD and c its covariance with <h~ - h, g>: with few users 
 
 import hashlib
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from typing import Any, Generic, TypeVar
@@ -26,6 +27,7 @@ from parley.emulator.round import BLOCK_USERS
 from parley.protocols.factorization.shift import with_best_shift
 from parley.protocols.planning.families.first_channels import codebooks, tabled
 from parley.protocols.planning.planning import BALANCED, Planning, Sources, differences, public_guesses
+from parley.protocols.planning.sketches import explained
 from parley.protocols.tuned.codebook_round import CodebookRound, FirstRead
 from parley.protocols.tuned.decoder import FEW_STEPS
 from parley.protocols.tuned.objective import Point
@@ -126,7 +128,15 @@ class CodebookPlanning(Planning[Tuned], Generic[Tuned]):
         decoder = self.protocol.decoder
         normal = normal_draws(len(decoder.likelihood), draws) if isinstance(draws, int) else draws
         scores = decoder.perturbed(point.histogram, max(1.0, users), normal)
-        found = decoder.nearest(scores, FEW_STEPS)
+        return self._of(point, scores, decoder.nearest(scores, FEW_STEPS))
+
+    def predicted(self, point: Point, crowds: Sequence[float], draws: int = SKETCHES) -> list[SecondOrder]:
+        """The same before a run, for several numbers of users at once and in single precision."""
+        normal = normal_draws(len(self.protocol.decoder.likelihood), draws)
+        return [self._of(point, *each) for each in explained(self.protocol.decoder, point.histogram, crowds, normal)]
+
+    def _of(self, point: Point, scores: Floats, found: Floats) -> SecondOrder:
+        decoder = self.protocol.decoder
         missed = point.second_order(found - point.histogram[:, None])
         linear = point.gradient @ decoder.unbiased(scores)
         few = found[:, :SKETCHES]
@@ -164,7 +174,7 @@ class CodebookPlanning(Planning[Tuned], Generic[Tuned]):
     def worst_second_order(self, users: float) -> float:
         """A second-order error that no histogram exceeds by much: twice the largest of the public guesses'."""
         points = [self.protocol.objective.at(guess) for guess in self.guesses]
-        return 4 * max(self.second_order(point, users).error for point in points)
+        return 4 * max(self.predicted(point, [users])[0].error for point in points)
 
     @property
     def widest(self) -> float:
@@ -264,7 +274,7 @@ class OneRoundTunedPlanning(CodebookPlanning[OneRoundTuned]):
         """The predicted MSE for so many replies. A fold's scalar product is taken at what the other folds explain."""
         point = self.protocol.objective.at(histogram)
         others = users * (self.protocol.folds - 1) / self.protocol.folds
-        second = self.second_order(point, others, draws)
+        second = self.predicted(point, [others], draws)[0]
         return float(second.noise / users + second.error + second.shared(1.0))
 
     def form_variance(self, replies: tuple[int, ...], histogram: Floats | None = None) -> float:
@@ -328,13 +338,14 @@ class TwoRoundTunedPlanning(CodebookPlanning[TwoRoundTuned]):
         guesses = [histogram] if histogram is not None else public_guesses(workload)
         tried: list[tuple[float, TwoRoundTuned]] = []
         fields: dict[str, Any] = {"users": users, "folds": FOLDS[TwoRoundTuned], "share": SHARES[0]}
-        for draft in codebooks(kind, workload, epsilon, **fields) + tabled(kind, workload, epsilon, **fields):
+        drafts = codebooks(kind, workload, epsilon, **fields) + tabled(kind, workload, epsilon, **fields)
+        # The table of the second question is the same whatever the first was.
+        prepared = [cls(drafts[0]).prepared(guess) for guess in guesses]
+        for draft in drafts:
             planning = cls(draft)
-            prepared = [planning.prepared(guess) for guess in guesses]
-            for share in SHARES:
-                replies = (round(share * users), users - round(share * users))
-                errors = [planning.at(each, replies) for each in prepared]
-                tried.append((max(errors), replace(draft, share=share)))
+            splits = [(round(share * users), users - round(share * users)) for share in SHARES]
+            errors = np.max([planning.errors(each, splits) for each in prepared], axis=0)
+            tried += [(float(error), replace(draft, share=share)) for error, share in zip(errors, SHARES, strict=True)]
         enough = NEARLY**2 * min(error for error, _ in tried)
         good = [each for each in tried if each[0] <= enough]
         return min(good, key=lambda each: (-each[1].share, each[0]))[1]
@@ -349,17 +360,21 @@ class TwoRoundTunedPlanning(CodebookPlanning[TwoRoundTuned]):
         point = self.protocol.objective.at(histogram)
         return point, scalar_question(point, self.protocol.epsilon)
 
-    def at(self, prepared: tuple[Point, ScalarQuestion], replies: tuple[int, ...], draws: int = SKETCHES) -> float:
-        """The predicted MSE for so many replies."""
-        point, question = prepared
-        second = self.second_order(point, replies[0], draws)
-        weighing = _weighing(second.noise, second.wider * question.variance(point.histogram), point.spread, replies)
-        return sum(weighing.parts) + second.error + second.shared(weighing.weight)
+    def errors(
+        self, prepared: tuple[Point, ScalarQuestion], splits: Sequence[tuple[int, ...]], draws: int = SKETCHES
+    ) -> list[float]:
+        """The predicted MSE for each of these numbers of replies."""
+        (point, question), found = prepared, list[float]()
+        variance = question.variance(point.histogram)
+        for replies, second in zip(splits, self.predicted(point, [each[0] for each in splits], draws), strict=True):
+            weighing = _weighing(second.noise, second.wider * variance, point.spread, replies)
+            found.append(sum(weighing.parts) + second.error + second.shared(weighing.weight))
+        return found
 
     def form_variance(self, replies: tuple[int, ...], histogram: Floats | None = None) -> float:
         """Predicted MSE of the statistic."""
         if histogram is not None:
-            return self.at(self.prepared(histogram), replies, PREDICTING)
+            return self.errors(self.prepared(histogram), [replies], PREDICTING)[0]
         # One bit's variance bounds that of the best table; t2 alone, with the users of the last round a sample of all.
         scalars = (self.widest / math.tanh(self.protocol.epsilon / 2)) ** 2 / max(1, replies[1])
         sampled = self.widest**2 * max(0.0, 1 / max(1, replies[1]) - 1 / self.protocol.users)

@@ -206,3 +206,15 @@ def test_a_rough_gradient_costs_more_with_fewer_first_replies() -> None:
     assert few.noise > many.noise
     assert few.wider > many.wider == pytest.approx(1, abs=1e-3)
     assert few.error > many.error
+
+
+def test_a_prediction_in_single_precision_is_that_of_the_analyst_s_projection() -> None:
+    """To three digits and more, for several numbers of users at once."""
+    made: Any = registry.design("two-round-tuned", Kendall(levels=(4, 4)), epsilon=1.0, users=10_000)
+    point = made.objective.at(made.planning.guesses[0])
+    crowds = (100, 5_000, 1_000_000)
+    for users, found in zip(crowds, made.planning.predicted(point, crowds), strict=True):
+        exact = made.planning.second_order(point, users)
+        assert found.bias == pytest.approx(exact.bias, rel=1e-3, abs=1e-7)
+        for name in ("variance", "noise", "wider"):
+            assert getattr(found, name) == pytest.approx(getattr(exact, name), rel=1e-3), name

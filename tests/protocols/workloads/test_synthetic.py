@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from scipy.special import ndtr
 from scipy.stats import chi2, norm
 
 from parley.emulator.errors import BadInput
@@ -115,3 +116,12 @@ def test_shapes_of_normal_bimodal_and_sorted() -> None:
     in_order = draw("sorted", workload, 500, generator())
     assert (np.diff(in_order) >= 0).all()
     assert np.array_equal(workload.counts(in_order), workload.counts(draw("normal", workload, 500, generator())))
+
+
+@pytest.mark.parametrize("levels", [1, 2, 3, 16, 64])
+def test_comparing_with_borders_bins_like_the_distribution_function(levels: int) -> None:
+    """At every border and its neighbour below, and in between."""
+    border = synthetic._borders(levels)
+    places = np.concatenate([border, np.nextafter(border, -np.inf), generator().standard_normal(10_000)])
+    expected = np.minimum((ndtr(places) * levels).astype(np.int64), levels - 1)
+    assert np.array_equal(synthetic._normal_bins(places, levels), expected)
