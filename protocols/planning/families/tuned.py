@@ -171,10 +171,11 @@ class CodebookPlanning(Planning[Tuned], Generic[Tuned]):
     def predicted_rmse(self, histogram: Floats | None = None) -> float:
         return math.sqrt(self.form_variance(self.planned_replies, histogram))
 
-    def worst_second_order(self, users: float) -> float:
+    def worst_second_order(self, users: float, weight: float = 0.0) -> float:
         """A second-order error that no histogram exceeds by much: twice the largest of the public guesses'."""
         points = [self.protocol.objective.at(guess) for guess in self.guesses]
-        return 4 * max(self.predicted(point, [users])[0].error for point in points)
+        found = [self.predicted(point, [users])[0] for point in points]
+        return 4 * max(each.error + each.shared(weight) for each in found)
 
     @property
     def widest(self) -> float:
@@ -283,11 +284,14 @@ class OneRoundTunedPlanning(CodebookPlanning[OneRoundTuned]):
         if histogram is None:
             guesses = [self.protocol.objective.at(guess) for guess in self.guesses]
             scale = max(
-                max(self.protocol.decoder.variance(each.gradient, each.histogram), self.second_order(each, users).noise)
+                max(
+                    self.protocol.decoder.variance(each.gradient, each.histogram),
+                    self.predicted(each, [users])[0].noise,
+                )
                 for each in guesses
             )
             spread = max(float(np.ptp(each.gradient)) for each in guesses) / 2
-            return float(scale * (self.widest / max(spread, 1e-300)) ** 2 / users) + self.worst_second_order(users)
+            return float(scale * (self.widest / max(spread, 1e-300)) ** 2 / users) + self.worst_second_order(users, 1.0)
         return self.at(histogram, users, PREDICTING)
 
     def pairs_variance(self, replies: int, histogram: Floats | None = None) -> float:
