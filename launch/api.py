@@ -136,6 +136,8 @@ class Problem:
         quorum, so privacy is computed for so many.
         """
         check_promises(epsilon, delta)
+        if not 0 < quorum <= 1:
+            raise BadInput(f"a quorum of {quorum} is not a share of the users: give a number in (0, 1]")
         return salted(self.designed(name, epsilon, delta=delta, quorum=quorum), public_salt(seed))
 
     def designed(self, name: str, epsilon: float, *, delta: float | None = None, quorum: float = 1.0) -> Protocol:
@@ -296,6 +298,8 @@ def make_problem(
     if title is not None:
         check_title(title)
     if data is None:
+        if missing != "refuse":
+            raise BadInput("--missing is about rows of a file; name it with --data FILE")
         if named or ranges or categories:
             raise BadInput("--columns, --label, --range and --categories describe a file; name it with --data FILE")
         if users is None:

@@ -42,7 +42,8 @@ class Wanted:
         kinds = [each for each in bins if "=" not in each]
         edges = dict(_edges(each) for each in bins if "=" in each)
         if len(kinds) > 1 or (kinds and edges) or not set(kinds) <= {EQUAL, QUANTILE}:
-            raise BadInput(f"--bins {' '.join(bins)} should be equal, quantile, or COLUMN=EDGE,EDGE,... a column")
+            said = " and ".join(f"--bins {each}" for each in bins)
+            raise BadInput(f"{said} cannot be used; give equal, quantile, or COLUMN=EDGE,EDGE,... for each column")
         kind, plain, resolutions = kinds[0] if kinds else EQUAL, [], dict[str, int]()
         for text in ranges:
             start, slash, fine = text.rpartition("/")

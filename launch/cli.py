@@ -155,6 +155,9 @@ def usage(error: click.ClickException) -> str:
         (r"Invalid value for '[^']*': ", ""),
         (r"is not a valid float(?: range)?\.", "is not a number"),
         (r"is not a valid integer(?: range)?\.", "is not a whole number"),
+        (r"Option '(--[a-z0-9-]+)' requires an argument\.?", r"\1 needs a value"),
+        (r"Got unexpected extra arguments? \((.*)\)", r"there is no place for \1; `--help` shows what is taken"),
+        (r"(\S+) is not in the range x>=(\S+?)\.?$", r"\1 cannot be used; give \2 or more"),
         (r"No such option:? '?(--[a-z0-9-]+)'?\.?", r"there is no option \1"),
         (r"\.$", ""),
     ):

@@ -31,11 +31,11 @@ def _data() -> str:
 
     return f"""\
 --data FILE reads a .csv, .tsv or .parquet file, in which each row is a user, and --columns names the columns. Declare
-each column; nothing is read off the data, because a range that follows the data tells about them.
+each column; nothing is read off the data, because a range taken from the data would say something about them.
 
   --range age=18:90                  numbers; values outside are clipped
   --range day=2024-01-01:2024-12-31  dates, the last day included
-  --categories answer=no,maybe,yes   text in its order, yes and no as they come
+  --categories answer=no,maybe,yes   text, from the lowest to the highest
 
 Numbers and dates are cut into bins of equal width, as many as --levels says. --bins age=18,30,45,65,90 declares the
 edges of a column. --bins quantile lets the run find bins privately, from a range with a resolution
@@ -45,14 +45,17 @@ edges of a column. --bins quantile lets the run find bins privately, from a rang
 --missing says what becomes of rows that lack a value: refuse (the default), drop (for an emulation), or as-category,
 which counts them as the category `missing`. Only the last one hides who has no value.
 
-Without a file, --users N makes synthetic data: {", ".join(PAIRS)} for two columns, {", ".join(SCALARS)} for one,
-{", ".join(LABELLED)} for auc (--synthetic NAME)."""
+Without a file, --users N makes synthetic data, and --synthetic NAME says which:
+
+  two columns  {textwrap.fill(", ".join(PAIRS), 64, subsequent_indent=" " * 15)}
+  one column   {", ".join(SCALARS)}
+  auc          {", ".join(LABELLED)}"""
 
 
 def _epsilon() -> str:
     return """\
-Epsilon bounds what one person's messages tell about that person's value: whatever is sent, its probability changes by
-a factor of at most e^epsilon if the value were another one. With epsilon 1, someone undecided between two values of a
+Epsilon bounds what one person's messages tell about that person's value: whatever is sent, its probability would change
+by a factor of at most e^epsilon if the value were different. With epsilon 1, someone undecided between two values of a
 person can be 73% sure afterwards, at most. A smaller epsilon is more private and less exact.
 
   0.5   factor 1.6   strong
@@ -61,7 +64,7 @@ person can be 73% sure afterwards, at most. A smaller epsilon is more private an
   4     factor 55    weak: a reply can all but give the value away; plan warns
   8     factor 2981  hardly any protection from one's own messages
 
-Losses add up across runs: who takes part twice with epsilon 1 has given away 2. `parley wallet` counts them.
+Losses add up across runs: anyone who takes part twice with epsilon 1 has given away 2. `parley wallet` counts them.
 `parley plan` shows the expected error at an epsilon; the error falls with the square root of the number of users.
 --delta belongs to protocols that trust a shuffler: it is the chance, above 0 and below 1, that the bound fails."""
 

@@ -78,6 +78,8 @@ def list_of(kind: type[float], what: str) -> Any:
         except ValueError:
             raise click.BadParameter(f"{text!r} is not a list of {what}") from None
 
+    # What the help calls the value.
+    read.__name__ = "list"
     return convert_type(read)
 
 

@@ -181,8 +181,10 @@ def read_plan(path: Path) -> Plan:
     """What to ask, from the file the launcher wrote."""
     try:
         plan = unpack(path.read_bytes())
-    except (OSError, RemoteProtocolError) as error:
-        raise BadInput(f"the plan {path} cannot be read: {error}") from error
+    except OSError as error:
+        raise BadInput(f"the plan {path} cannot be read: {error.strerror}") from error
+    except RemoteProtocolError as error:
+        raise BadInput(f"{path} is not a plan; write one with `parley plan ... --write FILE`") from error
     if not isinstance(plan, dict) or set(plan) - {FIELD} != {"protocol", "parameters", "domain"}:
         raise BadInput(f"the plan {path} does not name a protocol, its parameters and its domain")
     if [type(plan[name]) for name in ("protocol", "parameters", "domain")] != [str, dict, dict]:

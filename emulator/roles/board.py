@@ -354,7 +354,9 @@ class BoardRole:
         assert self.announce is not None
         speakers = self.announce.speakers
         if self.replies * self.seated < self.terms.quorum * speakers * self.terms.users or not self.replies:
-            reason = f"round {self.round}: {self.replies} of {speakers} users answered, below the quorum"
+            answered = f"{self.replies} of {speakers} users answered, below the quorum"
+            drawn = f"none of the {self.seated} users was drawn to answer; more users are needed"
+            reason = f"round {self.round}: {answered if speakers else drawn}"
             return self.abort("failed", reason)
         return wire.Close(
             run=self.terms.run,

@@ -74,6 +74,10 @@ def plan(
     """
     check_plot(plot)
     asked_for: Any = flags
+    if write is not None:
+        check_new(write)
+        if len(asked_for.users or ()) > 1:
+            raise BadInput("--write is about one plan; give one number of --users")
     workload, bins = asked(flags), asked_bins(flags)
     guess = None if like is None else checked_histogram(workload, read_numbers(like))
     if bins is None and (slow := warning(workload, flags.protocol)) is not None:
@@ -134,8 +138,6 @@ def plan(
         draw(plot, f"{workload.name}, epsilon {epsilon:g}: predicted", curves, lines)
     if write is not None:
         # What an analyst that is started by hand asks: the protocol, and the columns that its inputs come from.
-        if write.exists():
-            raise BadInput(f"--write {write} exists already; give a new file")
         from parley.nodes.analyst import write_plan
 
         protocol = plans[0].best.protocol
@@ -143,6 +145,14 @@ def plan(
             protocol = design(plans[0].best.name, workload, epsilon=epsilon, users=users, delta=flags.delta)
         question = described(flags, workload, protocol.name)
         write_plan(write, salted(protocol, public_salt(flags.seed)), declared_domain(flags, workload), question)
+
+
+def check_new(path: Path) -> None:
+    """That a plan can be written there, before anything is worked out."""
+    if path.exists():
+        raise BadInput(f"--write {path} exists already; give a new file")
+    if not path.parent.is_dir():
+        raise BadInput(f"--write {path}: there is no folder {path.parent}")
 
 
 # The same flags as everywhere, but here users may be several, and epsilon may be what is searched for.
@@ -170,13 +180,13 @@ class Target:
             start = 10_000 if first is None else first
             users = needed_users(lambda each: self._rmse(given, each), self.rmse, start)
             name = "" if users is None else f" with {self.plan(epsilon=given, users=users).best.name}"
-            many = "no number of users is enough" if users is None else f"about {users:,} users{name}"
+            many = "more users than there can be" if users is None else f"about {users:,} users{name}"
             words = f"an error of {self.rmse:g} at epsilon {given:g} takes {many}"
             found.append({"rmse": self.rmse, "epsilon": given, "users": users, "words": words})
             crowds = crowds or ([] if users is None else [users])
         if first is not None:
             needed = needed_epsilon(lambda each: self._rmse(each, first), self.rmse)
-            much = "no epsilon is enough" if needed is None else f"epsilon {needed:g}"
+            much = "a larger epsilon than there can be" if needed is None else f"epsilon {needed:g}"
             words = f"an error of {self.rmse:g} with {first:,} users takes {much}"
             found.append({"rmse": self.rmse, "epsilon": needed, "users": first, "words": words})
             epsilon = needed if epsilon is None else epsilon

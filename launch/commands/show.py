@@ -93,7 +93,8 @@ class Listing:
             return printable(f"parley: {self.damage}")
         why = f": {closing.reason}" if closing.reason else ""
         where = " in memory" if medium(self.reader.header) == MEMORY else ""
-        return printable(f"{closing.outcome}{where} after {closing.records} records{why}")
+        # In a run with shards those of all boards.
+        return printable(f"{closing.outcome}{where} after {max(self._seen, closing.records)} records{why}")
 
 
 def unclosed(reader: TranscriptReader, after: str = "") -> str | None:

@@ -16,7 +16,10 @@ LONGEST = 160
 MOST_LINES = 8
 ELSEWHERE = ("run", "round")
 # The field that holds what a message is about.
-BODIES = {wire.Replies: "columns", wire.Announce: "broadcast", wire.Setup: "parameters", wire.Result: "details"}
+BODIES: dict[type[wire.Message], str] = {
+    **{wire.Replies: "columns", wire.Announce: "broadcast", wire.Setup: "parameters", wire.Result: "details"},
+    wire.Tally: "sums",
+}
 
 
 def cut(text: str, longest: int = LONGEST) -> str:
@@ -56,6 +59,8 @@ def value_brief(value: Any) -> str:
     """Any value of a parameter or detail."""
     if isinstance(value, np.ndarray):
         return array_brief(value)
+    if isinstance(value, bytes):
+        return plural(len(value), "byte")
     if isinstance(value, Mapping):
         return cut(", ".join(f"{cut(str(name), 40)} {value_brief(each)}" for name, each in list(value.items())[:SHOWN]))
     if isinstance(value, list | tuple):
@@ -104,6 +109,25 @@ def headline(message: wire.Message) -> str:
         return f"still missing {plural(len(message.missing), 'node')}"
     if isinstance(message, wire.Event):
         return cut(f"{message.event} at {message.node}: {message.detail}")
+    if isinstance(message, wire.Shard):
+        spans = [f"{first} to {end - 1}" for first, end in message.stretches[:SHOWN].tolist()]
+        more = ", …" if len(message.stretches) > SHOWN else ""
+        return cut(f"process {message.pid}, its board has users {', '.join(spans)}{more}")
+    if isinstance(message, wire.Tally):
+        rejected = sum(message.rejected.values())
+        left_out = f", {plural(rejected, 'reply')} rejected" if rejected else ""
+        silent = f", {plural(message.silent, 'user')} silent" if message.silent else ""
+        return f"sums over {plural(message.replies, 'reply')}{left_out}{silent}"
+    if isinstance(message, wire.Tie):
+        return "proof that the records of this shard's board are under the head of the whole run"
+    if isinstance(message, wire.Receipt):
+        return f"proof that {plural(len(message.chunks), 'frame')} of {message.node} stand on record"
+    if isinstance(message, wire.Inquiry):
+        return "asks for the receipt of this round" if message.round else "asks who holds its seat"
+    if isinstance(message, wire.Pledge):
+        return "the shuffler serves this run"
+    if isinstance(message, wire.Seating):
+        return f"the seat of {message.node} belongs to the key {message.key[:8].hex()}…"
     if isinstance(message, wire.Refusal | wire.Abort):
         return cut(message.reason)
     others = {each.name: getattr(message, each.name) for each in fields(message) if each.name not in ELSEWHERE}

@@ -40,9 +40,9 @@ def advice(interval: Range, possible: Range | None, *, rmse: float, users: int, 
         return None
     factor = 2 * 1.96 * rmse / (LITTLE / 2 * (possible[1] - possible[0]))
     more = epsilon * factor
-    other = f", or epsilon {more:.2g} with these users" if more <= LARGEST_ADVISED_EPSILON else ""
+    other = f", or epsilon {more:.2g} with these users," if more <= LARGEST_ADVISED_EPSILON else ""
     said = "says nothing" if covered > 0.999 else "says little"
     return (
         f"the interval {said}: it covers {covered:.0%} of what is possible, {possible[0]:g} to {possible[1]:g}; "
-        f"about {rounded_up(users * factor**2):,} users at this epsilon{other}, would narrow it to {LITTLE / 2:.0%}"
+        f"about {rounded_up(users * factor**2):,} users at this epsilon{other} would narrow it to {LITTLE / 2:.0%}"
     )

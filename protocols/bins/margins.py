@@ -19,8 +19,8 @@ from parley.protocols.randomizers.categories.subset_selection import SubsetSelec
 # Each cut has a quarter of the nodes of the next finer one; the coarsest has fewer than this.
 FANOUT = 4
 COARSEST = 2 * FANOUT
+# So many that an atom of the distribution is found whole: 80 leave a tenth of it to its neighbours.
 STEPS = 250
-FEW_STEPS = 80
 # Draws behind the error of what is read off the margins; the generator's seed is fixed.
 DRAWS = 12
 SEED = 21
@@ -128,13 +128,13 @@ class MarginRead:
         for cut, _, weight in self._of(column):
             noise = generator.standard_normal((cut.nodes, DRAWS)) / np.sqrt(max(weight, 1e-9))
             again.append(Heard(cut, cut.total(own[:, None]) + noise, weight))
-        return explain(again, FEW_STEPS)
+        return explain(again)
 
     def _of(self, column: int) -> list[Heard]:
         return [each for each in self.heard if each.cut.column == column]
 
 
-def explain(heard: list[Heard], steps: int = STEPS) -> Floats:
+def explain(heard: list[Heard]) -> Floats:
     """The shares of fine levels whose nodes are nearest to what was heard.
 
     Coarse nodes come first, and each finer cut starts from the one before: gradients alone would take thousands of
@@ -147,17 +147,17 @@ def explain(heard: list[Heard], steps: int = STEPS) -> Floats:
         if place:
             ratio = cuts[place - 1].cut.width // width
             found = np.repeat(found / ratio, ratio, axis=0)[: finest.cut.nodes]
-        found = _descend(found, [(each.cut.width // width, each) for each in cuts[: place + 1]], steps)
+        found = _descend(found, [(each.cut.width // width, each) for each in cuts[: place + 1]])
     return found
 
 
-def _descend(found: Floats, heard: list[tuple[int, Heard]], steps: int) -> Floats:
+def _descend(found: Floats, heard: list[tuple[int, Heard]]) -> Floats:
     """Accelerated projected gradients for nodes that each have so many of the shares that are looked for."""
     from parley.protocols.projection.simplex_projection import nearest_probabilities
 
     steepest = sum(weight * ratio for ratio, (_, _, weight) in heard) or 1.0
     ahead, momentum, many = found, np.ones(found.shape[1]), len(found)
-    for _ in range(steps):
+    for _ in range(STEPS):
         gradient = np.zeros_like(found)
         for ratio, (_, shares, weight) in heard:
             missed = weight * (np.add.reduceat(ahead, np.arange(0, many, ratio), axis=0) - shares)

@@ -93,8 +93,8 @@ def rank_protocols(
     guesses = assumed if histogram is None else [checked_histogram(workload, histogram)]
     options, reason = [], ""
     for name in suitable_names(workload, trust) if names is None else names:
+        kind: Any = registry.lookup(name)
         try:
-            kind: Any = registry.lookup(name)
             if histogram is not None and issubclass(kind, TwoRoundTuned):
                 protocol = kind.design(workload, epsilon=epsilon, users=users, histogram=guesses[0])
             else:

@@ -168,8 +168,13 @@ def _declared(
                 found[name] = values
                 continue
             ends = read_ends(",".join(values))
+            if ends is None and re.fullmatch(r"\d{4}-\d\d-\d\d:\d{4}-\d\d-\d\d", values[0]):
+                raise BadInput(f"--range {text!r}: one of these days is not in the calendar")
             if ends is None:
                 raise BadInput(f"--range {text!r} must look like {_EXAMPLES['--range']}")
+            low, high, dates = ends
+            if dates and low >= high:
+                raise BadInput(f"--range {text!r} ends before it begins")
             found[name] = Ends(*ends)
     for name, own in edges.items():
         if name not in columns:

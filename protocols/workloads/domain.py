@@ -88,7 +88,8 @@ class Interval(Domain):
         object.__setattr__(self, "low", float(self.low))
         object.__setattr__(self, "high", float(self.high))
         if not (math.isfinite(self.low) and math.isfinite(self.high) and self.low < self.high):
-            raise BadInput(f"the range of {self.name} must have low < high, got {self.low}:{self.high}")
+            given = f"{self.low}:{self.high}"
+            raise BadInput(f"the range of {self.name} must be finite and have low < high, got {given}")
         width = self.high / self.levels - self.low / self.levels
         # Below a few units in the last place the bins would have no room for different values.
         if not width > 4 * max(math.ulp(self.low), math.ulp(self.high)):

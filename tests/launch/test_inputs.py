@@ -21,7 +21,7 @@ def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_inputs_are_those_of_the_launcher(state: Path, capsys: pytest.CaptureFixture[str]) -> None:
     Path("people.csv").write_text("answer,age\nno,17\nmaybe,20\nno,89\n")
     assert run(["inputs", "inputs.npy", "--state", "state", "--data", "people.csv"]) == 0
-    assert "1 values of age lie outside its declared range and were clipped" in capsys.readouterr().err
+    assert "1 value of age lies outside its declared range and was clipped" in capsys.readouterr().err
     categories = {"answer": ("no", "maybe", "missing")}
     asked = {"columns": "age,answer", "levels": "8x3", "ranges": {"age": (18, 90)}, "categories": categories}
     assert (np.load("inputs.npy") == make_problem("people.csv", "kendall", **asked).inputs).all()

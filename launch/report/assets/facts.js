@@ -29,7 +29,9 @@ function fact(term, ...description) {
 function renderFacts(model) {
   const facts = model.facts;
   const rows = [];
-  if (facts.measured || model.shape) rows.push(fact("Measured", [facts.measured, model.shape].filter(Boolean).join(", ")));
+  // With bins at private quantiles the levels in the question are fine levels; the answer knows the bins.
+  const measured = model.answer?.measured || [facts.measured, model.shape].filter(Boolean).join(", ");
+  if (measured) rows.push(fact("Measured", measured));
   if (model.columns.length) rows.push(fact(model.columns.length > 1 ? "Columns" : "Column", model.columns.flatMap((each, index) => index ? [make("br"), each] : [each])));
   if (model.origin) rows.push(fact("Data", model.origin));
   if (facts.epsilon !== null) {

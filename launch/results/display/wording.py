@@ -55,9 +55,13 @@ def described(column: Mapping[str, Any]) -> str:
 def source_words(source: Mapping[str, Any]) -> list[str]:
     """What had to be done to the data before they became inputs, sentence by sentence."""
     clipped, dropped = source.get("clipped", {}), source.get("dropped", 0)
-    outside = "lie outside its declared range and were clipped"
-    said = [f"{count:,} values of {name} {outside}" for name, count in clipped.items()]
-    return [*said, *([f"{dropped:,} rows without a value were left out"] if dropped else [])]
+    one, several = "lies outside its declared range and was clipped", "lie outside its declared range and were clipped"
+    said = [
+        f"1 value of {name} {one}" if count == 1 else f"{count:,} values of {name} {several}"
+        for name, count in clipped.items()
+    ]
+    rows = "1 row without a value was" if dropped == 1 else f"{dropped:,} rows without a value were"
+    return [*said, *([f"{rows} left out"] if dropped else [])]
 
 
 def _end(value: Any, dates: bool) -> str:

@@ -14,10 +14,10 @@ import numpy as np
 
 from parley.emulator.errors import BadInput
 from parley.emulator.protocol import QUANTILE_95, Estimate, Inputs
-from parley.emulator.randomizer import Floats
+from parley.emulator.randomizer import Floats, Integers
 from parley.protocols import registry
 from parley.protocols.bins.binned import INNER, LEAST_SHARE, MEASURED_BY, Binned, check_ranks, workload_of
-from parley.protocols.bins.borders import Bins
+from parley.protocols.bins.borders import Bins, quantile_borders
 from parley.protocols.bins.hidden import Column, Hidden, hidden, hidden_area, typical_hidden
 from parley.protocols.bins.margins import MarginRead
 from parley.protocols.planning.plan import VERBATIM, Option, pick, rank_protocols
@@ -272,13 +272,17 @@ TIE_NOISE = 0.4
 def tied_share(bins: Bins, read: MarginRead, column: int) -> tuple[float, float]:
     """The share of pairs that a column's bins tie, and its standard error.
 
-    Borders were put where bins seem to hold equal shares, so what was read is too even. The true shares are as far
-    from it as those redrawn from it are.
+    Borders were put where bins seem to hold equal shares, so what was read is too even; and an atom that was read is
+    too small, because its neighbours got some of it. Redrawing from what was read shows by how much, if borders are
+    chosen again each time.
     """
-    if bins.levels[column] == bins.fine[column]:
-        own = read.shares[column]
-        again = (read.redrawn[column] ** 2).sum(axis=0)
-        # Here no border was chosen; redrawing shows by how much squares of noisy shares are too large.
-        return max(0.0, 2 * float(own @ own) - float(again.mean())), float(again.std(ddof=1))
-    again = np.array([float((bins.shares(column, each) ** 2).sum()) for each in read.redrawn[column].T])
-    return float(again.mean()), float(again.std(ddof=1))
+    own, (fine, levels) = read.shares[column], (bins.fine[column], bins.levels[column])
+
+    def ties(shares: Floats, borders: Integers) -> float:
+        return float((np.add.reduceat(shares, np.concatenate([[0], borders])) ** 2).sum())
+
+    missed = []
+    for again in read.redrawn[column].T:
+        borders = quantile_borders(again, levels) if levels < fine else bins.borders[column]
+        missed.append(ties(own, borders) - ties(again, borders))
+    return max(0.0, ties(own, bins.borders[column]) + float(np.mean(missed))), float(np.std(missed, ddof=1))

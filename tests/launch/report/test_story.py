@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from parley.emulator.record.records import Record
 from parley.emulator.wire.codec import encode
 from parley.emulator.wire.messages import (
+    MESSAGES,
     Abort,
     Announce,
     Close,
@@ -26,6 +27,8 @@ from parley.emulator.wire.messages import (
 from parley.launch.report.diagram import GROUPS, MOST_FRAMES, MOST_LANES, MOST_ROUNDS, MOST_SIGNS, Lanes
 from parley.launch.report.page import safe_json
 from parley.launch.report.story import FIRST, LAST, Story
+from parley.launch.report.words import body, headline
+from tests.vectors.wire import messages
 
 COUNT = st.one_of(st.integers(0, 40), st.integers(0, 2**62 - 1))
 SMALL = st.integers(0, 4)
@@ -186,3 +189,11 @@ def test_pictures_do_not_grow_without_end() -> None:
     assert len(record["messages"]["rows"]) == FIRST + LAST < record["messages"]["total"]
     assert len([band for band in record["diagram"]["bands"] if band["round"]]) == MOST_ROUNDS
     assert any("rounds" in note for note in record["diagram"]["notes"])
+
+
+def test_every_kind_of_message_is_said_in_words() -> None:
+    """Proofs, keys and frames are bytes that nobody can read."""
+    said = [(message, [headline(message), *body(message)]) for message, _ in messages()]
+    assert {type(message) for message, _ in said} == set(MESSAGES)
+    for message, lines in said:
+        assert not [line for line in lines if "b'" in line or 'b"' in line or "\\x" in line], (message.kind, lines)

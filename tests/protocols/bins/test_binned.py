@@ -16,7 +16,8 @@ from parley.emulator.simulate import simulate
 from parley.protocols import registry
 from parley.protocols.bins.binned import BORDERS, Binned
 from parley.protocols.bins.borders import Bins, quantile_borders
-from parley.protocols.bins.margins import Margins
+from parley.protocols.bins.margins import Heard, MarginRead, Margins
+from parley.protocols.planning.families.bins import tied_share
 from parley.protocols.tuned.groups import salted
 from parley.protocols.workloads.auc import AreaUnderCurve
 from parley.protocols.workloads.gini import GiniMeanDifference
@@ -201,3 +202,28 @@ def test_the_area_under_a_curve_has_bins_of_scores_and_labels_as_they_are() -> N
     score = np.clip(np.rint(generator.normal(12 + 5 * label, 5)), 0, 29).astype(np.int64)
     found = simulate(salted(made, 5), score * 2 + label, KEY)
     assert found.low < made.workload.exact(score * 2 + label) < found.high
+
+
+def heard_margins(shares: np.ndarray, users: float) -> MarginRead:
+    """What is heard of one column with these shares, without noise."""
+    question = Margins((len(shares),))
+    return MarginRead((len(shares),), tuple(Heard(cut, cut.total(shares[:, None]), users) for cut in question.cuts))
+
+
+def test_an_atom_among_many_fine_levels_is_found_whole() -> None:
+    """Six users of ten hold the lowest of 1,000 levels, as amounts of rain do."""
+    shares = np.concatenate([[0.6], np.full(999, 0.4 / 999)])
+    read = heard_margins(shares, 700.0)
+    assert read.shares[0][0] == pytest.approx(0.6, abs=1e-3)
+    assert read.redrawn[0][0].mean() == pytest.approx(0.6, abs=0.08)
+
+
+@pytest.mark.parametrize("atom", [0.0, 0.6])
+def test_the_share_of_tied_pairs_is_that_of_the_bins(atom: float) -> None:
+    shares = np.full(1000, (1 - atom) / 1000)
+    shares[0] += atom
+    read, borders = heard_margins(shares, 700.0), quantile_borders(shares, 8)
+    bins = Bins((1000,), (8,), (borders,))
+    found, error = tied_share(bins, read, 0)
+    exact = float((bins.shares(0, shares) ** 2).sum())
+    assert abs(found - exact) < 2 * error < 0.2
