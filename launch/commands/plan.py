@@ -133,16 +133,7 @@ def plan(
                     curves.setdefault(option.name, []).append((crowd, option.predicted_rmse))
         draw(plot, f"{workload.name}, epsilon {epsilon:g}: predicted", curves, lines)
     if write is not None:
-        # What an analyst that is started by hand asks: the protocol, and the columns that its inputs come from.
-        if write.exists():
-            raise BadInput(f"--write {write} exists already; give a new file")
-        from parley.nodes.analyst import write_plan
-
-        protocol = plans[0].best.protocol
-        if plans[0].bins is None:
-            protocol = design(plans[0].best.name, workload, epsilon=epsilon, users=users, delta=flags.delta)
-        question = described(flags, workload, protocol.name)
-        write_plan(write, salted(protocol, public_salt(flags.seed)), declared_domain(flags, workload), question)
+        write_best(write, plans[0], flags)
 
 
 # The same flags as everywhere, but here users may be several, and epsilon may be what is searched for.
@@ -186,6 +177,20 @@ class Target:
 
     def _rmse(self, epsilon: float, users: int) -> float:
         return self.plan(epsilon=epsilon, users=users).best.predicted_rmse
+
+
+def write_best(path: Path, planned: Plan, flags: ProblemFlags) -> None:
+    """What an analyst that is started by hand asks: the best protocol, and the columns that its inputs come from."""
+    if path.exists():
+        raise BadInput(f"--write {path} exists already; give a new file")
+    from parley.nodes.analyst import write_plan
+
+    workload, protocol = planned.question, planned.best.protocol
+    if planned.bins is None:
+        epsilon, users = planned.epsilon, planned.users
+        protocol = design(planned.best.name, workload, epsilon=epsilon, users=users, delta=flags.delta)
+    question = described(flags, workload, protocol.name)
+    write_plan(path, salted(protocol, public_salt(flags.seed)), declared_domain(flags, workload), question)
 
 
 def influences(planned: Plan, histogram: Floats | None) -> dict[str, Influence | None]:
