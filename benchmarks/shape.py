@@ -148,10 +148,9 @@ FEATURES = {
         "protocols/workloads/domain.py::_Numbers",
         "launch/data.py::batches_of",
         "launch/data.py::Encoded",
-        "launch/data.py::_joined",
         "launch/data.py::_narrow",
         "launch/data.py::_Unreadable",
-        "launch/data.py::_file_batches",
+        "launch/data.py::file_batches",
         "launch/data.py::_encode_file",
         "launch/data.py::_header",
         "launch/data.py::_plain_series",
@@ -298,6 +297,7 @@ FEATURES = {
         "protocols/planning/influence.py",
         "launch/commands/plan.py::influences",
         "launch/commands/plan.py::show_influence",
+        "launch/commands/plan.py::add_influences",
     ),
     "the lower bound's hard data, and a bound proven with its constants": (
         "protocols/factorization/hard_distributions.py",
@@ -351,6 +351,7 @@ FEATURES = {
         "protocols/planning/families/paper.py::ThreeRoundPlanning._unclipped_loss",
         "protocols/planning/families/paper.py::excess_variance",
     ),
+    "iterations that say when they stop short": ("protocols/convergence.py",),
     "a seat that is held by the node's own key": (
         "emulator/roles/board.py::BoardRole.seating",
         "emulator/roles/consent.py::Consent.wants_seating",

@@ -99,12 +99,7 @@ def plan(
     with Working("predicting errors"):
         plans = [make_plan(workload, epsilon=epsilon, users=each, **common) for each in crowds]
     records = [{**each.record(), **({"target": reached} if reached else {})} for each in plans]
-    if influence:
-        with Working("searching for the replies that reach furthest"):
-            moved = [influences(each, guess) for each in plans]
-        for record, by_name in zip(records, moved, strict=True):
-            for row in record["protocols"]:
-                row["influence"] = None if (most := by_name[row["name"]]) is None else vars(most)
+    moved = add_influences(records, plans, guess) if influence else []
     if as_json:
         click.echo(json.dumps(records[0] if len(records) == 1 else records, indent=2))
     elif len(plans) == 1:
@@ -112,7 +107,7 @@ def plan(
     else:
         show_several(plans)
     if not as_json:
-        if influence:
+        if moved:
             show_influence(plans[0], moved[0])
         for each in reached:
             click.echo(textwrap.fill(f"target: {each['words']}", 80, subsequent_indent="  ", break_on_hyphens=False))
@@ -191,6 +186,18 @@ def write_best(path: Path, planned: Plan, flags: ProblemFlags) -> None:
         protocol = design(planned.best.name, workload, epsilon=epsilon, users=users, delta=flags.delta)
     question = described(flags, workload, protocol.name)
     write_plan(path, salted(protocol, public_salt(flags.seed)), declared_domain(flags, workload), question)
+
+
+def add_influences(
+    records: list[dict[str, Any]], plans: Sequence[Plan], histogram: Floats | None
+) -> list[dict[str, Influence | None]]:
+    """How far one reply reaches in each plan, protocol by protocol; the records are told as well."""
+    with Working("searching for the replies that reach furthest"):
+        moved = [influences(each, histogram) for each in plans]
+    for record, by_name in zip(records, moved, strict=True):
+        for row in record["protocols"]:
+            row["influence"] = None if (most := by_name[row["name"]]) is None else vars(most)
+    return moved
 
 
 def influences(planned: Plan, histogram: Floats | None) -> dict[str, Influence | None]:
