@@ -7,16 +7,19 @@ A revision is taken from git into a temporary folder, so the working tree does n
 is made by `python -m tests.docs.tables --write` from the working tree.
 
 Like for like, only what both revisions can do is compared: folders, files and definitions that serve nothing but a
-feature which came in between (`FEATURES`) are counted apart. The few lines that such a feature takes inside of older
+feature which came in between (`FEATURES`) are counted apart, with the blank lines and comments above a definition and
+with the imports and constants that nothing else in its file uses. The lines that such a feature takes inside of older
 definitions still count, so the code for the same features is, if anything, shorter than the table says.
 """
 
 import ast
+import re
 import statistics
 import subprocess
 import sys
 import tarfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from io import BytesIO
 from pathlib import Path
@@ -37,6 +40,15 @@ FEATURES = {
         "emulator/transport/virtual_time.py",
         "emulator/transport/conditions.py::Fault.is_virtual",
         "emulator/transport/conditions.py::Conditions.disks",
+        "emulator/transport/conditions.py::Fault._check_places",
+        "emulator/transport/conditions.py::Fault.nth",
+        "emulator/transport/conditions.py::Fault.step",
+        "launch/cluster/layout.py::Layout._check_medium",
+        "launch/cluster/layout.py::Layout.in_memory",
+        "emulator/transport/conditions.py::POWER",
+        "emulator/transport/conditions.py::DISK_KINDS",
+        "emulator/transport/memory.py::MemoryTransport._make_inbox",
+        "emulator/transport/memory.py::MemoryTransport._make_queue",
         "emulator/transport/ports.py::Clock",
         "emulator/record/records.py::medium",
         "nodes/state/virtual_disk.py",
@@ -45,6 +57,10 @@ FEATURES = {
     ),
     "explicit channels, public coins, replies decoded by their likelihood": (
         "emulator/coins.py::public_words",
+        "emulator/coins.py::_neighbours",
+        "emulator/randomizer.py::Randomizer.public",
+        "emulator/round.py::Round.public",
+        "emulator/round.py::Round.complete",
         "protocols/randomizers/channels",
         "protocols/tuned/decoder.py",
         "protocols/tuned/embedding.py",
@@ -52,6 +68,18 @@ FEATURES = {
         "protocols/tuned/scalar_question.py",
         "protocols/planning/limit.py",
         "protocols/planning/families/tuned.py::ratio_interval",
+        "protocols/planning/families/tuned.py::normal_draws",
+        "protocols/planning/families/tuned.py::draws_of",
+        "protocols/planning/families/tuned.py::SecondOrder",
+        "protocols/planning/families/tuned.py::CodebookPlanning.second_order",
+        "protocols/planning/families/tuned.py::CodebookPlanning.usual_remainder",
+        "protocols/planning/families/tuned.py::CodebookPlanning.remainder",
+        "protocols/planning/families/tuned.py::CodebookPlanning.worst_second_order",
+        "protocols/planning/families/tuned.py::decodable",
+        "protocols/tuned/codebook_round.py::CodebookRound.decoder",
+        "protocols/tuned/codebook_round.py::CodebookRound.objective",
+        "protocols/tuned/two_round_tuned.py::TwoRoundTuned.one_output",
+        "launch/report/model.py::_limit",
     ),
     "protocols of one's own, drawn, planned and begun": (
         "protocols/outline.py",
@@ -59,14 +87,29 @@ FEATURES = {
         "launch/commands/protocols.py::drawn",
         "launch/commands/protocols.py::TEMPLATE",
         "launch/commands/protocols.py::new_protocol",
+        "launch/commands/protocols.py::_wrapped",
+        "launch/report/model.py::_script",
+        "protocols/planning/plan.py::suitable_names",
+        "protocols/planning/planning.py::default_design",
+        "protocols/workloads/workload.py::Levels",
     ),
-    "floods of subscriptions cut off": ("emulator/transport/doors.py",),
+    "floods of subscriptions cut off": (
+        "emulator/transport/doors.py",
+        "emulator/transport/zmq/watching.py::Watch.door_for",
+        "emulator/transport/zmq/watching.py::Watch.hear_reports",
+        "emulator/transport/zmq/watching.py::Watch.refusals",
+    ),
     "an audit on all cores, each different reply once": (
         "emulator/cores.py",
         "emulator/record/likelihoods.py",
         "emulator/audit/fidelity.py::Law",
         "emulator/audit/privacy.py::Entry",
         "emulator/audit/privacy.py::Ledger.take_all",
+        "emulator/audit/privacy.py::_likelihoods",
+        "emulator/audit/privacy.py::_take_singles",
+        "emulator/audit/privacy.py::_watched",
+        "emulator/record/conversation.py::_part",
+        "emulator/record/conversation.py::watched",
         "emulator/randomizer.py::Randomizer.log_law",
         "emulator/randomizer.py::Randomizer.cells",
         "emulator/randomizer.py::Randomizer.cell",
@@ -77,11 +120,16 @@ FEATURES = {
         "protocols/randomizers/categories/subset_selection.py::SubsetSelection.log_law",
         "protocols/randomizers/vectors/codebook.py::Codebook.log_law",
         "protocols/randomizers/vectors/codebook.py::Codebook._quickly_among_best",
+        "protocols/randomizers/categories/subset_selection.py::SubsetSelection._holds",
+        "protocols/randomizers/vectors/expansion.py::all_short_directions",
     ),
     "plans, audits and replays as Python objects": (
         "launch/notebook.py",
+        "launch/results/display/progress.py::has_viewer",
         "launch/results/display/html.py",
         "launch/results/plans.py::Plan.__len__",
+        "launch/results/plans.py::Plan.__getitem__",
+        "launch/results/plans.py::Plan._cells",
         "launch/results/plans.py::Plan.__iter__",
         "launch/results/plans.py::Plan.__str__",
         "launch/results/plans.py::Plan._repr_html_",
@@ -89,8 +137,20 @@ FEATURES = {
     "data as they are, read in batches": (
         "protocols/workloads/values.py",
         "protocols/workloads/choice.py::implied_levels",
+        "protocols/workloads/choice.py::_named_values",
+        "protocols/workloads/choice.py::_with_missing",
+        "protocols/workloads/domain.py::Encoded.missing",
+        "emulator/roles/consent.py::Column.dates",
+        "protocols/workloads/domain.py::Interval.dates",
+        "protocols/workloads/domain.py::Categories.absent",
+        "launch/problem.py::ProblemFlags.missing",
+        "launch/api.py::Problem.dropped",
+        "protocols/workloads/domain.py::_Numbers",
         "launch/data.py::batches_of",
-        "launch/data.py::_file_batches",
+        "launch/data.py::Encoded",
+        "launch/data.py::_narrow",
+        "launch/data.py::_Unreadable",
+        "launch/data.py::file_batches",
         "launch/data.py::_encode_file",
         "launch/data.py::_header",
         "launch/data.py::_plain_series",
@@ -98,6 +158,12 @@ FEATURES = {
     "topics of help, spinners, CSV, what an interval means": (
         "launch/help.py",
         "launch/cli.py::usage",
+        "launch/commands/export.py::named_format",
+        "launch/results/answer.py::Answer.advice",
+        "launch/results/answer.py::Answer.possible",
+        "launch/results/answer.py::Answer.command_seconds",
+        "launch/settings.py::command_seconds",
+        "launch/settings.py::Settings.began",
         "launch/results/effort.py",
         "launch/results/meaning.py",
         "launch/results/export.py::write_csv",
@@ -109,12 +175,27 @@ FEATURES = {
         "protocols/bins",
         "protocols/planning/families/bins.py",
         "protocols/workloads/declared.py::_between",
+        "protocols/workloads/declared.py::_edges",
+        "protocols/workloads/choice.py::_ends_of_bins",
+        "emulator/roles/consent.py::Column.edges",
+        "protocols/workloads/domain.py::Encoded.values",
+        "launch/problem.py::ProblemFlags.bins",
+        "launch/api.py::Problem.bins",
+        "launch/api.py::Problem.values",
+        "launch/results/plans.py::Plan.bins",
+        "launch/results/answer.py::Answer.measured",
+        "launch/results/answer.py::Answer.truth_unbinned",
+        "launch/results/answer.py::Answer.hidden",
+        "launch/results/answer.py::Answer.hidden_error",
+        "launch/results/answer.py::Answer.interval95_noise",
         "protocols/workloads/domain.py::Uneven",
         "emulator/protocol.py::Protocol.representatives",
         "emulator/audit/verdict.py::stand_ins",
         "emulator/round.py::Through",
         "launch/bins.py",
         "launch/api.py::Problem.unbinned",
+        "launch/api.py::asked_for",
+        "launch/problem.py::_asked_for",
         "launch/problem.py::asked_bins",
         "launch/results/hiding.py",
         "launch/results/plans.py::Plan.cells",
@@ -126,6 +207,14 @@ FEATURES = {
         "emulator/record/shards.py",
         "emulator/roles/shards",
         "emulator/roles/cohort.py::CohortRole._make_ties",
+        "emulator/roles/cohort.py::CohortRole._frames_of",
+        "emulator/roles/cohort.py::CohortRole._tied",
+        "emulator/roles/consent.py::Consent.head",
+        "emulator/roles/consent.py::Consent.shard",
+        "nodes/board.py::_of_shard",
+        "launch/cluster/layout.py::Layout.shards",
+        "emulator/record/transcript.py::TranscriptReader.unfinished",
+        "emulator/roles/analyst.py::AnalystRole._add",
         "emulator/wire/messages.py::Shard",
         "emulator/wire/messages.py::Tally",
         "emulator/wire/messages.py::Tie",
@@ -145,6 +234,12 @@ FEATURES = {
         "emulator/record/records.py::leaves_of",
         "emulator/record/records.py::records_of",
         "emulator/record/transcript.py::TranscriptWriter.append_batch",
+        "emulator/wire/codec.py::_read_small",
+        "emulator/wire/codec.py::_Arrays",
+        "emulator/wire/codec.py::_read_small_map",
+        "emulator/wire/codec.py::_SMALL",
+        "emulator/wire/codec.py::_is_shallow",
+        "emulator/wire/codec.py::_read_bundle",
         "emulator/roles/analyst.py::AnalystRole.hear_all",
         "emulator/roles/board.py::BoardRole.asks_for",
         "emulator/roles/board.py::BoardRole.hear_all",
@@ -162,6 +257,7 @@ FEATURES = {
     ),
     "a hundred million users: sets of users as pages of bits": (
         "emulator/record/user_sets.py::UserSet._mark",
+        "emulator/record/user_sets.py::UserSet._add_by_page",
         "emulator/record/user_sets.py::UserSet._move_to_pages",
         "emulator/record/user_sets.py::UserSet.shared_with",
         "emulator/record/user_sets.py::UserSet._is_page",
@@ -170,6 +266,14 @@ FEATURES = {
         "emulator/record/user_sets.py::_by_page",
         "emulator/record/user_sets.py::_overlaps",
         "emulator/wire/codec.py::_users_of_bits",
+        "emulator/wire/codec.py::_bits_of_users",
+        "emulator/wire/codec.py::packed_parts",
+        "emulator/record/summary.py::Summary._replied_once",
+        "emulator/record/user_sets.py::UserSet.holds_range",
+        "emulator/roles/replies.py::chunk_for",
+        "protocols/randomizers/exact.py::Thresholds",
+        "emulator/round.py::_rows",
+        "protocols/randomizers/exact.py::TwoLevel._thresholds",
         "protocols/workloads/workload.py::count_inputs",
     ),
     "users or epsilon for a target, and what a plan means": (
@@ -180,12 +284,20 @@ FEATURES = {
         "launch/results/plans.py::Plan.notes",
         "launch/results/plans.py::worst_of",
         "launch/results/plans.py::epsilon_means",
+        "launch/results/plans.py::Plan.title",
+        "launch/results/plans.py::Plan.assumed",
+        "protocols/planning/planning.py::assumed_histograms",
         "launch/settings.py::list_of",
+    ),
+    "sweeps that draw rare events exactly": (
+        "protocols/planning/fast_simulation.py::_subsets",
+        "protocols/planning/fast_simulation.py::_distinct",
     ),
     "the influence of one crafted reply": (
         "protocols/planning/influence.py",
         "launch/commands/plan.py::influences",
         "launch/commands/plan.py::show_influence",
+        "launch/commands/plan.py::add_influences",
     ),
     "the lower bound's hard data, and a bound proven with its constants": (
         "protocols/factorization/hard_distributions.py",
@@ -207,11 +319,22 @@ FEATURES = {
         "launch/api.py::Problem.source",
         "launch/api.py::describe",
         "launch/problem.py::described",
+        "launch/problem.py::ProblemFlags.title",
+        "launch/api.py::Problem.title",
+        "launch/api.py::Problem.origin",
+        "launch/results/answer.py::Answer.title",
+        "launch/results/answer.py::Answer.question",
+        "launch/results/answer.py::Answer.source",
+        "launch/cluster/layout.py::Layout.question",
+        "launch/cluster/layout.py::Layout.source",
+        "emulator/record/witness.py::Witness.source",
         "launch/results/display/wording.py",
     ),
     "inputs for a node started by hand, a demo that compares, a page that opens": (
         "protocols/workloads/domain.py::domain_from",
         "launch/commands/hosts.py::inputs",
+        "nodes/analyst.py::told",
+        "launch/commands/plan.py::write_best",
         "launch/demo.py",
         "launch/results/reporting.py::show_in_browser",
     ),
@@ -226,11 +349,16 @@ FEATURES = {
         "protocols/planning/families/linear_queries.py::MatrixMechanismPlanning.weights",
         "protocols/planning/families/linear_queries.py::MatrixMechanismPlanning.answer_errors",
         "protocols/planning/families/paper.py::ThreeRoundPlanning._unclipped_loss",
+        "protocols/planning/families/paper.py::excess_variance",
     ),
+    "iterations that say when they stop short": ("protocols/convergence.py",),
     "a seat that is held by the node's own key": (
         "emulator/roles/board.py::BoardRole.seating",
         "emulator/roles/consent.py::Consent.wants_seating",
         "emulator/roles/node_memory.py::OwnSeat",
+        "emulator/roles/cohort.py::CohortRole._told",
+        "emulator/roles/board.py::BoardRole.shows",
+        "emulator/roles/shuffler.py::ShufflerRole._inquired",
         "emulator/roles/shuffler.py::ShufflerRole._seating",
         "emulator/wire/messages.py::Seating",
     ),
@@ -277,7 +405,7 @@ def shape_of(tree: Path) -> Shape:
     return Shape(
         files=len(files),
         lines=sum(map(lines_of, files)),
-        features={name: sum(lines_at(tree, place) for place in places) for name, places in FEATURES.items()},
+        features=lines_of_features(tree),
         modules=modules,
         with_packages=with_packages,
         median=statistics.median(lengths),
@@ -296,26 +424,74 @@ def lines_of(path: Path) -> int:
     return len(path.read_text().splitlines())
 
 
-def lines_at(tree: Path, place: str) -> int:
-    """The lines of a folder, of a file, or of a definition `file::name` with its decorators; 0 where there is none."""
-    file, _, name = place.partition("::")
-    if not name:
-        return sum(lines_of(path) for path in sources(tree) if path.relative_to(tree).is_relative_to(file))
-    path = tree / file
-    return _definitions(ast.parse(path.read_text())).get(name, 0) if path.is_file() else 0
+def lines_of_features(tree: Path) -> Counter[str]:
+    """The lines that each feature takes in a tree of sources: folders, files, and definitions with what they need."""
+    found: Counter[str] = Counter()
+    listed: dict[Path, dict[str, str]] = {}
+    for feature, places in FEATURES.items():
+        for place in places:
+            file, _, name = place.partition("::")
+            if name:
+                listed.setdefault(tree / file, {})[name] = feature
+            else:
+                found[feature] += sum(lines_of(path) for path in sources(tree) if path.is_relative_to(tree / file))
+    shared = set().union(*(mentioned(path) for path in sources(tree)))
+    for path, names in listed.items():
+        if path.is_file():
+            found.update(owners(ast.parse(path.read_text()), names, shared).values())
+    return found
 
 
-def _definitions(tree: ast.Module | ast.ClassDef, within: str = "") -> dict[str, int]:
-    """How many lines each function, class, method and constant takes."""
-    found: dict[str, int] = {}
+def mentioned(path: Path) -> set[str]:
+    """The names that a file takes from others."""
+    nodes = list(ast.walk(ast.parse(path.read_text())))
+    imported = {alias.name for node in nodes if isinstance(node, ast.ImportFrom) for alias in node.names}
+    return imported | {node.attr for node in nodes if isinstance(node, ast.Attribute)}
+
+
+def owners(module: ast.Module, features: Mapping[str, str], shared: Set[str]) -> dict[int, str]:
+    """The lines of a file that serve a feature alone: the listed definitions, each with the blank lines and comments
+    above it, and the imports and constants that nothing else uses. `shared`: names that other files may use."""
+    found: dict[int, str] = {}
+    for name, lines in definitions(module).items():
+        if name in features:
+            found.update(dict.fromkeys(lines, features[name]))
+    uses: dict[str, list[int]] = {}
+    for node in ast.walk(module):
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
+            uses.setdefault(node.id, []).append(node.lineno)
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+            for word in re.findall(r"\w+", node.value):
+                uses.setdefault(word, []).append(node.lineno)
+    end = 0
+    for node in module.body:
+        start, end = end + 1, node.end_lineno or node.lineno
+        bound = _bound(node)
+        at = [found.get(line) for name in bound for line in uses.get(name, [])]
+        if at and None not in at and (isinstance(node, ast.Import | ast.ImportFrom) or not shared & set(bound)):
+            found.update(dict.fromkeys(range(start, end + 1), str(at[0])))
+    return found
+
+
+def _bound(node: ast.stmt) -> list[str]:
+    """The names that an import or the definition of a constant makes known in its file."""
+    if isinstance(node, ast.Import | ast.ImportFrom):
+        return [alias.asname or alias.name.split(".")[0] for alias in node.names]
+    targets = node.targets if isinstance(node, ast.Assign) else [node.target] if isinstance(node, ast.AnnAssign) else []
+    return [each.id for each in targets if isinstance(each, ast.Name)]
+
+
+def definitions(tree: ast.Module | ast.ClassDef, within: str = "") -> dict[str, range]:
+    """The lines of each function, class, method and constant, with what stands between it and the one before."""
+    found: dict[str, range] = {}
+    end = tree.lineno if isinstance(tree, ast.ClassDef) else 0
     for node in tree.body:
-        last = node.end_lineno or node.lineno
+        start, end = end + 1, node.end_lineno or node.lineno
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
-            found[within + node.name] = last + 1 - min(each.lineno for each in (node, *node.decorator_list))
+            found[within + node.name] = range(start, end + 1)
         if isinstance(node, ast.ClassDef):
-            found |= _definitions(node, f"{within}{node.name}.")
-        elif isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
-            found[within + node.targets[0].id] = last + 1 - node.lineno
+            found |= definitions(node, f"{within}{node.name}.")
+        found |= {within + name: range(start, end + 1) for name in _bound(node)}
     return found
 
 

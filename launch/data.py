@@ -84,26 +84,11 @@ def encode_data(data: Any, domain: Domain, missing: Missing = "refuse", *, keep:
     return encoded
 
 
-def read_columns(path: Path, names: Sequence[str]) -> Columns:
-    """The named columns of a file as they are, and no others."""
-    return _joined(_file_batches(path, names), names)
-
-
-def columns_of(frame: Any, names: Sequence[str], source: str = "the data") -> Columns:
-    """The named columns of a data frame or of a mapping of arrays."""
-    return _joined(batches_of(frame, names, source), names)
-
-
-def _joined(batches: Iterable[Columns], names: Sequence[str]) -> Columns:
-    several = list(batches)
-    return {name: np.concatenate([batch[name] for batch in several]) for name in names}
-
-
-def batches_of(frame: Any, names: Sequence[str], source: str = "the data") -> Iterator[Columns]:
+def batches_of(frame: Any, names: Sequence[str]) -> Iterator[Columns]:
     """The named columns of a data frame or of a mapping of arrays, some rows at a time."""
     if isinstance(frame, Mapping):
         found = {str(name): np.asarray(column) for name, column in frame.items()}
-        _check_names(names, list(found), source)
+        _check_names(names, list(found), "the data")
         yield {name: found[name] for name in names}
         return
     import narwhals
@@ -111,8 +96,8 @@ def batches_of(frame: Any, names: Sequence[str], source: str = "the data") -> It
     try:
         table = narwhals.from_native(frame, eager_only=True)
     except TypeError as error:
-        raise BadInput(f"{source} is a {type(frame).__name__}; give a data frame or a mapping of arrays") from error
-    _check_names(names, table.columns, source)
+        raise BadInput(f"the data is a {type(frame).__name__}; give a data frame or a mapping of arrays") from error
+    _check_names(names, table.columns, "the data")
     for first in range(0, max(1, len(table)), BATCH_ROWS):
         yield {name: _plain_series(table[name][first : first + BATCH_ROWS]) for name in names}
 
@@ -128,17 +113,17 @@ def _encode_file(path: Path, domain: Domain, missing: Missing, keep: bool) -> En
     }
     texts = {name: pyarrow.string() for name in domain.columns}
     try:
-        return Encoded(domain, _file_batches(path, domain.columns, {**texts, **kinds}), missing, keep=keep)
+        return Encoded(domain, file_batches(path, domain.columns, {**texts, **kinds}), missing, keep=keep)
     except _Unreadable:
-        return Encoded(domain, _file_batches(path, domain.columns, texts), missing, keep=keep)
+        return Encoded(domain, file_batches(path, domain.columns, texts), missing, keep=keep)
 
 
 class _Unreadable(BadInput):
     """The file, or a cell of it, is not what was expected."""
 
 
-def _file_batches(path: Path, names: Sequence[str], kinds: Mapping[str, Any] | None = None) -> Iterator[Columns]:
-    """The named columns, some rows at a time; `kinds` are the types of the cells of a text file."""
+def file_batches(path: Path, names: Sequence[str], kinds: Mapping[str, Any] | None = None) -> Iterator[Columns]:
+    """The named columns of a file, some rows at a time; `kinds` are the types of the cells of a text file."""
     from pyarrow import ArrowInvalid, csv, parquet
 
     kind = path.suffix.lower()

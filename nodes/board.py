@@ -370,10 +370,7 @@ async def serve_board(
     if shard is not None:
         # The sub-analyst is this board's analyst, and says ties in its own name.
         role, relays = ShardBoardRole(terms, shard, keys), {shard: ANALYST_NAME}
-        if security is not None:
-            listed = {key: name for key, name in security.allowed.items() if name != ANALYST_NAME}
-            allowed = {key: ANALYST_NAME if name == shard else name for key, name in listed.items()}
-            security = replace(security, allowed=allowed)
+        security = None if security is None else _of_shard(security, shard)
     room = peers(terms.nodes, relays or {})
     with closing(await bind(wanted, security, again=transcript.exists(), peers=room)) as port:
         writer = open_record(transcript, terms.run, **({} if question is None else {FIELD: question}))
@@ -385,6 +382,12 @@ async def serve_board(
             asyncio.get_running_loop().add_signal_handler(number, node.stop, f"stopped by {number.name}")
         await node.serve()
     return common.GOOD if isinstance(role.ending, wire.Result) else common.UNFINISHED
+
+
+def _of_shard(security: Security, shard: str) -> Security:
+    """Whom a shard's board lets in: the sub-analyst in the analyst's place."""
+    listed = {key: name for key, name in security.allowed.items() if name != ANALYST_NAME}
+    return replace(security, allowed={key: ANALYST_NAME if name == shard else name for key, name in listed.items()})
 
 
 def read_nonce(text: str) -> bytes:

@@ -60,6 +60,8 @@ class Report:
         return {"ok": self.ok, **{name: verdict.record() for name, verdict in self.verdicts.items()}}
 
 
+# The checks keep all cores busy themselves; threads of linear algebra would only stand in their way.
+@one_thread()
 def audit(
     source: Path | TranscriptReader | Conversation,
     build: Builder,
@@ -76,21 +78,6 @@ def audit(
     A conversation that was heard to its end is not heard again.
     `keys`: whose signatures count, from outside the record. With them authorship must be shown, not merely not refuted.
     """
-    # The checks keep all cores busy themselves; threads of linear algebra would only stand in their way.
-    with one_thread():
-        return _audit(source, build, witness, keys, sample, trials, generator, progress)
-
-
-def _audit(
-    source: Path | TranscriptReader | Conversation,
-    build: Builder,
-    witness: Witness | None,
-    keys: Keys | None,
-    sample: int | None,
-    trials: int | None,
-    generator: np.random.Generator | None,
-    progress: Progress,
-) -> Report:
     needed = NEEDED if keys is None else (*NEEDED, "authorship")
     given = source.reader if isinstance(source, Conversation) else source
     reader = given if isinstance(given, TranscriptReader) else _open(given)

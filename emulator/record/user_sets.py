@@ -42,7 +42,11 @@ class UserSet:
         last = np.flatnonzero(np.diff(users) > 1)
         if len(last) < MANY_RUNS:
             self._add_runs(users[np.r_[0, last + 1]], users[np.r_[last, len(users) - 1]] + 1)
-            return
+        else:
+            self._add_by_page(users)
+
+    def _add_by_page(self, users: Users) -> None:
+        """Users in many short runs: in bits, but for those on pages where runs are few."""
         for number, part in _by_page(users):
             mine = users[part]
             breaks = np.flatnonzero(np.diff(mine) > 1)

@@ -146,11 +146,7 @@ class CohortRole:
             elif isinstance(message, wire.Reminder) and self.state is not Cohort.WAITING:
                 said = self._again(message)
             elif isinstance(message, wire.Tie):
-                # One after the other: each head of the whole run is held against the one before.
-                wanted = self._ties is not None and self.memory.seated is not None
-                if wanted and (message.run, message.round) == (self.run, self._receipts.proven + 1):
-                    assert self._ties is not None
-                    self._ties.take(message, self.nonce, self._frames_of)
+                self._tied(message)
             elif isinstance(message, wire.Receipt) and self.state is not Cohort.WAITING and self.consent.wants_receipts:
                 return self._believe(message)
             elif isinstance(message, wire.Result | wire.Abort) and following is not self.state:
@@ -213,6 +209,13 @@ class CohortRole:
             self.seat.take(self.run, self.nonce)
         if self.seat.taken:
             yield from self._go_on()
+
+    def _tied(self, tie: wire.Tie) -> None:
+        """One after the other: each head of the whole run is held against the one before."""
+        if self._ties is None or self.memory.seated is None:
+            return
+        if (tie.run, tie.round) == (self.run, self._receipts.proven + 1):
+            self._ties.take(tie, self.nonce, self._frames_of)
 
     def _check(self, check: Callable[..., None], *given: Any) -> None:
         try:

@@ -65,6 +65,10 @@ class Fault:
             raise BadInput(f"conditions: {self.kind} has a negative time, or an `until` before its `after`")
         if self.burst < 1 or not self.bytes_per_second > 0:
             raise BadInput(f"conditions: {self.kind} needs a burst of at least 1 and a bandwidth above 0")
+        self._check_places()
+
+    def _check_places(self) -> None:
+        """Single messages and steps, for the kinds that can strike at one."""
         if any(type(each) is not int or each < 1 for each in self.nth) or self.step < 0:
             raise BadInput(f"conditions: {self.kind} counts messages in `nth` and steps in `step` from 1 on")
         if (self.nth and self.kind in (*PROCESS_KINDS, POWER)) or (

@@ -64,7 +64,7 @@ def encode(message: wire.Message, signer: Signer | None = None, nonce: bytes = b
     body = pack([tag, *(_pack_users(value, format) if is_users else value for value, is_users in values)])
     if len(body) + SIGNATURE_BYTES + 4 > LARGEST_FRAME:
         raise LocalProtocolError(f"{message.kind} of {len(body)} bytes is larger than a frame may be")
-    return _sum(body if signer is None else body + signer.sign(message.kind, _bound(message, nonce), body))
+    return seal(body if signer is None else body + signer.sign(message.kind, _bound(message, nonce), body))
 
 
 def decode(frame: bytes, *, format: int = FORMAT) -> wire.Message:
@@ -128,7 +128,7 @@ def _signature_sizes(format: int) -> tuple[int, ...]:
 
 def bundle(frames: Sequence[bytes]) -> bytes:
     """Several frames as one, for the way through a relay; it is taken apart before anything is judged."""
-    return _sum(msgpack.packb([BUNDLE, *frames], use_bin_type=True))
+    return seal(msgpack.packb([BUNDLE, *frames], use_bin_type=True))
 
 
 def unbundle(frame: bytes) -> tuple[bytes, ...]:
@@ -167,11 +167,6 @@ def envelope(sequence: int, sender: str, frame: bytes) -> bytes:
     return seal(pack_plain([sequence, sender, frame]))
 
 
-def seal(packed: bytes) -> bytes:
-    """A packed value with its checksum."""
-    return _sum(packed)
-
-
 def open_sealed(sealed: bytes) -> Any:
     """The value of a stranger behind its checksum, as `unpack` reads it, or RemoteProtocolError."""
     return unpack(_unsum(sealed))
@@ -185,7 +180,8 @@ def open_envelope(sealed: bytes) -> tuple[int, str, bytes]:
     return content
 
 
-def _sum(body: bytes) -> bytes:
+def seal(body: bytes) -> bytes:
+    """A packed value with its checksum."""
     return body + zlib.crc32(body).to_bytes(4, "little")
 
 
@@ -327,7 +323,8 @@ def _pack(value: Any) -> Any:
     if type(value) in _PLAIN:
         return value
     if isinstance(value, np.ndarray):
-        return _pack_array(value)
+        head, data = _array_parts(value)
+        return msgpack.ExtType(ARRAY, head + data.tobytes())
     if isinstance(value, Mapping):
         for name in value:
             if not isinstance(name, str):
@@ -340,11 +337,6 @@ def _pack(value: Any) -> Any:
     if isinstance(value, float) and not math.isfinite(value):
         raise LocalProtocolError(f"{value} cannot be sent: it is not finite")
     return value
-
-
-def _pack_array(array: NDArray[Any]) -> Any:
-    head, data = _array_parts(array)
-    return msgpack.ExtType(ARRAY, head + data.tobytes())
 
 
 def _array_parts(array: NDArray[Any]) -> tuple[bytes, NDArray[Any]]:
@@ -372,9 +364,7 @@ def _pack_users(users: NDArray[np.int64], format: int) -> Any:
     if last - first == len(users) - 1:
         return [first, len(users)]
     if format > 1 and last - first <= 8 * (len(users) - 2) and (users[1:] > users[:-1]).all():
-        spoken = np.zeros(last - first, np.bool_)
-        spoken[users[1:] - (first + 1)] = True
-        return [first, np.packbits(spoken, bitorder="little").tobytes()]
+        return [first, _bits_of_users(users)]
     gaps = np.diff(users) - 1
     if format > 1 and gaps.min() >= 0 and gaps.max() < 256:
         return [first, gaps.astype(np.uint8)]
@@ -403,6 +393,13 @@ def _users(where: str, format: int, value: Any) -> NDArray[np.int64]:
     if not canonical:
         raise RemoteProtocolError(f"{where} is not in its one canonical form")
     return users
+
+
+def _bits_of_users(users: NDArray[np.int64]) -> bytes:
+    """For each number after the first user whether it is one."""
+    spoken = np.zeros(int(users[-1] - users[0]), np.bool_)
+    spoken[users[1:] - (users[0] + 1)] = True
+    return np.packbits(spoken, bitorder="little").tobytes()
 
 
 def _users_of_bits(where: str, first: int, bits: bytes) -> NDArray[np.int64]:

@@ -103,12 +103,7 @@ def plan(
     with Working("predicting errors"):
         plans = [make_plan(workload, epsilon=epsilon, users=each, **common) for each in crowds]
     records = [{**each.record(), **({"target": reached} if reached else {})} for each in plans]
-    if influence:
-        with Working("searching for the replies that reach furthest"):
-            moved = [influences(each, guess) for each in plans]
-        for record, by_name in zip(records, moved, strict=True):
-            for row in record["protocols"]:
-                row["influence"] = None if (most := by_name[row["name"]]) is None else vars(most)
+    moved = add_influences(records, plans, guess) if influence else []
     if as_json:
         click.echo(json.dumps(records[0] if len(records) == 1 else records, indent=2))
     elif len(plans) == 1:
@@ -116,7 +111,7 @@ def plan(
     else:
         show_several(plans)
     if not as_json:
-        if influence:
+        if moved:
             show_influence(plans[0], moved[0])
         for each in reached:
             click.echo(textwrap.fill(f"target: {each['words']}", 80, subsequent_indent="  ", break_on_hyphens=False))
@@ -137,14 +132,7 @@ def plan(
                     curves.setdefault(option.name, []).append((crowd, option.predicted_rmse))
         draw(plot, f"{workload.name}, epsilon {epsilon:g}: predicted", curves, lines)
     if write is not None:
-        # What an analyst that is started by hand asks: the protocol, and the columns that its inputs come from.
-        from parley.nodes.analyst import write_plan
-
-        protocol = plans[0].best.protocol
-        if plans[0].bins is None:
-            protocol = design(plans[0].best.name, workload, epsilon=epsilon, users=users, delta=flags.delta)
-        question = described(flags, workload, protocol.name)
-        write_plan(write, salted(protocol, public_salt(flags.seed)), declared_domain(flags, workload), question)
+        write_best(write, plans[0], flags)
 
 
 def check_new(path: Path) -> None:
@@ -196,6 +184,30 @@ class Target:
 
     def _rmse(self, epsilon: float, users: int) -> float:
         return self.plan(epsilon=epsilon, users=users).best.predicted_rmse
+
+
+def write_best(path: Path, planned: Plan, flags: ProblemFlags) -> None:
+    """What an analyst that is started by hand asks: the best protocol, and the columns that its inputs come from."""
+    from parley.nodes.analyst import write_plan
+
+    workload, protocol = planned.question, planned.best.protocol
+    if planned.bins is None:
+        epsilon, users = planned.epsilon, planned.users
+        protocol = design(planned.best.name, workload, epsilon=epsilon, users=users, delta=flags.delta)
+    question = described(flags, workload, protocol.name)
+    write_plan(path, salted(protocol, public_salt(flags.seed)), declared_domain(flags, workload), question)
+
+
+def add_influences(
+    records: list[dict[str, Any]], plans: Sequence[Plan], histogram: Floats | None
+) -> list[dict[str, Influence | None]]:
+    """How far one reply reaches in each plan, protocol by protocol; the records are told as well."""
+    with Working("searching for the replies that reach furthest"):
+        moved = [influences(each, histogram) for each in plans]
+    for record, by_name in zip(records, moved, strict=True):
+        for row in record["protocols"]:
+            row["influence"] = None if (most := by_name[row["name"]]) is None else vars(most)
+    return moved
 
 
 def influences(planned: Plan, histogram: Floats | None) -> dict[str, Influence | None]:

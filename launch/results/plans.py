@@ -23,6 +23,8 @@ from parley.protocols.workloads.kendall import KendallTauB
 from parley.protocols.workloads.workload import Levels, Workload
 
 SHOWN = ("name", "rounds", "predicted_rmse", "bytes_up", "bytes_down")
+# Bounds of errors, as a plan prints them; the others are about gamma_2.
+LIMITS = ("limit", "floor", "lower_bound", "scale", "separation")
 HEADINGS = ("protocol", "rounds", "RMSE", "worst RMSE", "B up", "B down")
 LEAST_USERS = 2
 # From here on a person's own messages all but give the value away.
@@ -108,11 +110,7 @@ class Plan(Sequence[Option]):
             "users": self.users,
             "epsilon": self.epsilon,
             "gamma_2": None if limits is None else {"lower": limits.gamma_lower, "upper": limits.gamma_upper},
-            "limit": None if limits is None else limits.limit,
-            "floor": None if limits is None else limits.floor,
-            "lower_bound": None if limits is None else limits.lower_bound,
-            "scale": None if limits is None else limits.scale,
-            "separation": None if limits is None else limits.separation,
+            **{name: getattr(limits, name, None) for name in LIMITS},
             "protocols": [{name: getattr(option, name) for name in SHOWN} for option in self.options],
             "recommended": self.best.name,
             "assumed": self.assumed,

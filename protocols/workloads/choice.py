@@ -1,7 +1,7 @@
 """The problem flags of the command line: which statistic on how many levels, and how columns become inputs."""
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from functools import partial, reduce
 from pathlib import Path
 from typing import Literal, NamedTuple
@@ -126,19 +126,26 @@ def make_domain(
                 interval = Uneven(name, declaration.low, declaration.high, levels, declared_edges=edges[name])
             made.append(interval)
             continue
-        if missing == "as-category" and MISSING not in declaration:
-            if not isinstance(question, UNORDERED):
-                said = ",".join((*declaration, MISSING))
-                raise BadInput(
-                    f"{question.name} depends on the order of values; say where missing ones stand, for instance last: "
-                    f"--categories {name}={said}"
-                )
-            declaration = (*declaration, MISSING)
+        if missing == "as-category":
+            declaration = _with_missing(question, name, declaration)
         found = Categories(name, declaration, missing == "as-category")
         if found.size != levels:
             raise BadInput(f"{name} has {found.size} categories, but the statistic expects {levels} levels")
         made.append(found)
     return reduce(Pair, made)
+
+
+def _with_missing(question: Workload | Levels, name: str, categories: tuple[str, ...]) -> tuple[str, ...]:
+    """The categories of a column with the one of those who have no value."""
+    if MISSING in categories:
+        return categories
+    if not isinstance(question, UNORDERED):
+        said = ",".join((*categories, MISSING))
+        raise BadInput(
+            f"{question.name} depends on the order of values; say where missing ones stand, for instance last: "
+            f"--categories {name}={said}"
+        )
+    return (*categories, MISSING)
 
 
 class Ends(NamedTuple):
@@ -176,10 +183,18 @@ def _declared(
             if dates and low >= high:
                 raise BadInput(f"--range {text!r} ends before it begins")
             found[name] = Ends(*ends)
+    return found | _ends_of_bins(columns, edges, found)
+
+
+def _ends_of_bins(
+    columns: Sequence[str], edges: Mapping[str, tuple[float, ...]], declared: Container[str]
+) -> dict[str, Ends]:
+    """The ranges of columns whose bins were declared one by one."""
+    found: dict[str, Ends] = {}
     for name, own in edges.items():
         if name not in columns:
             raise BadInput(f"--bins names {name!r}, which is not among the columns{nearest(name, list(columns))}")
-        if name in found:
+        if name in declared:
             raise BadInput(f"the column {name!r} is declared twice; its --bins already say where it begins and ends")
         found[name] = Ends(own[0], own[-1], dates=False)
     return found

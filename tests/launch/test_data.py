@@ -13,7 +13,7 @@ import pytest
 import parley
 from parley.emulator.errors import BadInput
 from parley.launch import data
-from parley.launch.data import columns_of, read_columns
+from parley.launch.data import batches_of, file_batches
 from parley.launch.problem import ProblemFlags, make_problem
 
 AGES = [20, 35, 50, 65, 90, 17]
@@ -67,16 +67,16 @@ def test_categories_and_labels_by_name(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("make", [pandas.DataFrame, polars.DataFrame, dict], ids=["pandas", "polars", "mapping"])
 def test_frames_of_every_kind(make: Any) -> None:
-    columns = columns_of(make(FRAME), ["score", "answer"])
+    columns = next(batches_of(make(FRAME), ["score", "answer"]))
     assert columns["score"].tolist() == SCORES
     assert columns["answer"].tolist() == FRAME["answer"]
     with pytest.raises(BadInput, match=r"no column 'scores'.*score"):
-        columns_of(make(FRAME), ["scores"])
+        next(batches_of(make(FRAME), ["scores"]))
 
 
 def test_missing_values_come_out_as_missing(tmp_path: Path) -> None:
     (tmp_path / "gaps.csv").write_text("a,b\n1,x\n,y\n3,z\n")
-    assert np.isnan(read_columns(tmp_path / "gaps.csv", ["a"])["a"][1])
+    assert np.isnan(next(file_batches(tmp_path / "gaps.csv", ["a"]))["a"][1])
     with pytest.raises(BadInput, match="row 2"):
         make_problem(
             flags(tmp_path / "gaps.csv", statistic="gini-mean-difference", levels="4", columns="a", ranges=("a=0:9",))
@@ -105,7 +105,7 @@ def test_files_of_another_kind(tmp_path: Path) -> None:
     for name, content in (("a.xlsx", b"x"), ("b.parquet", b"not parquet"), ("c.csv", b"a,b\n1\n")):
         (tmp_path / name).write_bytes(content)
         with pytest.raises(BadInput, match=name):
-            read_columns(tmp_path / name, ["a"])
+            next(file_batches(tmp_path / name, ["a"]))
 
 
 YES = ["yes", "Yes", "TRUE", "true", "t", "1", True, 1, 1.0]
