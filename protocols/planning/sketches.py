@@ -32,8 +32,10 @@ def _nearest(decoder: Decoder, scores: Singles) -> Singles:
     """`Decoder.nearest`, a row per histogram."""
     matrix, largest = decoder.curvature
     step, targets = (matrix / largest).astype(np.float32), scores / np.float32(largest)
-    found = ahead = np.full_like(scores, 1 / scores.shape[1])
-    momentum, threshold = np.ones((len(scores), 1), np.float32), np.zeros((len(scores), 1), np.float32)
+    found: Singles = np.full_like(scores, 1 / scores.shape[1])
+    ahead = found
+    momentum: Singles = np.ones((len(scores), 1), np.float32)
+    threshold: Singles = np.zeros((len(scores), 1), np.float32)
     for _ in range(FEW_STEPS):
         moved = ahead - ahead @ step
         moved += targets
@@ -60,4 +62,4 @@ def _projected(values: Singles, threshold: Singles) -> Singles:
         if (np.abs(excess) <= CLOSE).all():
             break
         threshold += excess / np.maximum(np.count_nonzero(kept, axis=1, keepdims=True), 1)
-    return kept
+    return np.asarray(kept)
