@@ -43,7 +43,7 @@ def _nearest(decoder: Decoder, scores: Singles) -> Singles:
         change = after - found
         turned = np.einsum("pk,pk->p", ahead - after, change)[:, None] > 0
         momentum[turned] = 1.0
-        following = (1 + np.sqrt(1 + 4 * momentum**2)) / 2
+        following: Singles = ((1 + np.sqrt(1 + 4 * momentum**2)) / 2).astype(np.float32)
         ahead = after + (momentum - 1) / following * change
         found, momentum = after, following
     return found
