@@ -8,7 +8,7 @@ import numpy as np
 import scipy
 
 from parley.emulator.audit.verdict import Verdict, failed, passed, unknown
-from parley.emulator.randomizer import Floats
+from parley.emulator.randomizer import Floats, Integers
 
 ALPHA = 1e-6
 LISTED = 10
@@ -79,7 +79,7 @@ def uniform_p_value(places: Floats) -> tuple[float, float]:
     return distance, min(1.0, 2.0 * float(scipy.special.smirnov(count, distance)))
 
 
-def average_ranks(values: Floats) -> Floats:
+def average_ranks(values: Floats | Integers) -> Floats:
     """1 for the smallest; equal values share the mean of their ranks."""
     _, place, many = np.unique(values, return_inverse=True, return_counts=True)
     return np.asarray((np.cumsum(many) - (many - 1) / 2)[place])

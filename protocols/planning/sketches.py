@@ -36,8 +36,10 @@ def _nearest(decoder: Decoder, scores: Singles) -> Singles:
     """`Decoder.nearest`, a row per histogram."""
     matrix, largest = decoder.curvature
     step, targets = (matrix / largest).astype(np.float32), scores / np.float32(largest)
-    found = ahead = np.full_like(scores, 1 / scores.shape[1])
-    momentum, threshold = np.ones((len(scores), 1), np.float32), np.zeros((len(scores), 1), np.float32)
+    found: Singles = np.full_like(scores, 1 / scores.shape[1])
+    ahead = found
+    momentum: Singles = np.ones((len(scores), 1), np.float32)
+    threshold: Singles = np.zeros((len(scores), 1), np.float32)
     for _ in range(FEW_STEPS):
         moved = ahead - ahead @ step
         moved += targets
@@ -45,7 +47,7 @@ def _nearest(decoder: Decoder, scores: Singles) -> Singles:
         change = after - found
         turned = np.einsum("pk,pk->p", ahead - after, change)[:, None] > 0
         momentum[turned] = 1.0
-        following = (1 + np.sqrt(1 + 4 * momentum**2)) / 2
+        following: Singles = ((1 + np.sqrt(1 + 4 * momentum**2)) / 2).astype(np.float32)
         ahead = after + (momentum - 1) / following * change
         found, momentum = after, following
     return found
@@ -64,4 +66,4 @@ def _projected(values: Singles, threshold: Singles) -> Singles:
         if (np.abs(excess) <= CLOSE).all():
             break
         threshold += excess / np.maximum(np.count_nonzero(kept, axis=1, keepdims=True), 1)
-    return kept
+    return np.asarray(kept)
