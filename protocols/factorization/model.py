@@ -72,6 +72,10 @@ class SignedFactorization:
     def inputs(self) -> int:
         return self.factor.inputs
 
+    def bilinear(self, first: Floats, second: Floats) -> float:
+        """B(u, v) = u'Dv, for protocols of one's own."""
+        return float((first * self.signs) @ second)
+
     def diagonal(self) -> Floats:
         """W[x, x] for every input x, from blocks of columns."""
         blocks = np.array_split(np.arange(self.inputs), -(-self.inputs // 256))
