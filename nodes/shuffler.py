@@ -132,7 +132,9 @@ class ShufflerNode:
         until = self.outer.clock.now() + FAREWELL_SECONDS
         while self.role.farewell is not None and self.inner.subscribers and self.outer.clock.now() < until:
             self._publish(self.role.farewell)
-            await self.inner.receive(timeout=0.05)
+            # A node that came back after the end needs the setup to believe it.
+            for received in await self.inner.receive(timeout=0.05):
+                await self._take(received)
 
 
 @click.command(name="shuffler")

@@ -176,8 +176,12 @@ class ShufflerRole:
             raise RemoteProtocolError(f"shuffler: a {message.kind} of another run than {self.terms.run}")
         if isinstance(message, wire.Announce) and not self._opens(message):
             moved = self.state
+        if isinstance(message, wire.Result) and self._mixing is None:
+            # A node that came back does not believe a result without the setup before it.
+            raise RemoteProtocolError("shuffler: a result before the setup; it asks for both again")
         answer = self._answers.get(type(message))
-        said = answer(message, frame, now) if answer is not None and not self.over else []
+        wanted = not self.over or isinstance(message, wire.Ready | wire.Inquiry)
+        said = answer(message, frame, now) if answer is not None and wanted else []
         self.state = moved
         return said + self._settle(said, now)
 

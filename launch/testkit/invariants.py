@@ -3,7 +3,7 @@
 About what is said and recorded, said here once for the search over schedules and for the small world:
 
 - One draw: nobody says two things where one may be said. A node's replies in a round are a function of one question.
-- Every reply is the one that the witness gives for a question that the analyst asked.
+- Every reply is the one that the witness gives for a question that the analyst asked; a shuffler's batch holds these.
 - The exact loss of everything that was said is within the claim.
 - What is on record was said by whom it names, and no reply is there twice.
 - A result is that of the quiet run, to the last bit; where somebody was lost for good, it may be one of fewer replies.
@@ -13,6 +13,7 @@ About what is said and recorded, said here once for the search over schedules an
 cause. At the end of a run of the small world, the whole audit must pass.
 """
 
+from collections import Counter
 from collections.abc import Container, Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -23,8 +24,10 @@ import numpy as np
 from parley.emulator.audit.privacy import ROUNDING, Ledger
 from parley.emulator.coins import coins, question_of, terms_of
 from parley.emulator.protocol import Inputs, Protocol
+from parley.emulator.randomizer import Array
 from parley.emulator.record.conversation import Answers
 from parley.emulator.roles.board import ANALYST_NAME
+from parley.emulator.roles.shuffler import SHUFFLER_NAME
 from parley.emulator.wire.codec import encode
 from parley.emulator.wire.messages import DIGEST_BYTES, Announce, Message, Replies, Result, Setup
 
@@ -101,8 +104,9 @@ class Rules:
                     yield Violation(rule=WITNESS, what=wrong)
                 if before == word:
                     replies[word] = message
-        loss, claim = self._loss(replies, asked), self.protocol.claim
-        if claim.trusts == "nobody" and claim.delta == 0 and loss > claim.epsilon + ROUNDING:
+        claim = self.protocol.claim
+        exact = claim.trusts == "nobody" and claim.delta == 0
+        if exact and (loss := self._loss(replies, asked)) > claim.epsilon + ROUNDING:
             yield Violation(rule="the exact loss is within the claim", what=f"{loss:.6g} of {claim.epsilon:g}")
 
     def recorded(
@@ -138,12 +142,14 @@ class Rules:
         if word not in self._unfaithful:
             self._unfaithful[word] = ""
             if len(replies.users):
-                first, last = int(replies.users[0]), int(replies.users[-1])
+                mixed = word.speaker == SHUFFLER_NAME
+                first, last = (0, len(self.inputs) - 1) if mixed else (int(replies.users[0]), int(replies.users[-1]))
                 flip = partial(coins, self.key, replies.question)
                 step = self.protocol.rounds[replies.round - 1]
                 users, columns = step.draw(announce.broadcast, self.inputs[first : last + 1], first, flip)
-                same = np.array_equal(users, replies.users) and set(columns) == set(replies.columns)
-                if not same or any(not np.array_equal(columns[name], replies.columns[name]) for name in columns):
+                same = (mixed or np.array_equal(users, replies.users)) and set(columns) == set(replies.columns)
+                agree = _all_among if mixed else np.array_equal
+                if not same or any(not agree(replies.columns[name], columns[name]) for name in columns):
                     self._unfaithful[word] = f"{word.speaker}, round {replies.round}, users {first} to {last}"
         return self._unfaithful[word]
 
@@ -159,6 +165,12 @@ class Rules:
                     ledger.take(Answers.of(each, step, public))
             self._losses[words] = float(ledger.losses.max())
         return self._losses[words]
+
+
+def _all_among(batch: Array, drawn: Array) -> bool:
+    """Whether entries that were mixed, be it row by row or each for itself, are all among those that were drawn."""
+    found, there = (Counter(each.ravel().tolist()) for each in (batch, drawn))
+    return found <= there
 
 
 def _twice(one: Word, other: Word) -> str:

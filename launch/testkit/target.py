@@ -9,6 +9,7 @@ Without that, the kit takes the first kind of problem that the class accepts, sm
 reply to be looked at.
 """
 
+import inspect
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -93,6 +94,13 @@ class Target:
     @property
     def trusts_shuffler(self) -> bool:
         return registry.needs_shuffler(self.kind)
+
+    def raised(self, error: BaseException) -> bool:
+        """Whether an error comes out of the protocol's own file."""
+        own, trace = inspect.getfile(self.kind), error.__traceback__
+        while trace is not None and trace.tb_frame.f_code.co_filename != own:
+            trace = trace.tb_next
+        return trace is not None
 
     @cached_property
     def problems(self) -> tuple[Mapping[str, Any], ...]:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from parley.emulator.errors import BadInput
+from parley.launch.testkit.contract.play import BREAKDOWNS
 
 if TYPE_CHECKING:
     from parley.launch.testkit.target import Target
@@ -98,12 +99,21 @@ class Stage:
     def run(self, target: "Target", effort: Effort) -> Iterator[Said]:
         """What the function says, with the stage's name and the seconds since the verdict before."""
         began = time.perf_counter()
-        for said in self.judge(target, effort):
+        for said in self._judged(target, effort):
             if isinstance(said, Verdict):
                 now = time.perf_counter()
                 # Runs side by side have their own times.
                 said, began = replace(said, stage=self.name, seconds=said.seconds or now - began), now
             yield said
+
+    def _judged(self, target: "Target", effort: Effort) -> Iterator[Said]:
+        """Where the protocol's own code breaks down, that is the verdict."""
+        try:
+            yield from self.judge(target, effort)
+        except BREAKDOWNS as error:
+            if not target.raised(error):
+                raise
+            yield failed("it breaks down", f"{type(error).__name__}: {' '.join(str(error).split())[:300]}")
 
 
 @dataclass(frozen=True, kw_only=True)

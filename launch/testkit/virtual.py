@@ -9,9 +9,10 @@ from pathlib import Path
 from queue import SimpleQueue
 from threading import Thread
 
-from parley.emulator.errors import BadInput, ParleyError
+from parley.emulator.errors import BadInput
 from parley.emulator.protocol import Protocol
 from parley.launch.testkit.contract.checks import many
+from parley.launch.testkit.contract.play import CRASHES
 from parley.launch.testkit.schedules.search import Finding, Tally, World, search, shrink
 from parley.launch.testkit.target import Target
 from parley.launch.testkit.verdicts import Effort, Said, Step, Verdict, failed, passed, unknown
@@ -156,18 +157,18 @@ def explore_in(protocol: Protocol, faults: int, tell: Tell) -> Report:
 
 def told(work: Callable[[Tell], Report]) -> Iterator[Step | Report]:
     """What work tells while it goes on in a thread, and what it gives in the end."""
-    queue: SimpleQueue[Step | Report | ParleyError] = SimpleQueue()
+    queue: SimpleQueue[Step | Report | Exception] = SimpleQueue()
 
     def run() -> None:
         try:
             queue.put(work(queue.put))
-        except ParleyError as error:
+        except CRASHES as error:
             queue.put(error)
 
     Thread(target=run, name="small world", daemon=True).start()
     while True:
         said = queue.get()
-        if isinstance(said, ParleyError):
+        if isinstance(said, Exception):
             raise said
         yield said
         if isinstance(said, Report):

@@ -73,7 +73,7 @@ class SignedFactorization:
         return self.factor.inputs
 
     def bilinear(self, first: Floats, second: Floats) -> float:
-        """B(u, v) = u'Dv."""
+        """B(u, v) = u'Dv, for protocols of one's own."""
         return float((first * self.signs) @ second)
 
     def diagonal(self) -> Floats:

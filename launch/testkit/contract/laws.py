@@ -88,12 +88,14 @@ def likelihoods(send: Send, replies: Columns) -> Floats:
 def largest_losses(log: Floats) -> Floats:
     """For every two inputs x and y the largest log p(r | x) / p(r | y) over the replies r that x can send."""
     inputs = log.shape[1]
-    losses = np.zeros((inputs, inputs))
-    for x in range(inputs):
-        possible = log[log[:, x] > -math.inf]
-        if len(possible):
-            losses[x] = (possible[:, x, None] - possible).max(axis=0)
-    return losses
+    losses, by_input = np.zeros((inputs, inputs)), np.ascontiguousarray(log.T)
+    with np.errstate(invalid="ignore"):
+        for x, y in combinations(range(inputs), 2):
+            # Where neither can send a reply the difference is not a number, and fmax and fmin pass over it.
+            ratio = by_input[x] - by_input[y]
+            losses[x, y], losses[y, x] = np.fmax.reduce(ratio), -np.fmin.reduce(ratio)
+    # Of an input that can send none of these replies nothing is known.
+    return np.fmax(losses, 0.0)
 
 
 def sums(log: Floats, group: int) -> Floats:

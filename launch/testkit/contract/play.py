@@ -12,8 +12,7 @@ from parley.emulator.randomizer import Coins, Columns
 from parley.emulator.round import Round
 
 # What code that somebody wrote may raise where it should not; anything else is a fault of this program.
-CRASHES = (
-    ParleyError,
+BREAKDOWNS = (
     ArithmeticError,
     LookupError,
     TypeError,
@@ -22,6 +21,7 @@ CRASHES = (
     AssertionError,
     RuntimeError,
 )
+CRASHES = (ParleyError, *BREAKDOWNS)
 
 
 @dataclass(frozen=True)

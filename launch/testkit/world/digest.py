@@ -25,15 +25,17 @@ from parley.emulator.record.transcript import TranscriptReader, TranscriptWriter
 from parley.emulator.roles.board import Terms
 from parley.emulator.roles.consent import Consent
 from parley.emulator.roles.replies import Speakers
+from parley.emulator.roles.shuffler import Memory
 from parley.emulator.transport.ports import BoardPort, ObserverPort
 from parley.emulator.wire.codec import encode
 from parley.emulator.wire.messages import Message
 from parley.emulator.wire.signatures import Signer
+from parley.nodes.state.batches import Batches
 from parley.nodes.state.user_state import State
 
 FIXED = (
     *(Protocol, Consent, Signer, Speakers, Terms, BoardPort, ObserverPort),
-    *(State, TranscriptReader, TranscriptWriter, Tree),
+    *(State, Batches, Memory, TranscriptReader, TranscriptWriter, Tree),
 )
 """What never changes in a small world, or is a function of the bytes on disk, which are compared as they are."""
 PLAIN = frozenset((type(None), bool, int, float, str))
@@ -46,11 +48,14 @@ TIMES: Names = {
     "UserNode": ("_spoke", "_leaving"),
     "RelayNode": ("_until",),
     "RelayRole": ("_repeated", "_spoke"),
+    "ShufflerNode": ("_posted",),
+    "ShufflerRole": ("_began", "_opened", "_reminded", "_wait"),
 }
 """Moments, and what the board counts while it waits; what matters of them is among a process's `details`."""
 NUMBERS: Names = {
     "BoardNode": ("_recent", "_receipts", "_length", "_allowance", "_refused", "_seatings"),
     "Seat": ("pid",),
+    "ShufflerRole": ("_pid",),
     "UserNode": ("_authentic",),
     "Receipts": ("head", "_closed"),
     "Answered": ("size", "root"),

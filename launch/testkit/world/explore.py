@@ -25,7 +25,7 @@ from parley.emulator.roles.replies import CHUNK
 from parley.launch.testkit.world.judge import Judge
 from parley.launch.testkit.world.lies import plotted
 from parley.launch.testkit.world.network import Network, What, World
-from parley.launch.testkit.world.processes import Cast, Parties
+from parley.launch.testkit.world.parties import Cast, Parties
 from parley.launch.testkit.world.steps import Company
 
 SHARED_MEMORY = Path("/dev/shm")
@@ -80,7 +80,7 @@ def explore(
     most_states: int | None = None,
     progress: Progress | None = None,
 ) -> Report:
-    """Try every schedule; BadInput for a protocol that needs a shuffler.
+    """Try every schedule. A protocol that needs a shuffler gets one, between nodes and board.
 
     There is a node for every user unless `nodes` says how many. `signed`: messages are signed, and nodes want receipts.
     `chunk`: how many users a frame of replies speaks for. `relayed`: a relay stands between nodes and board.

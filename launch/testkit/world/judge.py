@@ -17,9 +17,11 @@ from parley.emulator.errors import BadInput, LocalProtocolError
 from parley.emulator.protocol import Protocol
 from parley.emulator.simulate import conversation, result_of
 from parley.emulator.wire import messages as wire
+from parley.emulator.wire.codec import open_envelope
 from parley.launch.testkit.invariants import Rules, Violation, questions
 from parley.launch.testkit.world.network import REPEATED, World
-from parley.launch.testkit.world.processes import RUN, Parties, Records
+from parley.launch.testkit.world.parties import RUN, Parties
+from parley.launch.testkit.world.processes import Records
 from parley.launch.testkit.world.steps import ANALYST, BOARD, Company, Standing
 
 TORN = "cut or altered"
@@ -93,9 +95,10 @@ class Judge:
         parcel = self.company.parcels[number]
         if parcel.to < 2 or parcel.is_lie or not isinstance(parcel.message, REPEATED):
             return ""
-        on_record = any(
-            self.company.parcels[each].frame == parcel.frame for each in self.company.standings[board].records
-        )
+        # A shuffler puts what it passes on into an envelope of its own.
+        said = open_envelope(parcel.frame)[2]
+        records = (self.company.parcels[each] for each in self.company.standings[board].records)
+        on_record = any(open_envelope(each.frame)[2] == said for each in records)
         return "" if on_record else f"{parcel.label} is on its way and not on record"
 
     def _stopped(self, number: int) -> str:

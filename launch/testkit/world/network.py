@@ -5,9 +5,9 @@ What is on its way is a set: anything in it may arrive next, so reordering costs
 - a frame is lost; a frame arrives again, however late;
 - a process crashes, between two steps or in the middle of one: before its disk is written, in the middle of an entry,
   with the entry written and the frame not sent, after some of its frames. It comes back at once, on the disk that it
-  left. What was on its way to a node or a relay is lost with it; what was on its way to the board stays there, or is
-  lost with it. (That it comes back at once loses no schedule: while it is down it does nothing, and what arrives
-  then is lost. The same happens if it is slow first, and crashes last.)
+  left. What was on its way to a node, a relay or a shuffler is lost with it; what was on its way to the board stays
+  there, or is lost with it. (That it comes back at once loses no schedule: while it is down it does nothing, and what
+  arrives then is lost. The same happens if it is slow first, and crashes last.)
 - the deadline passes; somebody lies, where the world has lies.
 
 Time. Reminders, repetitions and farewells wait for a timer. Timers fire freely only when nothing is on its way: they
@@ -34,7 +34,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from parley.emulator.wire import messages as wire
-from parley.launch.testkit.world.processes import RELAY_NAME, Wait
+from parley.launch.testkit.world.processes import Wait
 from parley.launch.testkit.world.steps import ANALYST, BOARD, FIRST_NODE, Company, Crash, Standing, Step
 
 TIMER, DEADLINE = Wait(), Wait(deadline=True)
@@ -99,7 +99,7 @@ class Network:
         flight.sort()
         return (
             *(standing.canonical for standing in standings),
-            *(known == life for known, life in zip(board.lives, lives[FIRST_NODE:], strict=False)),
+            *(known == lives[who] for known, who in zip(board.lives, company.seated, strict=True)),
             company.news(board.number, world.standings[ANALYST]) is None,
             world.words,
             *flight,
@@ -142,6 +142,13 @@ class Network:
                 step = company.move(standings[BOARD], DEADLINE)
                 late = self._after(world._replace(left=left - cost), BOARD, step)
                 yield Choice(("the deadline passes at the board",), cost, late)
+                if company.parties.shuffled and not standings[company.seated[0]].ended:
+                    shuffler = company.seated[0]
+                    step = company.move(standings[shuffler], DEADLINE)
+                    # Before a round is open the passing of time means nothing but that it asks again.
+                    if any(isinstance(company.parcels[each].message, wire.Refusal) for each in step.sent):
+                        late = self._after(world._replace(left=left - cost), shuffler, step)
+                        yield Choice(("the deadline passes at the shuffler",), cost, late)
         if left:
             yield from self._again_and_lies(world, standings)
             for who, standing in enumerate(standings):
@@ -151,8 +158,8 @@ class Network:
 
     def is_over(self, standings: Sequence[Standing]) -> bool:
         """Whether the run is over and everybody has left but those who serve them."""
-        relay = self.company.relay
-        return standings[BOARD].over and all(each.ended or each.who == relay for each in standings[ANALYST:])
+        middle = self.company.middle
+        return standings[BOARD].over and all(each.ended or each.who == middle for each in standings[ANALYST:])
 
     def _timers(self, world: World, standings: list[Standing], cost: int) -> Iterator[Choice]:
         company = self.company
@@ -205,7 +212,7 @@ class Network:
                 company.parcel(name, each.frame).number
                 for each in parcels
                 if isinstance(each.message, REPEATED)
-                for name in (company.parties.names if company.relay is None else [RELAY_NAME])
+                for name in ([company.parties.middle] if company.parties.middle else company.parties.names)
             )
         return self._again[board]
 
@@ -239,8 +246,8 @@ class Network:
         flight, coming = list[int](), set[int]()
         for each in world.flight + sent:
             parcel = parcels[each]
-            # What a relay passes on may come too late for any node.
-            others = standings if parcel.to == self.company.relay else (standings[parcel.to], standings[parcel.other])
+            # What is passed on may come too late for any node.
+            others = standings if parcel.to == self.company.middle else (standings[parcel.to], standings[parcel.other])
             place = (each, *others)
             if place not in stale:
                 stale[place] = self._is_stale(each, standings)

@@ -1,8 +1,9 @@
 """The processes of a small world: the nodes that really run, each with a port that keeps what it sends and a clock.
 
-`BoardNode`, `AnalystNode`, `UserNode` and `RelayNode` serve as they do over sockets: they open their record or state on
-disk, bring themselves to where it ends, and wait at their port. Here waiting hands over to whoever explores the world,
-who decides what arrives next: a frame, or nothing for as long as the process was ready to wait.
+`BoardNode`, `AnalystNode` and `UserNode` serve as they do over sockets, and so do those of `between.py`: they open
+their record or state on disk, bring themselves to where it ends, and wait at their port. Here waiting hands over to
+whoever explores the world, who decides what arrives next: a frame, or nothing for as long as the process was ready to
+wait.
 
 A coroutine cannot be copied, but it is deterministic: what it does next follows from the disk it started with and from
 what it heard since. So a state is kept as these two, and made again by hearing the same things again. Every step is
@@ -13,39 +14,23 @@ import hashlib
 import math
 import os
 import types
-from collections.abc import Callable, Coroutine, Generator, Mapping, Sequence
-from contextlib import suppress
-from dataclasses import dataclass, field
-from functools import cached_property
+from collections.abc import Coroutine, Generator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import numpy as np
-
-from parley.emulator.coins import key_from_seed, nonce_from_key
-from parley.emulator.errors import BadInput, ParleyError, RemoteProtocolError
-from parley.emulator.protocol import Inputs, Protocol
-from parley.emulator.roles.analyst import AnalystRole
-from parley.emulator.roles.board import ANALYST_NAME, BOARD_NAME, BoardRole, Terms
-from parley.emulator.roles.cohort import CohortRole
-from parley.emulator.roles.consent import Consent, domain_of
-from parley.emulator.roles.relay import QUIET_SECONDS, REPEAT_SECONDS, RelayRole
-from parley.emulator.roles.replies import CHUNK
-from parley.emulator.transport.ports import BROADCAST, BoardPort, Clock, NodePort, Received, topic_for
+from parley.emulator.errors import ParleyError
+from parley.emulator.roles.board import ANALYST_NAME, BOARD_NAME
+from parley.emulator.roles.shuffler import SHUFFLER_NAME
+from parley.emulator.transport.ports import BROADCAST, NOTICE, BoardPort, Clock, NodePort, Received, topic_for
 from parley.emulator.transport.virtual_time import EPOCH_SECONDS, START_SECONDS
-from parley.emulator.wire.codec import open_envelope
-from parley.emulator.wire.security import RELAY_PREFIX
-from parley.emulator.wire.signatures import Signer, derived
 from parley.launch.testkit.world.digest import digest
+from parley.launch.testkit.world.parties import RELAY_NAME, RUN, Parties
 from parley.nodes.analyst import AnalystNode
 from parley.nodes.board import BoardNode
-from parley.nodes.relay import RelayNode
 from parley.nodes.state.reopen import open_record
-from parley.nodes.state.user_state import FILE, Identity, State
+from parley.nodes.state.user_state import FILE, State
 from parley.nodes.user import UserNode
 
-RUN = "small"
-RELAY_NAME = f"{RELAY_PREFIX}-0"
 # Longer than the board ever waits before it reminds, and longer than any deadline.
 REMINDER_SECONDS, DEADLINE_SECONDS = 4.1, 601.0
 # While it says farewell the board waits this long: it then says the last word again, and to who asks the setup too.
@@ -93,103 +78,6 @@ class Cut(NamedTuple):
     torn: bool
 
 
-@dataclass(frozen=True, kw_only=True)
-class Cast:
-    """Who plays which part. Tests put a faulty one in its place.
-
-    `reopened` is what a user node finds on its disk when it comes back, given what it wrote and what it began with.
-    """
-
-    board: type[BoardRole] = BoardRole
-    board_node: type[BoardNode] = BoardNode
-    analyst: type[AnalystRole] = AnalystRole
-    cohort: type[CohortRole] = CohortRole
-    relay: type[RelayRole] = RelayRole
-
-    def reopened(self, disk: bytes, identity: Identity, fresh: Callable[[Identity], bytes]) -> bytes:
-        return disk
-
-
-@dataclass(frozen=True, kw_only=True)
-class Parties:
-    """Who takes part in a run, and with which keys: everything is fixed, so that the world has one quiet run."""
-
-    protocol: Protocol
-    inputs: Inputs
-    nodes: int
-    signed: bool = True
-    chunk: int = CHUNK
-    relayed: bool = False
-    seed: int = 16
-    cast: Cast = field(default_factory=Cast)
-
-    def __post_init__(self) -> None:
-        if self.protocol.claim.trusts != "nobody":
-            raise BadInput(
-                f"{self.protocol.name} needs a shuffler, and a small world has none; test its schedules instead"
-            )
-        if not 1 <= self.nodes <= len(self.inputs):
-            raise BadInput(f"{self.nodes} nodes cannot host {len(self.inputs)} users: give each node at least one user")
-
-    @cached_property
-    def key(self) -> bytes:
-        return key_from_seed(self.seed)
-
-    @cached_property
-    def nonce(self) -> bytes:
-        return nonce_from_key(self.key)
-
-    @cached_property
-    def names(self) -> tuple[str, ...]:
-        return tuple(f"node-{number}" for number in range(self.nodes))
-
-    @property
-    def server(self) -> str:
-        """Whom user nodes speak to, and who speaks to them."""
-        return RELAY_NAME if self.relayed else BOARD_NAME
-
-    @cached_property
-    def signers(self) -> dict[str, Signer]:
-        everybody = (ANALYST_NAME, BOARD_NAME, *self.names) if self.signed else ()
-        return {name: derived(self.key, name) for name in everybody}
-
-    @property
-    def public(self) -> dict[str, bytes]:
-        """The key of everybody who signs."""
-        return {name: signer.public for name, signer in self.signers.items()}
-
-    @cached_property
-    def terms(self) -> Terms:
-        return Terms(run=RUN, users=len(self.inputs), nodes=self.nodes)
-
-    @cached_property
-    def consent(self) -> Consent:
-        claim = self.protocol.claim
-        return Consent(
-            run=RUN,
-            domain=domain_of(self.protocol.inputs),
-            cap=claim.epsilon,
-            delta=claim.delta,
-            analyst=self.public.get(ANALYST_NAME, b""),
-            board=self.public.get(BOARD_NAME, b""),
-        )
-
-    @cached_property
-    def identities(self) -> dict[str, Identity]:
-        parts = np.array_split(np.arange(len(self.inputs)), self.nodes)
-        return {
-            name: Identity(
-                node=name,
-                first=int(part[0]),
-                users=len(part),
-                consent=self.consent,
-                coin_key=self.key,
-                signing_key=self.signers[name].secret if self.signed else b"",
-            )
-            for name, part in zip(self.names, parts, strict=True)
-        }
-
-
 class OwnClock(Clock):
     """The clock of one process: its seconds move when somebody says so, and its number is that of its life."""
 
@@ -207,32 +95,19 @@ class OwnClock(Clock):
 
 
 @types.coroutine
-def _waiting(timeout: float) -> Generator[float, list[Any], list[Any]]:
+def waiting(timeout: float) -> Generator[float, list[Any], list[Any]]:
     """Hand over until something arrives."""
     return (yield timeout)
 
 
-@types.coroutine
-def _by_turns(up: Coroutine[Any, Any, None], down: Coroutine[Any, Any, None]) -> Generator[float, list[Any], None]:
-    """Both coroutines of one who waits at two ports: the first hears nodes, the second hears the board."""
-    timeouts = [up.send(None), down.send(None)]
-    with suppress(StopIteration):
-        while True:
-            batch = yield min(timeouts)
-            if not batch or isinstance(batch[0], Received):
-                timeouts[0] = up.send(batch)
-            if not batch or not isinstance(batch[0], Received):
-                timeouts[1] = down.send(batch)
-
-
-class _Port(NodePort):
+class OnePort(NodePort):
     """The port of a user node, of the analyst, or of a relay to the board: everything goes to one server."""
 
     def __init__(self, process: "Process", server: str = BOARD_NAME) -> None:
         self._process, self._server, self.clock = process, server, process.clock
 
     async def receive(self, timeout: float) -> list[bytes]:
-        return await _waiting(timeout)
+        return await waiting(timeout)
 
     async def send(self, frame: bytes) -> None:
         self._process.send(self._server, frame)
@@ -241,11 +116,15 @@ class _Port(NodePort):
         pass
 
 
-class _BoardPort(BoardPort):
-    """The port of whoever serves the user nodes: each of them, or the relay it is behind."""
+class ServerPort(BoardPort):
+    """The port of whoever serves the user nodes: each of them, or the relay it is behind.
+
+    A shuffler wants to hear what calls for nothing on a node's side, too.
+    """
 
     def __init__(self, process: "Process", names: Sequence[str], relays: Mapping[str, str]) -> None:
         self._process, self.clock = process, process.clock
+        self._to_all = (BROADCAST, *([NOTICE] if SHUFFLER_NAME in names else []))
         self._own = {topic_for(name): relays.get(name, name) for name in names}
         self._names = sorted(set(self._own.values()))
 
@@ -254,10 +133,10 @@ class _BoardPort(BoardPort):
         return len(self._names)
 
     async def receive(self, timeout: float) -> list[Received]:
-        return await _waiting(timeout)
+        return await waiting(timeout)
 
     def publish(self, topic: bytes, frame: bytes) -> None:
-        for name in self._names if topic == BROADCAST else [self._own[topic]] if topic in self._own else []:
+        for name in self._names if topic in self._to_all else [self._own[topic]] if topic in self._own else []:
             self._process.send(name, frame)
 
     async def deliver(self, frame: bytes) -> bool:
@@ -271,6 +150,8 @@ class _BoardPort(BoardPort):
 class Process:
     """One life of a process: a node, its port, its disk and its clock. `ended` says how it left, if it did."""
 
+    reminded = REMINDED_SECONDS
+
     def __init__(self, parties: Parties, name: str, folder: Path, disk: bytes, life: int) -> None:
         self.parties, self.name, self.folder, self.life = parties, name, folder, life
         self.clock = OwnClock(life)
@@ -279,9 +160,8 @@ class Process:
         self.file = folder / FILE
         folder.mkdir()
         if disk:
-            self.file.touch(0o600)
-            self.file.write_bytes(disk)
-        self.began = len(disk)
+            self.put(disk)
+        self.began = self.size
         self._opened: list[Any] = []
         self._work: Coroutine[Any, Any, None] | None = None
         self.node: Any = None
@@ -301,7 +181,7 @@ class Process:
             self.heard = hashlib.sha256(self.heard + b"".join(heard.sealed)).digest()
             self._go_on(list(heard.sealed))
         else:
-            self.clock.seconds += REMINDED_SECONDS if heard.late else 0.0
+            self.clock.seconds += self.reminded if heard.late else 0.0
             self._go_on([self.arriving(heard.frame)])
 
     def arriving(self, frame: bytes) -> Any:
@@ -319,6 +199,11 @@ class Process:
         """The exact and the canonical one, without the disk."""
         seen = (self.ended, self.details, None if self.ended else self.node)
         return digest(*seen, self.heard, canonical=False), digest(*seen, canonical=True)
+
+    def put(self, disk: bytes) -> None:
+        """What it finds on its disk."""
+        self.file.touch(0o600)
+        self.file.write_bytes(disk)
 
     @property
     def size(self) -> int:
@@ -377,14 +262,14 @@ class BoardProcess(Process):
 
     def open(self) -> Coroutine[Any, Any, None] | None:
         parties = self.parties
-        keys = {name: parties.public[name] for name in parties.names} if parties.signed else None
+        keys = {name: parties.public[name] for name in parties.seated} if parties.signed else None
         role = parties.cast.board(parties.terms, lambda: parties.nonce, keys)
         writer = open_record(self.file, RUN)
         if writer is not None:
             self._opened.append(_Abandoned(writer))
         signer = parties.signers.get(BOARD_NAME)
         relays = dict.fromkeys(parties.names, RELAY_NAME) if parties.relayed else {}
-        port = _BoardPort(self, parties.names, relays)
+        port = ServerPort(self, parties.seated, relays)
         self.node = parties.cast.board_node(role, port, writer, self.file, relays, signer)
         self.node.restore(self.clock.now())
         return self.node.serve()
@@ -401,7 +286,7 @@ class BoardProcess(Process):
     def details(self) -> tuple[Any, ...]:
         # Whether it may repeat the setup already, and whom of several it names first.
         may_repeat = self.clock.now() - self.node._repeated > self.parties.terms.first_wait / 2
-        return may_repeat, self.node.role._named % math.lcm(*range(1, self.parties.nodes + 1))
+        return may_repeat, self.node.role._named % math.lcm(*range(1, len(self.parties.seated) + 1))
 
 
 class AnalystProcess(Process):
@@ -411,7 +296,7 @@ class AnalystProcess(Process):
 
     def open(self) -> Coroutine[Any, Any, None] | None:
         role = self.parties.cast.analyst(self.parties.protocol, RUN)
-        self.node = AnalystNode(role, _Port(self), self.parties.signers.get(ANALYST_NAME))
+        self.node = AnalystNode(role, OnePort(self), self.parties.signers.get(ANALYST_NAME))
         return self.node.serve()
 
 
@@ -437,49 +322,13 @@ class UserProcess(Process):
             signer=identity.signer,
             chunk=parties.chunk,
         )
-        self.node = UserNode(role, _Port(self, parties.server), state)
+        self.node = UserNode(role, OnePort(self, parties.server), state)
         return self.node.serve()
 
     def digests(self) -> tuple[bytes, bytes]:
         exact, canonical = super().digests()
         # How it left is seen by nobody, and it may name what differs.
         return exact, canonical if not self.ended else digest(self.ended.split(":")[0], canonical=True)
-
-
-class RelayProcess(Process):
-    """A relay has no disk. It waits at two ports, for what its nodes say and for what the board says."""
-
-    node: RelayNode
-
-    def open(self) -> Coroutine[Any, Any, None] | None:
-        self.node = RelayNode(self.parties.cast.relay(self.name), _BoardPort(self, self.parties.names, {}), _Port(self))
-
-        async def serve() -> None:
-            await _by_turns(self.node._pass_up(), self.node._pass_down())
-
-        return serve()
-
-    def arriving(self, frame: bytes) -> Any:
-        return frame if is_sealed(frame) else Received(frame, None)
-
-    def patience(self, heard: Wait) -> float:
-        # While it says farewell it wakes more often than it repeats: several times make one.
-        return max(super().patience(heard), REPEAT_SECONDS + MOMENT)
-
-    @property
-    def details(self) -> tuple[Any, ...]:
-        # Whether it may repeat what a node has missed, and whether its nodes have heard nothing for long.
-        now, role = self.clock.now(), self.node.role
-        return now - role._repeated >= REPEAT_SECONDS, now - role._spoke >= QUIET_SECONDS
-
-
-def is_sealed(frame: bytes) -> bool:
-    """Whether a frame comes from the board, in an envelope, and not from a node."""
-    try:
-        open_envelope(frame)
-    except RemoteProtocolError:
-        return False
-    return True
 
 
 class _Abandoned:

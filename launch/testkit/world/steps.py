@@ -13,26 +13,24 @@ from parley.emulator.roles.seats import Seat
 from parley.emulator.wire import messages as wire
 from parley.emulator.wire.codec import decode, encode, envelope, open_envelope
 from parley.launch.testkit.invariants import Word, word_of
+from parley.launch.testkit.world.between import RelayProcess, ShufflerProcess, is_sealed
+from parley.launch.testkit.world.parties import Parties
 from parley.launch.testkit.world.processes import (
-    RELAY_NAME,
     AnalystProcess,
     BoardProcess,
     Cut,
     Hear,
     Heard,
-    Parties,
     Process,
     Records,
-    RelayProcess,
     UserProcess,
-    is_sealed,
 )
 from parley.nodes.state.user_state import FILE, Identity, State
 
 BOARD, ANALYST, FIRST_NODE = 0, 1, 2
 ASIDES = (wire.Reminder, wire.Event)
 """What any role lets pass in any state."""
-TAKEN_ONCE = (wire.Setup, wire.Seating, wire.Receipt, wire.Result)
+TAKEN_ONCE = (wire.Setup, wire.Seating, wire.Pledge, wire.Receipt, wire.Result)
 """What does nothing any more in this life of a node, once the node has taken it."""
 MOST_ALIVE = 200
 """How many processes are kept running; any other is made again when it is needed."""
@@ -58,8 +56,8 @@ class Parcel(NamedTuple):
 class Standing:
     """A state that a process may be in, and how to bring a process there: its disk at birth, and what it heard since.
 
-    Of the board: its `records`, and the number of the life in which each node spoke last. Of the analyst: how many
-    records it has heard.
+    Of the board: its `records`, and the number of the life in which each that has a seat spoke last. Of the analyst:
+    how many records it has heard.
     """
 
     number: int
@@ -104,8 +102,10 @@ class Company:
 
     def __init__(self, parties: Parties, folder: Path) -> None:
         self.parties, self._folder = parties, folder
-        self.everybody = (BOARD_NAME, ANALYST_NAME, *parties.names, *([RELAY_NAME] if parties.relayed else []))
-        self.relay = self.everybody.index(RELAY_NAME) if parties.relayed else None
+        self.everybody = (BOARD_NAME, ANALYST_NAME, *parties.names, *filter(None, [parties.middle]))
+        self.middle = self.everybody.index(parties.middle) if parties.middle else None
+        """Who stands between nodes and board, if anybody does."""
+        self.seated = tuple(self.everybody.index(name) for name in parties.seated)
         self.standings: list[Standing] = []
         self.parcels: list[Parcel] = []
         self.words: list[Word] = []
@@ -119,7 +119,7 @@ class Company:
         self._news: dict[tuple[int, int], Records | None] = {}
         self._alive: dict[int, Process] = {}
         self.spoken: dict[int, int] = {}
-        """The frame to the board, or to the relay before it, that says a word."""
+        """The frame to the board, or to who stands before it, that says a word."""
         self._folders = 0
 
     def close(self) -> None:
@@ -131,7 +131,7 @@ class Company:
     def first_disks(self) -> tuple[bytes, ...]:
         """What is on disk before anybody starts: the nodes' states."""
         states = [self.fresh_state(each) for each in self.parties.identities.values()]
-        return (b"", b"", *states, *([] if self.relay is None else [b""]))
+        return (b"", b"", *states, *([] if self.middle is None else [b""]))
 
     def fresh_state(self, identity: Identity) -> bytes:
         folder = self._new_folder()
@@ -169,7 +169,7 @@ class Company:
 
     def reopened(self, who: int, disk: bytes) -> bytes:
         """What a process finds on its disk when it comes back."""
-        if who in (BOARD, ANALYST, self.relay):
+        if who in (BOARD, ANALYST, self.middle):
             return disk
         return self.parties.cast.reopened(disk, self.parties.identities[self.everybody[who]], self.fresh_state)
 
@@ -184,8 +184,8 @@ class Company:
             return True
         if frame.is_lie:
             return False
-        if frame.to == self.relay:
-            # It comes too late if all that it makes the relay say does.
+        if frame.to == self.middle:
+            # It comes too late if all that it makes a relay or shuffler say does.
             step = self.move(standing, frame.heard)
             return step.to is standing and all(self.is_stale(each, everybody) for each in step.sent)
         if frame.to == BOARD:
@@ -203,7 +203,8 @@ class Company:
             return True
         if isinstance(message, wire.Announce | wire.Reminder):
             # Whatever it makes the node say, the board wants no more replies of that round.
-            return self._is_answered(board, self.everybody[frame.to], message.round)
+            whose = self.everybody[self.seated[0] if self.parties.shuffled else frame.to]
+            return self._is_answered(board, whose, message.round)
         return False
 
     def _is_idle(self, standing: Standing, frame: Parcel) -> bool:
@@ -224,7 +225,8 @@ class Company:
         return False
 
     def _start(self, who: int, disk: bytes, life: int) -> Process:
-        kind = {BOARD: BoardProcess, ANALYST: AnalystProcess, self.relay: RelayProcess}.get(who, UserProcess)
+        between = ShufflerProcess if self.parties.shuffled else RelayProcess
+        kind = {BOARD: BoardProcess, ANALYST: AnalystProcess, self.middle: between}.get(who, UserProcess)
         return kind(self.parties, self.everybody[who], self._new_folder(), disk, life)
 
     def _rebuild(self, standing: Standing) -> Process:
@@ -284,7 +286,7 @@ class Company:
         known: dict[str, Any] = {}
         if isinstance(process, BoardProcess):
             seats: dict[str, Seat] = process.node.role.seats
-            known["lives"] = tuple(seats[name].pid if name in seats else 0 for name in self.parties.names)
+            known["lives"] = tuple(seats[name].pid if name in seats else 0 for name in self.parties.seated)
             known["over"] = process.node.role.over
             known["records"] = records
             heavy = [each for each in records if not isinstance(self.parcels[each].message, ASIDES)]
@@ -325,8 +327,8 @@ class Company:
         number = self._parcel.get((who, frame))
         if number is not None:
             return self.parcels[number]
-        # A relay hears both.
-        is_bare = who == BOARD or (who == self.relay and not is_sealed(frame))
+        # Who stands in the middle hears both.
+        is_bare = who == BOARD or (who == self.middle and not is_sealed(frame))
         inside = frame if is_bare else open_envelope(frame)[2]
         message = decode(inside)
         life, meaning = None, (who, inside)

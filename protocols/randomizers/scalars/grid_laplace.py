@@ -274,7 +274,9 @@ class GridLaplace(Choice):
         """P(step | grid point), each correctly rounded, for arrays that broadcast against each other."""
         distance = np.abs(steps - points)
         inside, beyond = self.table.pmf
-        pmf = np.where(np.isin(steps, self.outcomes), beyond[distance], inside[distance])
+        pmf = np.asarray(inside[distance])
+        ends = np.broadcast_to(np.isin(steps, self.outcomes), pmf.shape)
+        pmf[ends] = beyond[distance[ends]]
         return np.asarray(pmf + np.where(steps == self.centre, self.table.leftover / 2.0**64, 0.0))
 
     def _mixture(self, steps: Integers, below: Integers, chance: Words) -> Floats:

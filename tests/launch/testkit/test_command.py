@@ -51,6 +51,15 @@ def test_a_bad_protocol(command: Parley, tmp_path: Path) -> None:
     assert suites.findall("testsuite/testcase/skipped")
 
 
+def test_a_protocol_that_breaks_down_gets_a_verdict_from_every_stage(tmp_path: Path) -> None:
+    path = tmp_path / "broken.py"
+    path.write_text((ROOT / "docs/examples/own_protocol.py").read_text().replace(".bilinear(", ".bilineal("))
+    names = ("contract", "accuracy", "schedules", "small-world")
+    report = run_stages(find_target(str(path)), "quick", find_stages(names))
+    assert {each.stage for each in report.failures} == set(names)
+    assert all("bilineal" in each.says for each in report.failures)
+
+
 def test_a_built_in_protocol_by_its_name(command: Parley) -> None:
     said = command("test", "frequency-grr", *ONLY, "--json")
     assert said.code == 0, said.out

@@ -5,7 +5,7 @@ from typing import ClassVar
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
@@ -108,6 +108,7 @@ def test_all_coins_are_all() -> None:
     assert all_coins(0).shape == (1, 0)
 
 
+@settings(deadline=None)
 @given(st.lists(st.integers(0, 400), min_size=2, max_size=300))
 def test_groups_of_chi_square_expect_enough(expected: list[int]) -> None:
     means = np.array(expected, dtype=float)

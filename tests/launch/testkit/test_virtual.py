@@ -59,7 +59,7 @@ def test_every_schedule_of_two_users() -> None:
     assert verdict.outcome == "pass", verdict.says
     assert verdict.evidence["states"] > 100
     (verdict,) = [s for s in virtual.judge_small_world(find_target("shuffled"), "quick") if isinstance(s, Verdict)]
-    assert verdict.outcome == "unknown"
+    assert verdict.outcome == "pass", verdict.says
 
 
 def test_a_protocol_with_more_groups_than_users_is_not_tested_in_the_small_world() -> None:

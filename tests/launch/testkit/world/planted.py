@@ -3,15 +3,18 @@
 import itertools
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
+from typing import Any
 
 from parley.emulator.protocol import Protocol
 from parley.emulator.roles.analyst import AnalystRole
+from parley.emulator.roles.board import Terms
 from parley.emulator.roles.cohort import CohortRole
 from parley.emulator.roles.relay import Passed, RelayRole
 from parley.emulator.roles.replies import Speakers
+from parley.emulator.roles.shuffler import Memory, ShufflerRole
 from parley.emulator.wire import messages as wire
 from parley.emulator.wire.codec import decode, open_envelope
-from parley.launch.testkit.world.processes import Cast
+from parley.launch.testkit.world.parties import Cast
 from parley.nodes.board import BoardNode
 from parley.nodes.state.user_state import Identity
 
@@ -80,6 +83,14 @@ class TrustsItsLink(RelayRole):
         if isinstance(decode(open_envelope(sealed)[2]), wire.Reminder):
             self._answered = answered
         return passed
+
+
+class MixesAgain(ShufflerRole):
+    """Knows from an earlier life which setup it serves, and not that it has posted a batch."""
+
+    def __init__(self, terms: Terms, *, memory: Memory, **settings: Any) -> None:
+        memory.batches.clear()
+        super().__init__(terms, memory=memory, **settings)
 
 
 class CountsTwice(AnalystRole):

@@ -16,7 +16,8 @@ from parley.emulator.simulate import conversation
 from parley.emulator.wire import messages as wire
 from parley.emulator.wire.codec import decode, encode, envelope
 from parley.launch.testkit.world.explore import explore
-from parley.launch.testkit.world.processes import RUN, AnalystProcess, Parties, Records, Wait
+from parley.launch.testkit.world.parties import RUN, Parties
+from parley.launch.testkit.world.processes import AnalystProcess, Records, Wait
 from parley.protocols.registry import design
 from parley.protocols.workloads.gini import GiniDiversity
 from tests.launch.testkit.world.worlds import small
@@ -97,7 +98,7 @@ def test_whatever_happens_on_the_link_the_analyst_hears_the_record(
     assert tried > 50
 
 
-def test_a_small_world_has_no_shuffler() -> None:
-    mixed = design("shuffled", GiniDiversity(levels=2), epsilon=1.0, users=2000)
-    with pytest.raises(BadInput, match="needs a shuffler"):
-        explore(mixed)
+def test_a_small_world_has_no_relay_before_its_shuffler() -> None:
+    mixed = design("shuffled", GiniDiversity(levels=2), epsilon=1.0, users=2)
+    with pytest.raises(BadInput, match="contradict each other"):
+        explore(mixed, relayed=True)

@@ -5,16 +5,17 @@ from typing import Any
 import pytest
 
 from parley.launch.testkit.world.explore import explore
-from parley.launch.testkit.world.processes import Cast
+from parley.launch.testkit.world.parties import Cast
 from tests.launch.testkit.world.planted import (
     CountsTwice,
     ForgetfulBoard,
     ForgetsItsJournal,
     ForgetsWhatItAnswered,
     FreshCoins,
+    MixesAgain,
     TrustsItsLink,
 )
-from tests.launch.testkit.world.worlds import small
+from tests.launch.testkit.world.worlds import behind_a_shuffler, small
 
 FOUND: dict[str, tuple[Cast, dict[str, Any], int, str]] = {
     "a node that forgets its journal": (
@@ -47,6 +48,13 @@ FOUND: dict[str, tuple[Cast, dict[str, Any], int, str]] = {
         2,
         "without further faults the run never ends",
     ),
+    "a shuffler that forgets that it posted its batch": (
+        Cast(shuffler=MixesAgain),
+        {"protocol": behind_a_shuffler(), "signed": False},
+        2,
+        # Its disk keeps it from saying so: a batch that is there is never written again.
+        "batch-1.parley already exists; nothing was sent",
+    ),
     "an analyst that counts twice": (Cast(analyst=CountsTwice), {}, 0, "the result is"),
 }
 """Who plays, in which world, with how many faults it is found, and what is found."""
@@ -55,7 +63,7 @@ FOUND: dict[str, tuple[Cast, dict[str, Any], int, str]] = {
 @pytest.mark.parametrize("name", FOUND)
 def test_a_planted_fault_is_found_with_the_fewest_faults(name: str) -> None:
     cast, settings, faults, what = FOUND[name]
-    violation = explore(small(1), nodes=1, cast=cast, **settings).violation
+    violation = explore(**{"protocol": small(1), "nodes": 1, "cast": cast, **settings}).violation
     assert violation is not None
     assert what in violation.what
     assert violation.faults == faults, str(violation)

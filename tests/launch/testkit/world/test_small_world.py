@@ -7,7 +7,7 @@ import pytest
 
 from benchmarks import small_world as benchmark
 from parley.launch.testkit.world.explore import Report, explore
-from tests.launch.testkit.world.worlds import small
+from tests.launch.testkit.world.worlds import behind_a_shuffler, small
 
 QUIET = "the quiet result"
 
@@ -54,6 +54,25 @@ def test_a_relay_between_nodes_and_board(rounds: int, settings: Mapping[str, Any
     report = good(explore(small(rounds), relayed=True, **settings))
     assert QUIET in report.outcomes
     assert {each.split(":")[0].split(",")[0] for each in report.outcomes} <= {QUIET, "a clean end"}
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [{"faults": 0, "signed": False}, {"faults": 1, "nodes": 1}],
+    ids=["two nodes", "one node and a fault"],
+)
+def test_a_shuffler_between_nodes_and_board(settings: Mapping[str, Any]) -> None:
+    """It may crash too, in the middle of a file or between pledge and batch, and draws another order when it does."""
+    report = good(explore(behind_a_shuffler(), **settings))
+    assert {each.split(":")[0].split(",")[0] for each in report.outcomes} <= {QUIET, "a clean end"}
+
+
+def test_behind_a_shuffler_nothing_that_is_left_out_loses_an_outcome() -> None:
+    every, some = (
+        good(explore(behind_a_shuffler(), nodes=1, signed=False, faults=0, reduced=reduced))
+        for reduced in (False, True)
+    )
+    assert set(some.outcomes) == set(every.outcomes)
 
 
 @pytest.mark.parametrize(

@@ -12,3 +12,8 @@ ROUNDS = {1: "one-round", 2: "two-round", 3: "three-round"}
 @cache
 def small(rounds: int, users: int = 2) -> Protocol:
     return design(ROUNDS[rounds], GiniDiversity(levels=2), epsilon=1.0, users=users)
+
+
+@cache
+def behind_a_shuffler(users: int = 2) -> Protocol:
+    return design("shuffled", GiniDiversity(levels=2), epsilon=1.0, delta=1e-6, users=users)
