@@ -48,6 +48,9 @@ def make_act(seed: int, kind: str, choices: list[Choice]) -> Act:
     later = kind in MANY_ROUNDS or (kind == "another setup" and not is_over(variant))
     # Who trusts a shuffler has no receipts, and its nodes sign nothing that is on record.
     fit = [each for each in choices if len(rounds_of(*each)) > later and not needs_shuffler(lookup(each[0]))]
+    if kind == "equivocating board":
+        # As many bins as fine levels have one place for each border: there is no second question to ask.
+        fit = [each for each in fit if each[0] != "binned"]
     protocol, problem = fit[int(generator.integers(len(fit)))]
     return Act(
         seed=seed,
