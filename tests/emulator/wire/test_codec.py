@@ -154,7 +154,7 @@ ANY_MESSAGE: dict[type[messages.Message], st.SearchStrategy[messages.Message]] =
         node=names,
         replies=counts,
         sums=st.dictionaries(keys, st.lists(st.integers(-(2**63), 2**63 - 1), max_size=3).map(whole), max_size=3),
-        rejected=st.dictionaries(keys, st.integers(1, messages.LARGEST_COUNT - 1), max_size=3),
+        rejected=st.dictionaries(names, st.integers(1, messages.LARGEST_COUNT - 1), max_size=3),
         silent=counts,
         close=st.binary(max_size=40),
         question=digests,
