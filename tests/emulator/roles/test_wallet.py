@@ -58,6 +58,7 @@ class Table(Round):
 
     def __init__(self, weights: Any, epsilon: float) -> None:
         self.weights, self._epsilon = np.asarray(weights, dtype=np.int64), epsilon
+        self.inputs = self.weights.shape[1]
 
     @property
     def epsilon(self) -> float:
