@@ -83,6 +83,7 @@ class SecondOrder:
     noise: float
     imagined: float
     wider: float
+    draws: int
 
     @property
     def error(self) -> float:
@@ -90,8 +91,8 @@ class SecondOrder:
         return self.variance + (LEFT * self.bias) ** 2
 
     def shared(self, weight: float) -> float:
-        """What it adds that the linear part of t1, with this weight, has the same causes: nothing if that is less."""
-        return max(0.0, -2 * weight * self.covariance)
+        """What it adds that the linear part of t1, with this weight, has the same causes; few draws do not show it."""
+        return max(0.0, -2 * weight * self.covariance) if self.draws >= DRAWS else 0.0
 
     def calibrated(self, noise: float) -> float:
         """V1 as it is at h, from V1 at h^: as much is lost from h to h^ as from h^ to the h^ of its own replies."""
@@ -149,6 +150,7 @@ class CodebookPlanning(Planning[Tuned], Generic[Tuned]):
             covariance=float(np.cov(linear, missed)[0, 1]),
             noise=float(noise.mean()),
             imagined=float(imagined.mean()),
+            draws=found.shape[1],
             wider=max(1.0, float((np.ptp(gradients, axis=0) ** 2).mean() / width)) if width > 0 else 1.0,
         )
 
@@ -174,7 +176,7 @@ class CodebookPlanning(Planning[Tuned], Generic[Tuned]):
     def worst_second_order(self, users: float, weight: float = 0.0) -> float:
         """A second-order error that no histogram exceeds by much: twice the largest of the public guesses'."""
         points = [self.protocol.objective.at(guess) for guess in self.guesses]
-        found = [self.predicted(point, [users])[0] for point in points]
+        found = [self.predicted(point, [users], DRAWS)[0] for point in points]
         return 4 * max(each.error + each.shared(weight) for each in found)
 
     @property
