@@ -75,7 +75,7 @@ FEATURES = {
         "protocols/planning/families/tuned.py::CodebookPlanning.usual_remainder",
         "protocols/planning/families/tuned.py::CodebookPlanning.remainder",
         "protocols/planning/families/tuned.py::CodebookPlanning.worst_second_order",
-        "protocols/planning/families/tuned.py::decodable",
+        "protocols/planning/families/first_channels.py::decodable",
         "protocols/tuned/codebook_round.py::CodebookRound.decoder",
         "protocols/tuned/codebook_round.py::CodebookRound.objective",
         "protocols/tuned/two_round_tuned.py::TwoRoundTuned.one_output",

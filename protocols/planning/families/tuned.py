@@ -9,7 +9,7 @@ draws is another one in each run, noise instead of a bias.
     MSE = a^2 V1/n1 + (1-a)^2 V2/n2 + (a - f)^2 G + v - 2 a c      f = n1/n,  G = Var_h(g) (1/n1 + 1/n2)
     a   = (V2/n2 + f G) / (V1/n1 + V2/n2 + G)                       the weight of t1, chosen as if c were 0
 
-v is the variance of D'KD and c its covariance with <h~ - h, g>: with few users both come from the same surprises.
+v is the variance of D'KD and c its covariance with <h~ - h, g> in two rounds, where both come from the same surprises.
 """
 
 import hashlib
@@ -91,7 +91,10 @@ class SecondOrder:
         return self.variance + (LEFT * self.bias) ** 2
 
     def shared(self, weight: float) -> float:
-        """What it adds that the linear part of t1, with this weight, has the same causes; few draws do not show it."""
+        """What it adds that the linear part of t1, with a small weight, has the same causes; few draws do not show it.
+
+        With a weight of 1 the folds make up for it: there pairs of them are uncorrelated.
+        """
         return max(0.0, -2 * weight * self.covariance) if self.draws >= DRAWS else 0.0
 
     def calibrated(self, noise: float) -> float:
@@ -173,11 +176,10 @@ class CodebookPlanning(Planning[Tuned], Generic[Tuned]):
     def predicted_rmse(self, histogram: Floats | None = None) -> float:
         return math.sqrt(self.form_variance(self.planned_replies, histogram))
 
-    def worst_second_order(self, users: float, weight: float = 0.0) -> float:
+    def worst_second_order(self, users: float) -> float:
         """A second-order error that no histogram exceeds by much: twice the largest of the public guesses'."""
         points = [self.protocol.objective.at(guess) for guess in self.guesses]
-        found = [self.predicted(point, [users], DRAWS)[0] for point in points]
-        return 4 * max(each.error + each.shared(weight) for each in found)
+        return 4 * max(self.predicted(point, [users])[0].error for point in points)
 
     @property
     def widest(self) -> float:
@@ -278,7 +280,7 @@ class OneRoundTunedPlanning(CodebookPlanning[OneRoundTuned]):
         point = self.protocol.objective.at(histogram)
         others = users * (self.protocol.folds - 1) / self.protocol.folds
         second = self.predicted(point, [others], draws)[0]
-        return float(second.noise / users + second.error + second.shared(1.0))
+        return float(second.noise / users + second.error)
 
     def form_variance(self, replies: tuple[int, ...], histogram: Floats | None = None) -> float:
         """Predicted MSE of the statistic."""
@@ -293,7 +295,7 @@ class OneRoundTunedPlanning(CodebookPlanning[OneRoundTuned]):
                 for each in guesses
             )
             spread = max(float(np.ptp(each.gradient)) for each in guesses) / 2
-            return float(scale * (self.widest / max(spread, 1e-300)) ** 2 / users) + self.worst_second_order(users, 1.0)
+            return float(scale * (self.widest / max(spread, 1e-300)) ** 2 / users) + self.worst_second_order(users)
         return self.at(histogram, users, PREDICTING)
 
     def pairs_variance(self, replies: int, histogram: Floats | None = None) -> float:
@@ -314,7 +316,7 @@ class OneRoundTunedPlanning(CodebookPlanning[OneRoundTuned]):
         point, users = self.protocol.objective.at(first.histogram), max(1, first.users)
         left = self.remainder(point, first, users * (self.protocol.folds - 1) // self.protocol.folds)
         noise = left.calibrated(self.protocol.decoder.variance(point.gradient, point.histogram)) / users
-        variance = noise + left.error + left.shared(1.0) + self.missing_variance(point, users)
+        variance = noise + left.error + self.missing_variance(point, users)
         return self.finished(first.estimate + left.bias, variance, point, first, {})
 
     def error_sources(self, heard: tuple[Heard, ...], rmse: float) -> Sources:

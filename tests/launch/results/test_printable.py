@@ -17,7 +17,7 @@ from rich.progress import Progress as Bars
 from parley.emulator.errors import BadInput, LocalProtocolError
 from parley.emulator.record.transcript import TranscriptReader, TranscriptWriter
 from parley.emulator.wire.codec import encode, pack, unpack
-from parley.emulator.wire.messages import MESSAGES, Abort, Message, Ready, Replies, Setup
+from parley.emulator.wire.messages import MESSAGES, Abort, Message, Ready, Replies, Setup, Tally
 from parley.launch.cli import sentence
 from parley.launch.results.display.printable import printable, printable_json, printable_lines
 from parley.launch.results.display.progress import Lines, Progress, RateColumn, Standing, Terminal, show_bar
@@ -107,6 +107,8 @@ def nasty_message(kind: type[Message]) -> Message:
     made = {name: values[sort] for name, sort in sorts(kind).items()}
     if kind is Ready:
         made["run"] = "r"
+    if kind is Tally:
+        made["rejected"] = {"node-0": 1}
     return kind(**{**made, "chunks": 1} if sorts(kind).get("chunks") == "int" else made)
 
 

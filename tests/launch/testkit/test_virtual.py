@@ -67,7 +67,7 @@ def test_a_protocol_with_more_groups_than_users_is_not_tested_in_the_small_world
         said for said in virtual.judge_small_world(find_target("binned"), "quick") if isinstance(said, Verdict)
     ]
     assert verdict.outcome == "unknown"
-    assert "0 of 0 users answered" in verdict.says
+    assert "none of the 2 users was drawn to answer" in verdict.says
 
 
 def test_a_node_that_forgets_is_found_with_the_steps_that_lead_there(monkeypatch: pytest.MonkeyPatch) -> None:

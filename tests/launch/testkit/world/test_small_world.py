@@ -67,12 +67,14 @@ def test_a_shuffler_between_nodes_and_board(settings: Mapping[str, Any]) -> None
     assert {each.split(":")[0].split(",")[0] for each in report.outcomes} <= {QUIET, "a clean end"}
 
 
-def test_behind_a_shuffler_nothing_that_is_left_out_loses_an_outcome() -> None:
+def test_behind_a_shuffler_what_is_left_out_can_only_end_cleanly() -> None:
     every, some = (
         good(explore(behind_a_shuffler(), nodes=1, signed=False, faults=0, reduced=reduced))
         for reduced in (False, True)
     )
-    assert set(some.outcomes) == set(every.outcomes)
+    assert set(some.outcomes) == {"the quiet result"}
+    # A frame may come so late that its sender counts as silent; a small world with no fault leaves that out.
+    assert set(every.outcomes) - set(some.outcomes) == {"a clean end: not all answered"}
 
 
 @pytest.mark.parametrize(
