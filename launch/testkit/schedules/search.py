@@ -42,7 +42,7 @@ RUN = "schedule"
 MOST_FAULTS = 5
 MOST_NODES = 3
 # A protocol may need more users than there are: so many sizes are tried.
-MOST_SIZES = 20
+MOST_SIZES = 200
 # What each link carries towards the board and from it.
 UP = ("ready", "replies", "inquiry")
 DOWN = ("roster", "setup", "announce", "reminder", "close", "receipt", "seating", "result")
