@@ -403,6 +403,8 @@ def check_claim(protocol: Protocol) -> None:
     claim, rounds = protocol.claim, protocol.rounds
     if len(rounds) != claim.rounds or not rounds:
         raise BadInput(f"{protocol.name} claims {claim.rounds} rounds and has {len(rounds)}")
+    if not all(each.reply for each in rounds):
+        raise BadInput(f"{protocol.name} has a round in which users send nothing; give each round something to send")
     allowed = claim.epsilon_for("nobody")
     taken = spent(protocol, rounds)
     if not taken <= allowed * (1 + ROUNDING):
