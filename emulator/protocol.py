@@ -289,6 +289,11 @@ class Protocol(ABC):
         return tuple(Round(self, number, method) for number, method in enumerate(self.script, 1))
 
     @property
+    def column_levels(self) -> tuple[int, ...]:
+        """The levels of each column that makes up an input; empty where only the number of inputs matters."""
+        return ()
+
+    @property
     def groups(self) -> int:
         """Into how many groups users fall."""
         return 1

@@ -136,6 +136,9 @@ class Node:
         protocol = Protocol(setup["protocol"], setup["parameters"])
         if protocol.inputs != consent["domain"]["inputs"]:
             raise Refused(f"the protocol is about {protocol.inputs} inputs")
+        columns = consent["domain"].get("columns", [])
+        if columns and protocol.levels != [each["levels"] for each in columns]:
+            raise Refused(f"the protocol has columns of {protocol.levels} levels")
         if (setup["epsilon"], setup["delta"], setup["rounds"]) != (protocol.epsilon, 0.0, 1):
             raise Refused("the setup claims what its protocol is not")
         if not protocol.epsilon <= consent["cap"]:

@@ -190,6 +190,7 @@ class CohortRole:
         if setup.version != protocol.version:
             raise self._refuse(f"{setup.protocol} of version {setup.version}; this node speaks {protocol.version}")
         self._check(self.consent.check_claim, setup, protocol.claim, protocol.inputs)
+        self._check(self.consent.check_columns, setup, protocol.column_levels)
         behind = protocol.claim.trusts == "shuffler" and self.consent.trusts == "shuffler"
         if behind and self.consent.shuffler and self._pledged != digest:
             raise Unpledged(f"node {self.node}: the shuffler these users trust has not pledged itself to this setup")

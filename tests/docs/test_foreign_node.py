@@ -2,6 +2,7 @@
 
 import hashlib
 import importlib
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -169,6 +170,16 @@ def test_it_refuses_what_was_not_agreed_to(scene: Scene, change: dict[str, Any])
     assert isinstance(refusal, Refusal)
     assert refusal.round == 0
     assert scene.node.state.seated is None
+
+
+def test_it_refuses_as_many_inputs_in_other_columns(scene: Scene) -> None:
+    columns = [{"name": name, "levels": 4, "type": "number", "low": 0.0, "high": 1.0} for name in ("age", "score")]
+    meant = {"inputs": 16, "columns": columns}
+    scene.node.consent["domain"] = meant
+    for levels, refused in (([2, 8], True), ([4, 4], False)):
+        parameters = {**scene.setup.parameters, "workload": {"statistic": "kendall", "levels": levels}}
+        with pytest.raises(wire.Refused, match="columns of") if refused else nullcontext():
+            scene.hear(replace(scene.setup, domain=meant, parameters=parameters), scene.analyst)
 
 
 def test_it_leaves_with_its_receipt(scene: Scene) -> None:
