@@ -329,7 +329,8 @@ class CohortRole:
         over = ending.run in self.memory.finished
         if over or self.run not in ("", ending.run) or not self.consent.covers(ending.run):
             return
-        if isinstance(ending, wire.Abort) and self.memory.seated is not None and ending.nonce != self.nonce:
+        nonce = self.nonce or self.seat.nonce_of(ending.run)
+        if isinstance(ending, wire.Abort) and nonce and ending.nonce != nonce:
             # It was signed for another run of this name, or for this one before it had begun.
             return
         self.ending = ending

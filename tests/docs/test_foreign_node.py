@@ -253,8 +253,9 @@ def test_it_stops_where_another_key_holds_its_seat(scene: Scene) -> None:
     assert scene.said == []
 
 
-def test_an_abort_of_another_nonce_does_not_end_it(scene: Scene) -> None:
-    scene.hear(scene.setup, scene.analyst)
+@pytest.mark.parametrize("word", ["setup", "seating"])
+def test_an_abort_of_another_nonce_does_not_end_it(scene: Scene, word: str) -> None:
+    scene.hear(scene.setup, scene.analyst) if word == "setup" else scene.seat()
     for nonce in (b"", bytes(16)):
         scene.hear(Abort(run=RUN, outcome="failed", reason="so", nonce=nonce), scene.board)
         assert not scene.node.done
