@@ -353,12 +353,18 @@ class TwoRoundTunedPlanning(CodebookPlanning[TwoRoundTuned]):
         drafts = codebooks(kind, workload, epsilon, **fields) + tabled(kind, workload, epsilon, **fields)
         # The table of the second question is the same whatever the first was.
         prepared = [cls(drafts[0]).prepared(guess) for guess in guesses]
+        # The hardest first: a draft that is too bad there is not looked at elsewhere.
+        prepared.sort(key=lambda each: each[1].variance(each[0].histogram), reverse=True)
+        splits = [(round(share * users), users - round(share * users)) for share in SHARES]
+        enough = math.inf
         for draft in drafts:
-            planning = cls(draft)
-            splits = [(round(share * users), users - round(share * users)) for share in SHARES]
-            errors = np.max([planning.errors(each, splits) for each in prepared], axis=0)
+            errors = np.zeros(len(SHARES))
+            for each in prepared:
+                errors = np.maximum(errors, cls(draft).errors(each, splits))
+                if errors.min() > enough:
+                    break
+            enough = min(enough, NEARLY**2 * float(errors.min()))
             tried += [(float(error), replace(draft, share=share)) for error, share in zip(errors, SHARES, strict=True)]
-        enough = NEARLY**2 * min(error for error, _ in tried)
         good = [each for each in tried if each[0] <= enough]
         return min(good, key=lambda each: (-each[1].share, each[0]))[1]
 
