@@ -129,10 +129,13 @@ class CodebookRound(Pairwise):
     @cached_property
     def codebook(self) -> Any:
         """`CodebookSeeds`; or a `FoldedChannel`, which is one with a single seed."""
+        return self._codebook(self.folds, self.sends_place)
+
+    def _codebook(self, folds: int, sends_place: bool) -> Any:
         if self.strategy is not None:
-            return _tabled(self.strategy.tobytes(), self.strategy.shape, epsilon=self.reply_epsilon, folds=self.folds)
-        fields = {"seeds": self.seeds, "candidates": self.candidates, "top": self.top, "folds": self.folds}
-        return _codebook(self.workload, self.power, epsilon=self.reply_epsilon, sends_place=self.sends_place, **fields)
+            return _tabled(self.strategy.tobytes(), self.strategy.shape, epsilon=self.reply_epsilon, folds=folds)
+        fields = {"seeds": self.seeds, "candidates": self.candidates, "top": self.top, "folds": folds}
+        return _codebook(self.workload, self.power, epsilon=self.reply_epsilon, sends_place=sends_place, **fields)
 
     def places(self, users: Users) -> Columns:
         """The fold and seed of each user."""
@@ -152,10 +155,10 @@ class CodebookRound(Pairwise):
 
     @cached_property
     def decoder(self) -> Any:
-        """The analyst's tables; no user's node makes them."""
+        """The analyst's tables, which have no folds; no user's node makes them."""
         from parley.protocols.tuned.decoder import decoder_of
 
-        return decoder_of(self.codebook)
+        return decoder_of(self._codebook(1, False))
 
     def read(self, one: Heard) -> FirstRead:
         """h^ and t1 from the counts of a round."""
@@ -172,7 +175,7 @@ class CodebookRound(Pairwise):
         return FirstRead(counts=counts, histogram=found[:, 0], estimate=estimate)
 
 
-@lru_cache(maxsize=4)
+@lru_cache(maxsize=8)
 def _codebook(workload: Workload, power: float, **fields: Any) -> CodebookSeeds:
     """Protocols that differ in nothing but their shares and salts have the same tables."""
     vectors = embedding(workload, power)
