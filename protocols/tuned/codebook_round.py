@@ -131,8 +131,11 @@ class CodebookRound(Pairwise):
         """`CodebookSeeds`; or a `FoldedChannel`, which is one with a single seed."""
         if self.strategy is not None:
             return _tabled(self.strategy.tobytes(), self.strategy.shape, epsilon=self.reply_epsilon, folds=self.folds)
-        fields = {"seeds": self.seeds, "candidates": self.candidates, "top": self.top, "folds": self.folds}
-        return _codebook(self.workload, self.power, epsilon=self.reply_epsilon, sends_place=self.sends_place, **fields)
+        return self._codebook_of(folds=self.folds, sends_place=self.sends_place)
+
+    def _codebook_of(self, **how: Any) -> CodebookSeeds:
+        fields = {"seeds": self.seeds, "candidates": self.candidates, "top": self.top, "epsilon": self.reply_epsilon}
+        return _codebook(self.workload, self.power, **fields, **how)
 
     def places(self, users: Users) -> Columns:
         """The fold and seed of each user."""
@@ -152,10 +155,11 @@ class CodebookRound(Pairwise):
 
     @cached_property
     def decoder(self) -> Any:
-        """The analyst's tables; no user's node makes them."""
+        """The analyst's tables; no user's node makes them. They are the same for any folds and whoever draws seeds."""
         from parley.protocols.tuned.decoder import decoder_of
 
-        return decoder_of(self.codebook)
+        tabled = self.strategy is not None
+        return decoder_of(self.codebook if tabled else self._codebook_of(folds=1, sends_place=False))
 
     def read(self, one: Heard) -> FirstRead:
         """h^ and t1 from the counts of a round."""
@@ -172,7 +176,7 @@ class CodebookRound(Pairwise):
         return FirstRead(counts=counts, histogram=found[:, 0], estimate=estimate)
 
 
-@lru_cache(maxsize=4)
+@lru_cache(maxsize=8)
 def _codebook(workload: Workload, power: float, **fields: Any) -> CodebookSeeds:
     """Protocols that differ in nothing but their shares and salts have the same tables."""
     vectors = embedding(workload, power)
@@ -185,3 +189,11 @@ def _tabled(weights: bytes, shape: tuple[int, ...], **fields: Any) -> Any:
     from parley.protocols.randomizers.channels.folded_channel import FoldedChannel
 
     return FoldedChannel(weights=np.frombuffer(weights, dtype=np.int64).reshape(shape), **fields)
+
+
+def forget_tables() -> None:
+    """Let go of the tables of drafts, 16 MiB for each codebook of 256 inputs. A protocol keeps its own."""
+    from parley.protocols.tuned.decoder import decoder_of
+
+    decoder_of.cache_clear()
+    _codebook.cache_clear()
