@@ -29,8 +29,7 @@ from parley.protocols.pairwise import Pairwise
 from parley.protocols.randomizers.exact import check_count
 from parley.protocols.randomizers.shuffled.shares import Shares, security_of, shares_needed
 from parley.protocols.randomizers.shuffled.skellam import Skellam, delta_of_noise
-from parley.protocols.shuffle.amplification import check_delta
-from parley.protocols.shuffle.crowd import PROTECTS, check_mixing
+from parley.protocols.shuffle.amplification import PROTECTS, check_delta, check_mixing
 from parley.protocols.shuffle.fixed_point_form import REACH, Query, Sensitivity, extent, grid, sensitivity, side_query
 
 # The column whose entries the shuffler mixes, each coordinate apart.
