@@ -11,6 +11,7 @@ from typing import Any, overload
 
 import numpy as np
 
+from parley.emulator.arithmetic import one_thread
 from parley.emulator.errors import BadInput
 from parley.emulator.protocol import Trust
 from parley.emulator.randomizer import Floats
@@ -141,6 +142,7 @@ class Plan(Sequence[Option]):
         return shown + html.bars({each.name: each.predicted_rmse for each in self.options}, "predicted RMSE")
 
 
+@one_thread()
 def make_plan(
     question: Workload | Levels,
     *,
