@@ -4,7 +4,7 @@ import json
 import os
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -77,7 +77,8 @@ class RunFolder:
     def create(self) -> None:
         """Make the folders; they hold private things, so they are closed to others."""
         try:
-            self.path.parent.mkdir(parents=True, exist_ok=True)
+            with suppress(FileExistsError):
+                self.path.parent.mkdir(parents=True, exist_ok=True)
             self.path.mkdir(mode=0o700)
             (self.path / "logs").mkdir()
             (self.path / "state").mkdir()
