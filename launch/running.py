@@ -114,7 +114,7 @@ def hold_run(
                 summary = cluster.follower.summary
                 answers.append(problem.answer(summary, layout.protocol, seed, folder.path))
                 folder.write_result(answers[0].record())
-                report()
+                report(cluster.follower.whole_story)
 
             def stop(*_: object) -> None:
                 raise Stopped("stopped by SIGTERM")

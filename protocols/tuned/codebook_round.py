@@ -129,13 +129,13 @@ class CodebookRound(Pairwise):
     @cached_property
     def codebook(self) -> Any:
         """`CodebookSeeds`; or a `FoldedChannel`, which is one with a single seed."""
-        if self.strategy is not None:
-            return _tabled(self.strategy.tobytes(), self.strategy.shape, epsilon=self.reply_epsilon, folds=self.folds)
-        return self._codebook_of(folds=self.folds, sends_place=self.sends_place)
+        return self._codebook(self.folds, self.sends_place)
 
-    def _codebook_of(self, **how: Any) -> CodebookSeeds:
-        fields = {"seeds": self.seeds, "candidates": self.candidates, "top": self.top, "epsilon": self.reply_epsilon}
-        return _codebook(self.workload, self.power, **fields, **how)
+    def _codebook(self, folds: int, sends_place: bool) -> Any:
+        if self.strategy is not None:
+            return _tabled(self.strategy.tobytes(), self.strategy.shape, epsilon=self.reply_epsilon, folds=folds)
+        fields = {"seeds": self.seeds, "candidates": self.candidates, "top": self.top, "folds": folds}
+        return _codebook(self.workload, self.power, epsilon=self.reply_epsilon, sends_place=sends_place, **fields)
 
     def places(self, users: Users) -> Columns:
         """The fold and seed of each user."""
@@ -155,11 +155,10 @@ class CodebookRound(Pairwise):
 
     @cached_property
     def decoder(self) -> Any:
-        """The analyst's tables; no user's node makes them. They are the same for any folds and whoever draws seeds."""
+        """The analyst's tables, which have no folds; no user's node makes them."""
         from parley.protocols.tuned.decoder import decoder_of
 
-        tabled = self.strategy is not None
-        return decoder_of(self.codebook if tabled else self._codebook_of(folds=1, sends_place=False))
+        return decoder_of(self._codebook(1, False))
 
     def read(self, one: Heard) -> FirstRead:
         """h^ and t1 from the counts of a round."""
