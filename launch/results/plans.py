@@ -27,7 +27,7 @@ SHOWN = ("name", "rounds", "predicted_rmse", "bytes_up", "bytes_down")
 # Bounds of errors, as a plan prints them; the others are about gamma_2.
 LIMITS = ("limit", "floor", "lower_bound", "scale", "separation")
 HEADINGS = ("protocol", "rounds", "RMSE", "worst RMSE", "B up", "B down")
-LEAST_USERS = 2
+LEAST_USERS, MOST_USERS = 2, 10**15
 # From here on a person's own messages all but give the value away.
 WEAK_EPSILON = 4.0
 
@@ -159,6 +159,8 @@ def make_plan(
     """
     if users < LEAST_USERS:
         raise BadInput(f"--users {users} cannot be used; give at least {LEAST_USERS}")
+    if users > MOST_USERS:
+        raise BadInput(f"--users {users} are more than a plan can be about; give at most {MOST_USERS}")
     if not isinstance(question, Levels) and (bins is not None or isinstance(question, KendallTauB)):
         return _binned_plan(question, bins, epsilon, users, protocol, like)
     guess = None if like is None else checked_histogram(question, like)
@@ -206,4 +208,5 @@ def read_numbers(path: Path) -> Floats:
     except OSError as problem:
         raise BadInput(f"{path}: cannot be read: {problem.strerror or problem}") from problem
     except (ValueError, EOFError) as problem:
-        raise BadInput(f"{path}: should hold numbers with commas between them: {problem}") from problem
+        what = str(problem).replace("could not convert string to float:", "not a number:")
+        raise BadInput(f"{path} should hold numbers with commas between them; {what:.200}") from problem
