@@ -172,7 +172,7 @@ FEATURES = {
     "topics of help, spinners, CSV, what an interval means": (
         "launch/help.py",
         "launch/cli.py::usage",
-        "launch/commands/export.py::named_format",
+        "launch/commands/show.py::named_format",
         "launch/results/answer.py::Answer.advice",
         "launch/results/answer.py::Answer.possible",
         "launch/results/answer.py::Answer.command_seconds",
