@@ -28,7 +28,7 @@ from parley.launch.problem import (
 from parley.launch.results.display.plot import check_plot, draw
 from parley.launch.results.display.progress import Working
 from parley.launch.results.effort import warning
-from parley.launch.results.plans import Plan, make_plan, read_numbers
+from parley.launch.results.plans import Plan, make_plan
 from parley.launch.settings import list_of, output_options, path_option, print_table
 from parley.protocols.planning import fast_simulation
 from parley.protocols.planning.influence import Influence
@@ -38,6 +38,7 @@ from parley.protocols.planning.plan import Bounds, Option, bounds, checked_histo
 from parley.protocols.planning.target import needed_epsilon, needed_users
 from parley.protocols.registry import design
 from parley.protocols.tuned.groups import salted
+from parley.protocols.workloads.kernel import load_numbers
 
 TIMED_USERS = 2000
 MOST_TIMED = 4096
@@ -79,7 +80,7 @@ def plan(
         if len(asked_for.users or ()) > 1:
             raise BadInput("--write is about one plan; give one number of --users")
     workload, bins = asked(flags), asked_bins(flags)
-    guess = None if like is None else checked_histogram(workload, read_numbers(like))
+    guess = None if like is None else checked_histogram(workload, load_numbers(like, np.ravel))
     if bins is None and (slow := warning(workload, flags.protocol)) is not None:
         click.echo(f"parley: {slow}", err=True)
     # n is public: given, or the number of rows of the data.
