@@ -13,6 +13,7 @@ from click.shell_completion import get_completion_class
 
 from parley.emulator.errors import BadInput, ParleyError
 from parley.launch import settings
+from parley.launch.processes.system import keep_freed_memory
 from parley.launch.results.display.printable import printable
 from parley.nodes.environment import SINGLE_THREADED
 
@@ -174,6 +175,7 @@ def run(arguments: list[str] | None = None) -> int:
     # processor time, and on a busy machine as many times as long. Who sets these variables gets what they say.
     for name, threads in SINGLE_THREADED.items():
         os.environ.setdefault(name, threads)
+    keep_freed_memory()
     try:
         returned = parley.main(args=arguments, prog_name="parley", standalone_mode=False, obj=given)
     except (ParleyError, click.ClickException, click.Abort, KeyboardInterrupt, settings.Stopped) as error:
