@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import click
+import numpy as np
 
 from parley.emulator.errors import BadInput
 from parley.emulator.protocol import Trust
