@@ -6,10 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from html import escape
-from pathlib import Path
 from typing import Any, overload
-
-import numpy as np
 
 from parley.emulator.arithmetic import one_thread
 from parley.emulator.errors import BadInput
@@ -196,17 +193,3 @@ def _binned_plan(
     found = plan_bins(question, levels, epsilon=epsilon, users=users, names=names)
     planned = Plan(question=question, users=users, epsilon=epsilon, options=found.options, bins=found)
     return replace(planned, assumed=worst_of(planned.cells))
-
-
-def read_numbers(path: Path) -> Floats:
-    """The numbers of a .npy or .csv file, in order."""
-    try:
-        if path.suffix.lower() == ".npy":
-            return np.asarray(np.load(path, allow_pickle=False), dtype=np.float64).reshape(-1)
-        text = path.read_text(encoding="utf-8-sig").replace("\n", ",")
-        return np.array([float(cell) for cell in text.split(",") if cell.strip()])
-    except OSError as problem:
-        raise BadInput(f"{path}: cannot be read: {problem.strerror or problem}") from problem
-    except (ValueError, EOFError) as problem:
-        what = str(problem).replace("could not convert string to float:", "not a number:")
-        raise BadInput(f"{path} should hold numbers with commas between them; {what:.200}") from problem
