@@ -41,7 +41,7 @@ Generator = np.random.Generator
 PILOT = 40
 # A rival is told apart from `auto` at this ratio; nobody runs longer than MOST trials or LONGEST seconds.
 ALLOWED, WORST = 1.05, 1.15
-MOST, LONGEST = 640, 12.0
+MOST, LONGEST = 640, 3.0
 LEAST_COVERAGE, MOST_COVERAGE = 0.92, 0.98
 SURE = 3.0
 # The shares of intervals that lie inside the range before "at most 98%" is asked of them.

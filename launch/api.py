@@ -77,8 +77,8 @@ class Problem:
     """The name of the data's file, or the kind of synthetic data; private, because it may tell who the users are."""
     bins: tuple[int, ...] | None = None
     """At quantiles: how many bins each column is to have, () for as many as are best. None where bins are inputs."""
-    values: Mapping[str, Floats] = field(default_factory=dict)
-    """The columns before they were put into bins."""
+    unbinned: float | None = None
+    """The statistic of the values before they were put into bins; None where inputs are all there is."""
 
     def __repr__(self) -> str:
         return f"<{self.question.name} of {self.users} users with {self.question.size} possible inputs each>"
@@ -249,13 +249,8 @@ class Problem:
         question = self.described(protocol)
         # As result.json holds it: lists instead of tuples.
         about = {"title": question["title"], "question": json.loads(json.dumps(question)), "source": self.source}
-        truths = {"truth": binned_truth(protocol, self.inputs, summary), "truth_unbinned": self.unbinned()}
+        truths = {"truth": binned_truth(protocol, self.inputs, summary), "truth_unbinned": self.unbinned}
         return Answer.of(summary, **truths, seed=seed, folder=folder, **about)
-
-    def unbinned(self) -> float | None:
-        """The statistic of the values as they are; None where inputs are all there is."""
-        named = [self.values[each["name"]] for each in (self.domain or {}).get("columns", ()) if self.values]
-        return unbinned_truth(self.question.name, named) if named else None
 
 
 def make_problem(
@@ -323,7 +318,7 @@ def make_problem(
         dropped=encoded.dropped,
         domain=domain_of(question.size, domain.declared),
         bins=chosen_bins,
-        values=encoded.values,
+        unbinned=unbinned_truth(question.name, (encoded.values.pop(name) for name in domain.columns)),
         title=title or "",
         origin=Path(data).name if isinstance(data, str | Path) else "",
     )

@@ -1,9 +1,10 @@
 """Authorship: who said what, proven by signatures under keys that do not come from the record.
 
 Nodes sign what they answer and which question they answer, the analyst signs what it asks, and the board signs the head
-of the tree over everything on record. A record that passes was not changed by anybody without these keys, but for two
-words of its header that nobody signs: its title, and where the run took place. It does not
-show that a board and a node which both lie kept to the truth; and whoever chooses the list of keys chooses who speaks.
+of the tree over everything on record. A record that passes was not changed by anybody without these keys, but for the
+title in its header, which nobody signs; where the run took place shows in the times under the signed heads. It does
+not show that a board and a node which both lie kept to the truth; and whoever chooses the list of keys chooses who
+speaks.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -203,7 +204,9 @@ def check_authorship(conversation: Conversation, keys: Keys | None, authors: set
         authors |= {keys[each] for each in reading.authors}
     header = conversation.reader.header
     question: Question = {} if reading.domain is None else question_in(header)
-    if question and (other := unlike(question, reading.domain or {})):
+    protocol = conversation.protocol
+    levels = () if protocol is None else protocol.column_levels
+    if question and (other := unlike(question, reading.domain or {}, levels)):
         reading.faults.append(Fault(HEADER, f"it names {other} than the setup that the analyst signed"))
     faults = sorted([*reading.faults, *forged], key=lambda fault: (fault.record is None, fault.record or 0))
     anonymous = SHUFFLER_NAME in {seat.node for seat in conversation.seats}

@@ -85,7 +85,15 @@ def decode(frame: bytes, *, format: int = FORMAT) -> wire.Message:
     kind, readers = wire.MESSAGES[tag], _fields(tag, format)
     if len(values) != len(readers):
         raise RemoteProtocolError(f"{kind.kind}: {len(values)} fields instead of {len(readers)}")
+    if kind is wire.Replies:
+        _check_room(values[[name for name, *_ in readers].index("users")], len(body))
     return kind(**{name: read(value) for (name, _, read), value in zip(readers, values, strict=True)})
+
+
+def _check_room(users: Any, room: int) -> None:
+    """A reply takes a byte at least; two numbers could claim a million users before anybody has looked for replies."""
+    if isinstance(users, tuple) and users and type(users[-1]) is int and users[-1] > room:
+        raise RemoteProtocolError(f"replies of {users[-1]} users in {room} bytes")
 
 
 def said_by(public: bytes, frame: bytes, message: wire.Message, nonce: bytes) -> bool:

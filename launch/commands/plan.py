@@ -2,7 +2,6 @@
 
 import json
 import textwrap
-import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -10,10 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import click
-import numpy as np
 
 from parley.emulator.errors import BadInput
-from parley.emulator.protocol import Analysis, Protocol, Trust
+from parley.emulator.protocol import Trust
 from parley.emulator.randomizer import Floats
 from parley.launch.api import check_promises, public_salt
 from parley.launch.problem import (
@@ -30,7 +28,6 @@ from parley.launch.results.display.progress import Working
 from parley.launch.results.effort import warning
 from parley.launch.results.plans import Plan, make_plan, read_numbers
 from parley.launch.settings import list_of, output_options, path_option, print_table
-from parley.protocols.planning import fast_simulation
 from parley.protocols.planning.influence import Influence
 from parley.protocols.planning.influence import influence as influence_of
 from parley.protocols.planning.limit import SKIPPED
@@ -38,9 +35,6 @@ from parley.protocols.planning.plan import Bounds, Option, bounds, checked_histo
 from parley.protocols.planning.target import needed_epsilon, needed_users
 from parley.protocols.registry import design
 from parley.protocols.tuned.groups import salted
-
-TIMED_USERS = 2000
-MOST_TIMED = 4096
 
 
 @click.command(epilog="Example: parley plan --statistic kendall --levels 8x8 --epsilon 1 --users 50000")
@@ -247,20 +241,13 @@ def show_several(plans: Sequence[Plan]) -> None:
 
 
 def show(planned: Plan, limits: Bounds | None, options: list[Option]) -> None:
-    """The same for people, with the worst histogram and the analyst's time beside it."""
-    headings = ("protocol", "rounds", "RMSE", "worst RMSE", "B up", "B down", "analyst s")
+    """The same for people, with the worst histogram beside it."""
+    headings = ("protocol", "rounds", "RMSE", "worst RMSE", "B up", "B down")
     rows = []
-    # With many inputs the timing would take longer than the plan.
-    timed = options[0].protocol.inputs <= MOST_TIMED
-    with Working("timing the analyst"):
-        for option in options:
-            errors = (f"{option.predicted_rmse:.3g}", f"{option.worst_rmse:.3g}")
-            costs = (
-                f"{option.bytes_up:.1f}",
-                f"{option.bytes_down:.0f}",
-                f"{analyst_seconds(option.protocol):.2f}" if timed else "",
-            )
-            rows.append((option.name, str(option.rounds), *errors, *costs))
+    for option in options:
+        errors = (f"{option.predicted_rmse:.3g}", f"{option.worst_rmse:.3g}")
+        costs = (f"{option.bytes_up:.1f}", f"{option.bytes_down:.0f}")
+        rows.append((option.name, str(option.rounds), *errors, *costs))
     click.echo(planned.title)
     print_table(headings, rows, words=("protocol",))
     for note in planned.notes:
@@ -276,19 +263,3 @@ def show(planned: Plan, limits: Bounds | None, options: list[Option]) -> None:
     click.echo(f"proven, if users speak once: on some data every protocol errs by at least {limits.lower_bound:.3g}")
     click.echo(f"scale of one round, zeta/(epsilon sqrt n): {limits.scale:.3g}")
     click.echo(f"users the paper asks for in three rounds, its constant taken as 1: {limits.separation:.2g}")
-
-
-def analyst_seconds(protocol: Protocol) -> float:
-    """How long the analyst thinks between and after rounds, measured once; it does not depend on the users."""
-    generator = np.random.default_rng(0)
-    counts = generator.multinomial(TIMED_USERS, np.full(protocol.inputs, 1 / protocol.inputs)).astype(np.int64)
-    speakers = fast_simulation.speakers(protocol, counts, fast_simulation.group_sizes(protocol, TIMED_USERS), generator)
-    analysis = Analysis(protocol)
-    said: Any = analysis.open()
-    spent = 0.0
-    for step, speaking in zip(protocol.rounds, speakers, strict=True):
-        heard = fast_simulation.tally(step, said, speaking, generator)
-        started = time.perf_counter()
-        said = analysis.hear(said, heard)
-        spent += time.perf_counter() - started
-    return spent

@@ -484,6 +484,21 @@ def test_a_bomb_costs_next_to_nothing(body: bytes) -> None:
     assert peak < 2**18
 
 
+@pytest.mark.parametrize("columns", [{}, {"v": np.zeros((codec.MOST_USERS, 0), np.uint8)}], ids=["none", "empty"])
+def test_a_million_users_in_a_few_bytes_cost_next_to_nothing(columns: dict[str, Any]) -> None:
+    """Nobody is counted before there is a reply: a byte for each user at least."""
+    frame = seal(codec.pack([4, "r", 1, "n", 0, 1, [0, codec.MOST_USERS], columns, b""]))
+    tracemalloc.start()
+    try:
+        with pytest.raises(RemoteProtocolError, match="replies of 1048576 users in"):
+            codec.decode(frame)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    # Their numbers alone are 8 MiB.
+    assert peak < 2**20
+
+
 @pytest.mark.parametrize("count", [0, 1, 15, 16, 31, 32, 255, 256, 65535, 65536])
 def test_extent_agrees_with_msgpack_at_every_change_of_form(count: int) -> None:
     values: list[Any] = ["a" * count, b"a" * count, (0,) * count, {f"{i:05}": 0 for i in range(count)}]
