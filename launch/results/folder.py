@@ -5,7 +5,7 @@ import os
 import secrets
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -78,7 +78,8 @@ class RunFolder:
     def create(self) -> None:
         """Make the folders; they hold private things, so they are closed to others."""
         try:
-            self.path.parent.mkdir(parents=True, exist_ok=True)
+            with suppress(FileExistsError):
+                self.path.parent.mkdir(parents=True, exist_ok=True)
             self.path.mkdir(mode=0o700)
             (self.path / "logs").mkdir()
             (self.path / "state").mkdir()

@@ -5,9 +5,8 @@ The noise of VRand(x) has the covariance a I + b xx'. With y^L, y^R the mean vec
 `linear`/n together and the last one of `quadratic`/n^2.
 """
 
+import math
 from dataclasses import dataclass
-
-import numpy as np
 
 from parley.emulator.randomizer import Floats
 from parley.protocols.factorization.model import Factorization
@@ -28,10 +27,15 @@ class VectorNoise:
         """E|Y - x|^2 for an input of the largest norm."""
         return self.isotropic * self.dimension + self.radial * self.radius**2
 
-    def squared_length(self, mean: Floats, replies: int) -> float:
-        """An estimate of |x|^2 from the mean of so many noisy vectors, between 0 and the largest there is."""
-        square = float(mean @ mean) - self.trace / replies
-        return float(np.clip(square, 0.0, self.radius**2))
+    def squared_length(self, mean: Floats, replies: int, caution: float = 0.0) -> float:
+        """An estimate of |x|^2 from the mean of so many noisy vectors, between 0 and the largest there is.
+
+        With so many standard errors added: where |x|^2 is hardly known, an error taken for too small costs more.
+        """
+        square, isotropic = float(mean @ mean) - self.trace / replies, self.isotropic / replies
+        known = min(max(square, 0.0), self.radius**2)
+        doubt = math.sqrt(2 * self.dimension * isotropic**2 + 4 * isotropic * known)
+        return min(max(square + caution * doubt, 0.0), self.radius**2)
 
     def along(self, direction: Floats, products: Floats, histogram: Floats) -> float:
         """The variance of <Y, v> for a user drawn from the histogram; products are <A e_x, v> for all x."""

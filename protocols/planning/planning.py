@@ -149,13 +149,22 @@ def public_guesses(workload: Workload | Levels) -> list[Floats]:
 def assumed_histograms(workload: Workload | Levels) -> dict[str, Floats]:
     """What a plan assumes where nobody gives a guess, in words: predictions are for the worst of these.
 
-    The area's error grows as a label becomes rare, and equal labels would make it look twice as good as it is.
+    The area's error grows as a label becomes rare, and equal labels would make it look twice as good as it is. The
+    diversity index has hardly a slope where shares are gentle: its error may be ten times as large where they are not.
     """
     words = ("shares that rise threefold over the inputs", "a bump in the middle")
     guesses = dict(zip(words, public_guesses(workload), strict=True))
     if isinstance(workload, Workload) and workload.kind == "auc":
         guesses["one positive in four, likelier the higher the score"] = rising_scores(workload.shape[0])
+    if isinstance(workload, Workload) and workload.kind == "identity":
+        guesses["half of the users alike, half of the others alike, and so on"] = halving_shares(workload.size)
     return guesses
+
+
+def halving_shares(inputs: int) -> Floats:
+    """1/2, 1/4, 1/8, ..."""
+    shares = 0.5 ** np.arange(1.0, inputs + 1)
+    return np.asarray(shares / shares.sum())
 
 
 def rising_scores(levels: int) -> Floats:

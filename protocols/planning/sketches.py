@@ -24,12 +24,22 @@ def explained(
     """For each number of users, the scores of their replies and the histograms that explain them: (inputs, draws)."""
     # The noise of the scores is the same for all, but for the root of the number of users.
     centre = decoder.information @ histogram
-    noise = (decoder.perturbed(histogram, 1.0, draws) - centre[:, None]).T
+    spread = np.sqrt(decoder.likelihood @ histogram / decoder.seeds)
+    # As in `Decoder.perturbed`.
+    moved = ((spread / decoder.even)[:, None] * draws).astype(np.float32)
+    noise = (decoder.single.T @ moved).T - np.outer(spread @ draws, centre)
     scores = np.concatenate([centre + noise / np.sqrt(max(1.0, users)) for users in crowds])
     found = _nearest(decoder, scores.astype(np.float32)).astype(np.float64)
     return [
         (each.T, part.T) for each, part in zip(*(np.split(part, len(crowds)) for part in (scores, found)), strict=True)
     ]
+
+
+def sketched_variances(decoder: Decoder, gradients: Floats, histogram: Floats) -> Floats:
+    """`Decoder.variances`: V1 for every column of gradients."""
+    carried = decoder.single @ (decoder.inverse @ gradients).astype(np.float32)
+    chances = decoder.likelihood @ histogram / decoder.seeds / decoder.even**2
+    return np.asarray(chances.astype(np.float32) @ carried**2 - histogram @ gradients**2)
 
 
 def _nearest(decoder: Decoder, scores: Singles) -> Singles:

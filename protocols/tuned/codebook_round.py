@@ -129,10 +129,13 @@ class CodebookRound(Pairwise):
     @cached_property
     def codebook(self) -> Any:
         """`CodebookSeeds`; or a `FoldedChannel`, which is one with a single seed."""
+        return self._codebook(self.folds, self.sends_place)
+
+    def _codebook(self, folds: int, sends_place: bool) -> Any:
         if self.strategy is not None:
-            return _tabled(self.strategy.tobytes(), self.strategy.shape, epsilon=self.reply_epsilon, folds=self.folds)
-        fields = {"seeds": self.seeds, "candidates": self.candidates, "top": self.top, "folds": self.folds}
-        return _codebook(self.workload, self.power, epsilon=self.reply_epsilon, sends_place=self.sends_place, **fields)
+            return _tabled(self.strategy.tobytes(), self.strategy.shape, epsilon=self.reply_epsilon, folds=folds)
+        fields = {"seeds": self.seeds, "candidates": self.candidates, "top": self.top, "folds": folds}
+        return _codebook(self.workload, self.power, epsilon=self.reply_epsilon, sends_place=sends_place, **fields)
 
     def places(self, users: Users) -> Columns:
         """The fold and seed of each user."""
@@ -152,10 +155,10 @@ class CodebookRound(Pairwise):
 
     @cached_property
     def decoder(self) -> Any:
-        """The analyst's tables; no user's node makes them."""
+        """The analyst's tables, which have no folds; no user's node makes them."""
         from parley.protocols.tuned.decoder import decoder_of
 
-        return decoder_of(self.codebook)
+        return decoder_of(self._codebook(1, False))
 
     def read(self, one: Heard) -> FirstRead:
         """h^ and t1 from the counts of a round."""
@@ -172,7 +175,7 @@ class CodebookRound(Pairwise):
         return FirstRead(counts=counts, histogram=found[:, 0], estimate=estimate)
 
 
-@lru_cache(maxsize=4)
+@lru_cache(maxsize=8)
 def _codebook(workload: Workload, power: float, **fields: Any) -> CodebookSeeds:
     """Protocols that differ in nothing but their shares and salts have the same tables."""
     vectors = embedding(workload, power)
@@ -185,3 +188,11 @@ def _tabled(weights: bytes, shape: tuple[int, ...], **fields: Any) -> Any:
     from parley.protocols.randomizers.channels.folded_channel import FoldedChannel
 
     return FoldedChannel(weights=np.frombuffer(weights, dtype=np.int64).reshape(shape), **fields)
+
+
+def forget_tables() -> None:
+    """Let go of the tables of drafts, 16 MiB for each codebook of 256 inputs. A protocol keeps its own."""
+    from parley.protocols.tuned.decoder import decoder_of
+
+    decoder_of.cache_clear()
+    _codebook.cache_clear()

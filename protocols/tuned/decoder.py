@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 
 import numpy as np
+from numpy.typing import NDArray
 
 from parley.emulator.errors import BadInput
 from parley.emulator.randomizer import Floats
@@ -38,6 +39,11 @@ class Decoder:
     def even(self) -> Floats:
         """q u: how likely each index is when all inputs are equally common."""
         return np.asarray(self.likelihood.mean(axis=1))
+
+    @cached_property
+    def single(self) -> NDArray[np.float32]:
+        """q in single precision, for predictions."""
+        return self.likelihood.astype(np.float32)
 
     @cached_property
     def information(self) -> Floats:

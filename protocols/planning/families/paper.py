@@ -45,6 +45,8 @@ SIMULATED = 200
 FEW = 2
 SEED = 20
 SIDE = "linear queries"
+# How many standard errors are added to an estimated |Lh|^2: with 500 users it is hardly known.
+CAUTION = 0.5
 
 
 def with_factors(
@@ -172,6 +174,10 @@ class TwoRoundPlanning(InteractivePlanning[TwoRound]):
     vectors = "vectors of round 1"
     scalars: ClassVar = {"scalars of round 2": (2, "inner")}
 
+    @classmethod
+    def design(cls, kind: type[TwoRound], workload: Workload, *, epsilon: float, users: int) -> TwoRound:
+        return replace(super().design(kind, workload, epsilon=epsilon, users=users), cautious=True)
+
     @cached_property
     def left(self) -> Factor:
         """L for the analyst, who multiplies by it often."""
@@ -199,8 +205,13 @@ class TwoRoundPlanning(InteractivePlanning[TwoRound]):
         one, two = heard
         mean = two.asked["O_L"]
         explained = simplex_weights(self.left, mean[None])[:, 0]
-        likely = shrunk_to_norm(self.left, explained, self.noise.squared_length(mean, one.replies))
-        return two.variance("inner") + self._first_variance(likely, one.replies)
+        energy = self.noise.squared_length(mean, one.replies, CAUTION if self.protocol.cautious else 0.0)
+        likely = shrunk_to_norm(self.left, explained, energy)
+        lost = self._first_variance(likely, one.replies)
+        if self.protocol.cautious:
+            # What few replies explain is smoothed by their noise: |Lh|^2 is larger than that of the histogram found.
+            lost *= max(1.0, energy / max(float(np.square(self.left @ likely).sum()), 1e-300))
+        return two.variance("inner") + lost
 
     def _first_variance(self, histogram: Floats, replies: int) -> float:
         """The variance of <Z^L, Rh>."""

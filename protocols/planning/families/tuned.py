@@ -14,7 +14,7 @@ v is the variance of D'KD and c its covariance with <h~ - h, g> in two rounds, w
 
 import hashlib
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from typing import Any, Generic, TypeVar
@@ -27,7 +27,7 @@ from parley.emulator.round import BLOCK_USERS
 from parley.protocols.factorization.shift import with_best_shift
 from parley.protocols.planning.families.first_channels import codebooks, tabled
 from parley.protocols.planning.planning import BALANCED, Planning, Sources, differences, public_guesses
-from parley.protocols.planning.sketches import explained
+from parley.protocols.planning.sketches import explained, sketched_variances
 from parley.protocols.tuned.codebook_round import CodebookRound, FirstRead
 from parley.protocols.tuned.decoder import FEW_STEPS
 from parley.protocols.tuned.objective import Point
@@ -73,7 +73,8 @@ def draws_of(counts: Integers, draws: int) -> Floats:
 class SecondOrder:
     """Mean and variance of D'KD, and what the gradient at h^, which is not that at h, makes of the other errors.
 
-    `noise` is the mean of V1 over gradients at h^, and `imagined` what an analyst with such an h^ takes it for.
+    `noise` is the mean of V1 over gradients at h^, and `imagined` what an analyst with such an h^ takes it for
+    (0 where nobody asks).
     `wider` is how much larger their squared range is: V2 grows with it.
     """
 
@@ -132,21 +133,28 @@ class CodebookPlanning(Planning[Tuned], Generic[Tuned]):
         decoder = self.protocol.decoder
         normal = normal_draws(len(decoder.likelihood), draws) if isinstance(draws, int) else draws
         scores = decoder.perturbed(point.histogram, max(1.0, users), normal)
-        return self._of(point, scores, decoder.nearest(scores, FEW_STEPS))
+        found = decoder.nearest(scores, FEW_STEPS)
+        few = found[:, :SKETCHES]
+        gradients = self.protocol.objective.gradients(few)
+        noise, imagined = decoder.variances(gradients, point.histogram, few)
+        return self._of(point, scores, found, gradients, noise, imagined)
 
     def predicted(self, point: Point, crowds: Sequence[float], draws: int = SKETCHES) -> list[SecondOrder]:
         """The same before a run, for several numbers of users at once and in single precision."""
-        normal = normal_draws(len(self.protocol.decoder.likelihood), draws)
-        return [self._of(point, *each) for each in explained(self.protocol.decoder, point.histogram, crowds, normal)]
+        decoder, seconds = self.protocol.decoder, list[SecondOrder]()
+        normal = normal_draws(len(decoder.likelihood), draws)
+        for scores, found in explained(decoder, point.histogram, crowds, normal):
+            gradients = self.protocol.objective.gradients(found[:, :SKETCHES])
+            noise = sketched_variances(decoder, gradients, point.histogram)
+            seconds.append(self._of(point, scores, found, gradients, noise, np.zeros(1)))
+        return seconds
 
-    def _of(self, point: Point, scores: Floats, found: Floats) -> SecondOrder:
-        decoder = self.protocol.decoder
+    def _of(
+        self, point: Point, scores: Floats, found: Floats, gradients: Floats, noise: Floats, imagined: Floats
+    ) -> SecondOrder:
         missed = point.second_order(found - point.histogram[:, None])
-        linear = point.gradient @ decoder.unbiased(scores)
-        few = found[:, :SKETCHES]
-        gradients = self.protocol.objective.gradients(few)
+        linear = point.gradient @ self.protocol.decoder.unbiased(scores)
         width = float(np.ptp(point.gradient)) ** 2
-        noise, imagined = decoder.variances(gradients, point.histogram, few)
         return SecondOrder(
             bias=float(missed.mean()),
             variance=float(missed.var(ddof=1)),
@@ -175,11 +183,6 @@ class CodebookPlanning(Planning[Tuned], Generic[Tuned]):
 
     def predicted_rmse(self, histogram: Floats | None = None) -> float:
         return math.sqrt(self.form_variance(self.planned_replies, histogram))
-
-    def worst_second_order(self, users: float) -> float:
-        """A second-order error that no histogram exceeds by much: twice the largest of the public guesses'."""
-        points = [self.protocol.objective.at(guess) for guess in self.guesses]
-        return 4 * max(self.predicted(point, [users])[0].error for point in points)
 
     @property
     def widest(self) -> float:
@@ -240,6 +243,11 @@ class CodebookPlanning(Planning[Tuned], Generic[Tuned]):
         return float((noise + left_out * share * (1 - share)) / max(1, first.users))
 
 
+def worst_error(guessed: Iterable[SecondOrder]) -> float:
+    """A second-order error that no histogram exceeds by much: that of twice the largest of the public guesses'."""
+    return 4 * max(each.error for each in guessed)
+
+
 def ratio_interval(value: float, rmse: float, point: Point, share: float, noise: float) -> tuple[float, float]:
     """Fieller's interval for r + Z/d, Z = N - r d: both Z and d are measured, and d may be nearly 0.
 
@@ -287,15 +295,11 @@ class OneRoundTunedPlanning(CodebookPlanning[OneRoundTuned]):
         users = max(1, replies[0])
         if histogram is None:
             guesses = [self.protocol.objective.at(guess) for guess in self.guesses]
-            scale = max(
-                max(
-                    self.protocol.decoder.variance(each.gradient, each.histogram),
-                    self.predicted(each, [users])[0].noise,
-                )
-                for each in guesses
-            )
+            seconds = [self.predicted(each, [users])[0] for each in guesses]
+            known = [self.protocol.decoder.variance(each.gradient, each.histogram) for each in guesses]
+            scale = max(*known, *(each.noise for each in seconds))
             spread = max(float(np.ptp(each.gradient)) for each in guesses) / 2
-            return float(scale * (self.widest / max(spread, 1e-300)) ** 2 / users) + self.worst_second_order(users)
+            return float(scale * (self.widest / max(spread, 1e-300)) ** 2 / users) + worst_error(seconds)
         return self.at(histogram, users, PREDICTING)
 
     def pairs_variance(self, replies: int, histogram: Floats | None = None) -> float:
@@ -349,12 +353,18 @@ class TwoRoundTunedPlanning(CodebookPlanning[TwoRoundTuned]):
         drafts = codebooks(kind, workload, epsilon, **fields) + tabled(kind, workload, epsilon, **fields)
         # The table of the second question is the same whatever the first was.
         prepared = [cls(drafts[0]).prepared(guess) for guess in guesses]
+        # The hardest first: a draft that is too bad there is not looked at elsewhere.
+        prepared.sort(key=lambda each: each[1].variance(each[0].histogram), reverse=True)
+        splits = [(round(share * users), users - round(share * users)) for share in SHARES]
+        enough = math.inf
         for draft in drafts:
-            planning = cls(draft)
-            splits = [(round(share * users), users - round(share * users)) for share in SHARES]
-            errors = np.max([planning.errors(each, splits) for each in prepared], axis=0)
+            errors = np.zeros(len(SHARES))
+            for each in prepared:
+                errors = np.maximum(errors, cls(draft).errors(each, splits))
+                if errors.min() > enough:
+                    break
+            enough = min(enough, NEARLY**2 * float(errors.min()))
             tried += [(float(error), replace(draft, share=share)) for error, share in zip(errors, SHARES, strict=True)]
-        enough = NEARLY**2 * min(error for error, _ in tried)
         good = [each for each in tried if each[0] <= enough]
         return min(good, key=lambda each: (-each[1].share, each[0]))[1]
 
@@ -386,7 +396,8 @@ class TwoRoundTunedPlanning(CodebookPlanning[TwoRoundTuned]):
         # One bit's variance bounds that of the best table; t2 alone, with the users of the last round a sample of all.
         scalars = (self.widest / math.tanh(self.protocol.epsilon / 2)) ** 2 / max(1, replies[1])
         sampled = self.widest**2 * max(0.0, 1 / max(1, replies[1]) - 1 / self.protocol.users)
-        return scalars + sampled + self.worst_second_order(replies[0])
+        points = [self.protocol.objective.at(guess) for guess in self.guesses]
+        return scalars + sampled + worst_error(self.predicted(point, [replies[0]])[0] for point in points)
 
     def weigh(self, first: FirstRead, point: Point, two: Heard) -> tuple[Weighing, float]:
         """How the two estimates compare, as far as what was heard shows it, and the mean reply value."""

@@ -14,6 +14,7 @@ With S seeds and M candidates the analyst keeps S M counts, whatever the number 
 likelihood: the directions themselves play no part in it.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -30,8 +31,8 @@ from parley.protocols.randomizers.vectors.expansion import all_directions
 MOST_SEEDS = 1 << 12
 MOST_CANDIDATES = 256
 MOST_FOLDS = 16
-# Numbers of a block of scores: 8 MiB.
-BLOCK_NUMBERS = 1 << 20
+# Numbers of a block of scores: 2 MiB.
+BLOCK_NUMBERS = 1 << 18
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -179,10 +180,8 @@ class CodebookSeeds(Choice):
     @cached_property
     def likelihood(self) -> Floats:
         """P(seed, index | x) times S, all seeds below each other: (S M) x inputs. It is what decoding needs."""
-        best = self.order(np.arange(self.seeds))[:, :, : self.top].astype(np.int64)
-        table = np.full((self.seeds, self.candidates, self.inputs), self.choice.low / WHOLE)
-        numbers = np.arange(self.seeds)[:, None, None], np.arange(self.inputs)[None, :, None]
-        table[numbers[0], best, numbers[1]] = self.choice.high / WHOLE
+        favoured = self._tables.favoured(self.top)
+        table = np.where(favoured, self.choice.high / WHOLE, self.choice.low / WHOLE)
         table[:, 0] += self.choice.leftover / WHOLE
         return table.reshape(self.seeds * self.candidates, self.inputs)
 
@@ -243,19 +242,43 @@ class Tables:
             self._state = place, known
         return place, known
 
+    def favoured(self, top: int) -> NDArray[np.bool_]:
+        """Whether each candidate is among the best `top` of its seed for an input: (seeds, M, inputs).
+
+        Of a direction and its negative one has the larger score, so of the best half each comes from a pair of its own.
+        """
+        inputs, half = len(self._points), self._candidates // 2
+        seeds = np.arange(len(self._state[0]))
+        found = np.empty((len(seeds), self._candidates, inputs), dtype=np.bool_)
+        for part, scores in self._scores(seeds):
+            if top <= half:
+                least = np.partition(np.abs(scores), half - top, axis=1)[:, half - top, None]
+                found[part] = np.concatenate([scores >= least, scores <= -least], axis=1)
+            if top > half or np.count_nonzero(found[part]) != top * inputs * len(scores):
+                # Candidates of equal score keep the order of their indices.
+                best = self.of(seeds[part])[:, :, :top].astype(np.int64)
+                found[part] = False
+                np.put_along_axis(found[part], np.swapaxes(best, 1, 2), True, axis=1)
+        return found
+
     def _made(self, seeds: Integers) -> NDArray[np.uint8]:
-        inputs, ambient = self._points.shape
-        half = self._candidates // 2
-        order = np.empty((len(seeds), inputs, self._candidates), dtype=np.uint8)
-        step = max(1, BLOCK_NUMBERS // (half * max(ambient, inputs)))
-        for start in range(0, len(seeds), step):
-            part = seeds[start : start + step].astype(np.uint64)
-            directions = all_directions(part, half, ambient)
-            norms = np.sqrt(np.vecdot(directions, directions))
-            # Sums of whole numbers below 2^53: the same on every machine.
-            scores = (directions.reshape(-1, ambient) @ self._points.T).reshape(len(part), half, inputs)
-            scores = np.swapaxes(scores / norms[:, :, None], 1, 2)
+        order = np.empty((len(seeds), len(self._points), self._candidates), dtype=np.uint8)
+        for part, scores in self._scores(seeds):
+            scores = np.swapaxes(scores, 1, 2)
             both = np.concatenate([-scores, scores], axis=2)
             # Stable, so candidates of equal score keep the order of their indices.
-            order[start : start + step] = np.argsort(both, axis=2, kind="stable")
+            order[part] = np.argsort(both, axis=2, kind="stable")
         return order
+
+    def _scores(self, seeds: Integers) -> Iterator[tuple[slice, Floats]]:
+        """Inner products with the directions of these seeds, block by block: (seeds, M/2, inputs)."""
+        inputs, ambient = self._points.shape
+        half = self._candidates // 2
+        step = max(1, BLOCK_NUMBERS // (half * max(ambient, inputs)))
+        for start in range(0, len(seeds), step):
+            part = slice(start, start + step)
+            directions = all_directions(seeds[part].astype(np.uint64), half, ambient)
+            norms = np.sqrt(np.vecdot(directions, directions))
+            # Sums of whole numbers below 2^53: the same on every machine.
+            scores = (directions.reshape(-1, ambient) @ self._points.T).reshape(-1, half, inputs)
+            yield part, scores / norms[:, :, None]

@@ -9,7 +9,9 @@ from parley.emulator.coins import addressed, key_from_seed
 from parley.emulator.errors import RemoteProtocolError
 from parley.emulator.protocol import Analysis
 from parley.protocols import registry
+from parley.protocols.planning import fast_simulation
 from parley.protocols.workloads.auc import AreaUnderCurve
+from parley.protocols.workloads.gini import GiniDiversity
 from parley.protocols.workloads.kernel import Kernel
 from tests.contracts.protocol_contract import ProtocolContract
 
@@ -18,6 +20,7 @@ KERNEL = Kernel(np.array([[1.0, 0.5, -1.0], [0.5, -2.0, 0.0], [-1.0, 0.0, 3.0]])
 
 class TestTwoRound(ProtocolContract):
     protocol = "two-round"
+    flags = ("cautious",)
 
     def test_an_absurd_broadcast_is_refused(self) -> None:
         second = self.made.rounds[1]
@@ -28,6 +31,7 @@ class TestTwoRound(ProtocolContract):
 
 class TestWithDiagonal(ProtocolContract):
     protocol = "two-round"
+    flags = ("cautious",)
     workload = KERNEL
     data = "zipf"
     trials = 100
@@ -35,6 +39,7 @@ class TestWithDiagonal(ProtocolContract):
 
 class TestWithLabels(ProtocolContract):
     protocol = "two-round"
+    flags = ("cautious",)
     workload = AreaUnderCurve(levels=3)
     data = "scores"
     users = 20_000
@@ -75,3 +80,14 @@ def test_a_constant_range_says_nothing_and_can_be_audited(matrix: Any) -> None:
     # The mean of the second round is that of the inner products, to within the noise of their tiny range.
     middle = float(step.sends(public)["inner"].at(np.arange(1))[0])
     assert estimate.details["form"] == pytest.approx(middle, rel=1e-6)
+
+
+def test_few_users_do_not_make_the_interval_too_short() -> None:
+    """A histogram explained from few users' vectors is too even: the interval knows that |Lh| is larger."""
+    protocol: Any = registry.design("two-round", GiniDiversity(levels=60), epsilon=1.4, users=400)
+    counts = np.zeros(60, dtype=np.int64)
+    counts[[10, 40]] = 280, 120
+    generators = [np.random.default_rng([1, trial]) for trial in range(60)]
+    said = [found.predicted_rmse for found in fast_simulation.play_all(protocol, counts, generators)]
+    expected = protocol.predicted_rmse(counts / 400)
+    assert np.mean(np.square(said)) >= expected**2, f"{said} {expected}"

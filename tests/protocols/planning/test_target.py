@@ -2,14 +2,17 @@
 
 import math
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from parley.emulator.errors import BadInput
+from parley.protocols.planning.plan import rank_protocols
 from parley.protocols.planning.planning import assumed_histograms, rising_scores
 from parley.protocols.planning.target import MOST_EPSILON, needed_epsilon, needed_users, rounded_up
 from parley.protocols.workloads.auc import AreaUnderCurve
+from parley.protocols.workloads.gini import GiniDiversity
 from parley.protocols.workloads.kendall import Kendall
 
 
@@ -60,3 +63,11 @@ def test_the_area_is_planned_for_labels_that_are_not_balanced() -> None:
     assert min(positives) == pytest.approx(0.25)
     assert (guesses["one positive in four, likelier the higher the score"] == rising_scores(8)).all()
     assert len(assumed_histograms(Kendall(levels=(4, 4)))) == 2
+
+
+def test_the_diversity_is_planned_for_shares_that_are_not_gentle() -> None:
+    """Where they are, it has hardly a slope: of users on four of 40 levels the plan promised a tenth of the error."""
+    workload = GiniDiversity(levels=40)
+    planned, *_ = rank_protocols(workload, 5.5, 2600, names=["frequency-subset"])
+    uneven = np.eye(4, 40).sum(axis=0) * [*range(4, 0, -1), *[0] * 36]
+    assert planned.predicted_rmse > 0.8 * planned.protocol.predicted_rmse(uneven / uneven.sum())  # type: ignore[attr-defined]
