@@ -230,7 +230,8 @@ class Problem:
         from parley.launch.cluster.layout import Layout
 
         options |= {"key": coin_key(seed), "repeatable": seed is not None}
-        options |= {"question": self.described(protocol), "source": self.source}
+        unbinned = {} if self.unbinned is None else {"unbinned": self.unbinned}
+        options |= {"question": self.described(protocol), "source": {**self.source, **unbinned}}
         return Layout(protocol=protocol, inputs=self.inputs, domain=self.domain, **options)
 
     def folder(
