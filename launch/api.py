@@ -116,17 +116,16 @@ class Problem:
     ) -> Plan:
         """Every protocol with its predicted error, best first. Private data play no part in it."""
         check_promises(epsilon, delta)
-        with one_thread():
-            return make_plan(
-                self.question,
-                epsilon=epsilon,
-                users=self.users,
-                protocol=protocol,
-                like=like,
-                trust=trust,
-                delta=delta,
-                bins=self.bins,
-            )
+        return make_plan(
+            self.question,
+            epsilon=epsilon,
+            users=self.users,
+            protocol=protocol,
+            like=like,
+            trust=trust,
+            delta=delta,
+            bins=self.bins,
+        )
 
     def protocol(
         self, name: str, epsilon: float, *, delta: float | None = None, quorum: float = 1.0, seed: int | None = None

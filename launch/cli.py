@@ -20,6 +20,7 @@ from parley.nodes.environment import SINGLE_THREADED
 # A command is loaded only when it is called, so that `parley --help` is quick: from launch/commands/<name>.py, or from
 FILES = {
     "diff": "commands.replay",
+    "export": "commands.show",
     "keys": "commands.hosts",
     "inputs": "commands.hosts",
     "new-protocol": "commands.protocols",

@@ -2,6 +2,7 @@
 
 import json
 import os
+import secrets
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -101,8 +102,11 @@ class RunFolder:
 
 @contextmanager
 def whole_file(path: Path) -> Iterator[Path]:
-    """Inside, a file beside `path` to write to; after that it is there whole, or as it was before."""
-    fresh = path.with_name(f".{path.name}.new")
+    """Inside, a file beside `path` to write to; after that it is there whole, or as it was before.
+
+    Nobody can foresee its name: in a folder that came from a stranger it could be a link to a file of ours.
+    """
+    fresh = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
     try:
         yield fresh
         fresh.replace(path)

@@ -5,18 +5,16 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from html import escape
-from pathlib import Path
 from typing import Any, overload
 
-import numpy as np
-
+from parley.emulator.arithmetic import one_thread
 from parley.emulator.errors import BadInput
 from parley.emulator.protocol import Trust
 from parley.emulator.randomizer import Floats
 from parley.launch.results.display import html
 from parley.launch.results.display.printable import fitted
 from parley.protocols.planning.families.bins import BinPlan, plan_bins
-from parley.protocols.planning.plan import AUTO, VERBATIM, Bounds, Option, bounds, checked_histogram, rank_protocols
+from parley.protocols.planning.plan import AUTO, Bounds, Option, bounds, checked_histogram, rank_protocols
 from parley.protocols.planning.plan import pick as pick_option
 from parley.protocols.planning.planning import assumed_histograms
 from parley.protocols.workloads.kendall import KendallTauB
@@ -70,8 +68,7 @@ class Plan(Sequence[Option]):
     @property
     def best(self) -> Option:
         """What `auto` takes: of nearly equal protocols the one with fewer rounds and bytes."""
-        asked = [option for option in self.options if option.name not in VERBATIM]
-        return pick_option(asked) if asked and not isinstance(self.question, Levels) else self.options[0]
+        return self.options[0] if isinstance(self.question, Levels) else pick_option(self.options)
 
     @property
     def title(self) -> str:
@@ -138,6 +135,7 @@ class Plan(Sequence[Option]):
         return shown + html.bars({each.name: each.predicted_rmse for each in self.options}, "predicted RMSE")
 
 
+@one_thread()
 def make_plan(
     question: Workload | Levels,
     *,
@@ -192,17 +190,3 @@ def _binned_plan(
     found = plan_bins(question, levels, epsilon=epsilon, users=users, names=names)
     planned = Plan(question=question, users=users, epsilon=epsilon, options=found.options, bins=found)
     return replace(planned, assumed=worst_of(planned.cells))
-
-
-def read_numbers(path: Path) -> Floats:
-    """The numbers of a .npy or .csv file, in order."""
-    try:
-        if path.suffix.lower() == ".npy":
-            return np.asarray(np.load(path, allow_pickle=False), dtype=np.float64).reshape(-1)
-        text = path.read_text(encoding="utf-8-sig").replace("\n", ",")
-        return np.array([float(cell) for cell in text.split(",") if cell.strip()])
-    except OSError as problem:
-        raise BadInput(f"{path}: cannot be read: {problem.strerror or problem}") from problem
-    except (ValueError, EOFError) as problem:
-        what = str(problem).replace("could not convert string to float:", "not a number:")
-        raise BadInput(f"{path} should hold numbers with commas between them; {what:.200}") from problem
