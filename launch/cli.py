@@ -151,6 +151,11 @@ def usage(error: click.ClickException) -> str:
         named = parameter.opts[0] if isinstance(parameter, click.Option) else parameter.human_readable_name
         command = error.ctx.command_path if error.ctx is not None else "parley"
         return f"{named} is missing; `{command} --help` explains it"
+    if isinstance(error, click.NoSuchOption):
+        near = difflib.get_close_matches(error.option_name, error.possibilities or (), n=1, cutoff=0.7)
+        return f"there is no option {error.option_name}{f'; did you mean {near[0]}?' if near else ''}"
+    if isinstance(error, click.exceptions.NoArgsIsHelpError):
+        return f"`{error.ctx.command_path}` needs a command; `{error.ctx.command_path} --help` lists them"
     text = error.format_message()
     for theirs, ours in (
         (r"Invalid value for '(--[a-z-]+)': ", r"\1 "),
@@ -160,7 +165,8 @@ def usage(error: click.ClickException) -> str:
         (r"Option '(--[a-z0-9-]+)' requires an argument\.?", r"\1 needs a value"),
         (r"Got unexpected extra arguments? \((.*)\)", r"there is no place for \1; `--help` shows what is taken"),
         (r"(\S+) is not in the range x>=(\S+?)\.?$", r"\1 cannot be used; give \2 or more"),
-        (r"No such option:? '?(--[a-z0-9-]+)'?\.?", r"there is no option \1"),
+        (r"Option '(--[a-z0-9-]+)' does not take a value", r"\1 takes no value"),
+        (r"No such command '?([^']*)'?\.?", r"there is no command '\1'; `--help` lists them all"),
         (r"\.$", ""),
     ):
         text = re.sub(theirs, ours, text)

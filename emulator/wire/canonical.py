@@ -127,7 +127,7 @@ def pack_users(users: NDArray[np.int64], format: int) -> Any:
     return [first, (users - first).astype(np.uint32)]
 
 
-def _users(where: str, format: int, value: Any) -> NDArray[np.int64]:
+def _users(where: str, format: int, recorded: bool, value: Any) -> NDArray[np.int64]:
     if not isinstance(value, tuple) or len(value) != 2 or type(value[0]) is not int or not 0 <= value[0] < 2**62:
         raise RemoteProtocolError(f"{where} is not a first number and a count or offsets")
     first, rest = value
@@ -146,6 +146,9 @@ def _users(where: str, format: int, value: Any) -> NDArray[np.int64]:
     else:
         users = rest.astype(np.int64) + first
         canonical = len(rest) >= 2 and rest[0] == 0 and int(rest[-1]) != len(rest) - 1
+    if format > 1 and canonical and not recorded:
+        shortest = pack_users(users, format)[1]
+        canonical = isinstance(shortest, np.ndarray) and shortest.dtype == rest.dtype
     if not canonical:
         raise RemoteProtocolError(f"{where} is not in its one canonical form")
     return users
@@ -171,11 +174,11 @@ def _users_of_bits(where: str, first: int, bits: bytes) -> NDArray[np.int64]:
     return users
 
 
-def reader(hint: Any, where: str, format: int) -> Callable[[Any], Any]:
+def reader(hint: Any, where: str, format: int, recorded: bool) -> Callable[[Any], Any]:
     """The function that returns a value if it is exactly what a field of this type holds."""
     origin = get_origin(hint)
     if hint == Users:
-        return partial(_users, where, format)
+        return partial(_users, where, format, recorded)
     if hint in (str, int, float, bytes):
         return partial(_scalar, where, hint)
     if origin is Literal:
@@ -183,9 +186,9 @@ def reader(hint: Any, where: str, format: int) -> Callable[[Any], Any]:
     if origin is np.ndarray:
         return partial(_array, where)
     if origin is tuple:
-        return partial(_tuple, where, reader(get_args(hint)[0], where, format))
+        return partial(_tuple, where, reader(get_args(hint)[0], where, format, recorded))
     if origin is Mapping:
-        return partial(_mapping, where, reader(get_args(hint)[1], where, format))
+        return partial(_mapping, where, reader(get_args(hint)[1], where, format, recorded))
     return partial(plain, where)
 
 

@@ -65,8 +65,11 @@ def encode(message: wire.Message, signer: Signer | None = None, nonce: bytes = b
     return seal(body if signer is None else body + signer.sign(message.kind, _bound(message, nonce), body))
 
 
-def decode(frame: bytes, *, format: int = FORMAT) -> wire.Message:
-    """The message a frame holds, whoever signed it, or RemoteProtocolError naming what is wrong with it."""
+def decode(frame: bytes, *, format: int = FORMAT, recorded: bool = False) -> wire.Message:
+    """The message a frame holds, whoever signed it, or RemoteProtocolError naming what is wrong with it.
+
+    `recorded`: the first records of format 2 write numbers of users in longer forms.
+    """
     if not 5 <= len(frame) <= LARGEST_FRAME:
         raise RemoteProtocolError(f"a frame of {len(frame)} bytes")
     body = _unsum(frame)
@@ -80,7 +83,7 @@ def decode(frame: bytes, *, format: int = FORMAT) -> wire.Message:
     tag, *values = content
     if not 0 <= tag < (len(wire.MESSAGES) if format > 1 else wire.KINDS_OF_FORMAT_1):
         raise RemoteProtocolError(f"a message with the unknown tag {tag}")
-    kind, readers = wire.MESSAGES[tag], _fields(tag, format)
+    kind, readers = wire.MESSAGES[tag], _fields(tag, format, recorded)
     if len(values) != len(readers):
         raise RemoteProtocolError(f"{kind.kind}: {len(values)} fields instead of {len(readers)}")
     if kind is wire.Replies:
@@ -300,11 +303,17 @@ def _unpack(body: bytes | memoryview) -> Any:
 
 
 @cache
-def _fields(tag: int, format: int = FORMAT) -> tuple[tuple[str, bool, Callable[[Any], Any]], ...]:
+def _fields(
+    tag: int, format: int = FORMAT, recorded: bool = False
+) -> tuple[tuple[str, bool, Callable[[Any], Any]], ...]:
     """For each field of a message: its name, whether it holds numbers of users, how it is read."""
     kind, hints = wire.MESSAGES[tag], get_type_hints(wire.MESSAGES[tag])
     return tuple(
-        (each.name, hints[each.name] == wire.Users, reader(hints[each.name], f"{kind.kind}: {each.name}", format))
+        (
+            each.name,
+            hints[each.name] == wire.Users,
+            reader(hints[each.name], f"{kind.kind}: {each.name}", format, recorded),
+        )
         for each in fields(kind)
         if format > 1 or each.name not in kind.since_format_2
     )

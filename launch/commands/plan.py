@@ -75,6 +75,8 @@ def plan(
         if len(asked_for.users or ()) > 1:
             raise BadInput("--write is about one plan; give one number of --users")
     workload, bins = asked(flags), asked_bins(flags)
+    if like is not None and bins is not None:
+        raise BadInput("--like is a histogram of bins, and these bins are found in the run; leave out --like")
     guess = None if like is None else checked_histogram(workload, load_numbers(like, np.ravel))
     if bins is None and (slow := warning(workload, flags.protocol)) is not None:
         click.echo(f"parley: {slow}", err=True)

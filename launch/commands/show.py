@@ -29,8 +29,8 @@ HEADINGS = f"{'record':>8}  {'time':<15}  {'sender':<16}  {'kind':<9}  {'round':
 
 @click.command(epilog="Example: parley show runs/latest --round 1")
 @run_argument
-@click.option("--round", "number", type=int, help="Only records of this round.")
-@click.option("--user", type=int, help="Only replies of this user, and what its node said of itself.")
+@click.option("--round", "number", type=click.IntRange(min=0), help="Only records of this round.")
+@click.option("--user", type=click.IntRange(min=0), help="Only replies of this user, and what its node said of itself.")
 @click.option("--kind", metavar="KIND", help=f"Only messages of this kind: {', '.join(KINDS)}.")
 @output_options()
 def show(run: Path, number: int | None, user: int | None, kind: str | None, as_json: bool) -> int:
@@ -57,8 +57,12 @@ def show(run: Path, number: int | None, user: int | None, kind: str | None, as_j
             click.echo(listing.last_words(), err=True)
     else:
         click.echo(HEADINGS)
+        any_row = False
         for each in rows:
+            any_row = True
             click.echo(line(each))
+        if not any_row:
+            click.echo("parley: no record fits; leave out --round, --user or --kind", err=True)
         click.echo(listing.last_words(), err=listing.damage is not None)
     return CHECK_FAILED if listing.damage else GOOD
 

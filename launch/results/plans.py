@@ -8,12 +8,13 @@ from functools import cached_property
 from html import escape
 from typing import Any, overload
 
+from parley.emulator.arithmetic import one_thread
 from parley.emulator.errors import BadInput
 from parley.emulator.protocol import Trust
 from parley.emulator.randomizer import Floats
 from parley.launch.results.display import html
 from parley.protocols.planning.families.bins import BinPlan, plan_bins
-from parley.protocols.planning.plan import AUTO, VERBATIM, Bounds, Option, bounds, checked_histogram, rank_protocols
+from parley.protocols.planning.plan import AUTO, Bounds, Option, bounds, checked_histogram, rank_protocols
 from parley.protocols.planning.plan import pick as pick_option
 from parley.protocols.planning.planning import assumed_histograms
 from parley.protocols.workloads.kendall import KendallTauB
@@ -23,7 +24,7 @@ SHOWN = ("name", "rounds", "predicted_rmse", "bytes_up", "bytes_down")
 # Bounds of errors, as a plan prints them; the others are about gamma_2.
 LIMITS = ("limit", "floor", "lower_bound", "scale", "separation")
 HEADINGS = ("protocol", "rounds", "RMSE", "worst RMSE", "B up", "B down")
-LEAST_USERS = 2
+LEAST_USERS, MOST_USERS = 2, 10**15
 # From here on a person's own messages all but give the value away.
 WEAK_EPSILON = 4.0
 
@@ -67,8 +68,7 @@ class Plan(Sequence[Option]):
     @property
     def best(self) -> Option:
         """What `auto` takes: of nearly equal protocols the one with fewer rounds and bytes."""
-        asked = [option for option in self.options if option.name not in VERBATIM]
-        return pick_option(asked) if asked and not isinstance(self.question, Levels) else self.options[0]
+        return self.options[0] if isinstance(self.question, Levels) else pick_option(self.options)
 
     @property
     def title(self) -> str:
@@ -138,6 +138,7 @@ class Plan(Sequence[Option]):
         return shown + html.bars({each.name: each.predicted_rmse for each in self.options}, "predicted RMSE")
 
 
+@one_thread()
 def make_plan(
     question: Workload | Levels,
     *,
@@ -155,6 +156,8 @@ def make_plan(
     """
     if users < LEAST_USERS:
         raise BadInput(f"--users {users} cannot be used; give at least {LEAST_USERS}")
+    if users > MOST_USERS:
+        raise BadInput(f"--users {users} are more than a plan can be about; give at most {MOST_USERS}")
     if not isinstance(question, Levels) and (bins is not None or isinstance(question, KendallTauB)):
         return _binned_plan(question, bins, epsilon, users, protocol, like)
     guess = None if like is None else checked_histogram(question, like)
