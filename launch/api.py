@@ -115,17 +115,16 @@ class Problem:
     ) -> Plan:
         """Every protocol with its predicted error, best first. Private data play no part in it."""
         check_promises(epsilon, delta)
-        with one_thread():
-            return make_plan(
-                self.question,
-                epsilon=epsilon,
-                users=self.users,
-                protocol=protocol,
-                like=like,
-                trust=trust,
-                delta=delta,
-                bins=self.bins,
-            )
+        return make_plan(
+            self.question,
+            epsilon=epsilon,
+            users=self.users,
+            protocol=protocol,
+            like=like,
+            trust=trust,
+            delta=delta,
+            bins=self.bins,
+        )
 
     def protocol(
         self, name: str, epsilon: float, *, delta: float | None = None, quorum: float = 1.0, seed: int | None = None
@@ -241,8 +240,9 @@ class Problem:
         The name of a run in memory says nothing about the time, so that its record repeats.
         """
         usual = protocol.name if isinstance(self.question, Levels) else f"{self.question.name}-{protocol.name}"
-        folder = choose_folder(out, name or usual[:40])
-        return replace(folder, run=name or usual[:40]) if in_memory else folder
+        name = usual[:40] if name is None else name
+        folder = choose_folder(out, name)
+        return replace(folder, run=name) if in_memory else folder
 
     def answer(self, summary: Summary, protocol: Protocol, seed: int | None, folder: Path | None = None) -> Answer:
         """The result of a finished run with what only the emulation knows."""
@@ -301,7 +301,7 @@ def make_problem(
             raise BadInput("say whose data: --data FILE with --columns, or synthetic users with --users N")
         if not 2 <= users <= MOST_USERS:
             raise BadInput(f"--users {users} cannot be used; give a number from 2 to {MOST_USERS}")
-        chosen = synthetic or names(question)[0]
+        chosen = names(question)[0] if synthetic is None else synthetic
         inputs = draw(chosen, question, users, np.random.default_rng(seed))
         origin = f"synthetic: {chosen}"
         return Problem(question=question, bins=chosen_bins, inputs=inputs, title=title or "", origin=origin)

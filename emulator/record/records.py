@@ -32,7 +32,7 @@ EPOCH_SECONDS = 1_000_000_000
 YEAR_NS = 366 * 86_400 * 10**9
 # Around a frame: the head of the array, sequence, time, sender and the head of the frame itself.
 LARGEST_PAYLOAD = LARGEST_FRAME + 128
-_shapes = Shapes()
+_shapes = Shapes(recorded=True)
 
 
 @dataclass(frozen=True, kw_only=True)
