@@ -257,11 +257,18 @@ class Summary:
         assert self.protocol is not None
         groups, numbers = range(self.protocol.groups), [each.number for each in self.rounds]
         asked = np.array([sum(self.protocol.participates(number, each) for number in numbers) for each in groups])
+        turns = [
+            np.array([self.protocol.participates(number, each) for each in groups]) & (asked == 1) for number in numbers
+        ]
         count = 0
-        for each in self.rounds:
-            turns = np.array([self.protocol.participates(each.number, group) for group in groups]) & (asked == 1)
-            for users in each.users.blocks(BLOCK_USERS) if turns.any() else ():
-                count += len(users) if turns.all() else int(np.count_nonzero(turns[self.protocol.group_of(users)]))
+        for first, end in self.seated.runs.tolist():
+            for start in range(first, end, BLOCK_USERS):
+                stop = min(start + BLOCK_USERS, end)
+                answered = [each.users.marks(start, stop) for each in self.rounds]
+                if any(each.any() for each in answered):
+                    group = self.protocol.group_of(np.arange(start, stop))
+                    each_round = zip(turns, answered, strict=True)
+                    count += sum(int(np.count_nonzero(turn[group] & spoke)) for turn, spoke in each_round)
         return count
 
     def asked(self, number: int) -> int | None:
