@@ -45,7 +45,7 @@ def curves(
             cases.append((protocol, inputs, truth))
             keys.append((name, protocol.claim.rounds, number))
             predicted[name, number] = protocol.predicted_rmse(histogram)
-    found = {key: rmse(each.errors) for key, each in zip(keys, measure(cases, trials, processes), strict=True)}
+    found = {key: rmse(each) for key, each in zip(keys, measure(cases, trials, processes), strict=True)}
     names = dict.fromkeys((name, rounds) for name, rounds, _ in keys)
     return [
         Curve(

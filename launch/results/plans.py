@@ -17,7 +17,7 @@ from parley.emulator.protocol import Trust
 from parley.emulator.randomizer import Floats
 from parley.launch.results.display import html
 from parley.protocols.planning.families.bins import BinPlan, plan_bins
-from parley.protocols.planning.plan import AUTO, VERBATIM, Bounds, Option, bounds, checked_histogram, rank_protocols
+from parley.protocols.planning.plan import AUTO, Bounds, Option, bounds, checked_histogram, rank_protocols
 from parley.protocols.planning.plan import pick as pick_option
 from parley.protocols.planning.planning import assumed_histograms
 from parley.protocols.workloads.kendall import KendallTauB
@@ -71,8 +71,7 @@ class Plan(Sequence[Option]):
     @property
     def best(self) -> Option:
         """What `auto` takes: of nearly equal protocols the one with fewer rounds and bytes."""
-        asked = [option for option in self.options if option.name not in VERBATIM]
-        return pick_option(asked) if asked and not isinstance(self.question, Levels) else self.options[0]
+        return self.options[0] if isinstance(self.question, Levels) else pick_option(self.options)
 
     @property
     def title(self) -> str:
