@@ -5,7 +5,8 @@
 Runs the command in this process, prints what it prints and then one line of JSON. Stages follow each other: `start` is
 the interpreter and its imports, `data` makes the inputs, `protocol` chooses parameters, `processes` starts everybody,
 `rounds` is the conversation until the record is complete, `answer` counts who replied, and `report` writes the page.
-Memory is the largest resident size of each kind of process in MiB, `processor` its seconds of processor time.
+Memory is the largest resident size of each kind of process in MiB, `processor` its seconds of processor time; `used` is
+the launcher's own, stage by stage, which moves less on a busy machine.
 """
 
 import json
@@ -16,6 +17,8 @@ from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from benchmarks.watcher import Watcher
 from parley.launch.cli import run as run_command
@@ -33,7 +36,11 @@ STAGES = {
 OPTIONS = ("--statistic", "kendall", "--levels", "16x16", "--epsilon", "1", "--protocol", "two-round-tuned")
 
 
-def note_stages(marks: dict[str, float]) -> None:
+Marks = dict[str, tuple[float, float]]
+"""When a stage began: the time, and the processor time that the launcher had used."""
+
+
+def note_stages(marks: Marks) -> None:
     """Have every stage write down when it begins for the first time."""
     for stage, (module, name) in STAGES.items():
         *path, last = name.split(".")
@@ -43,9 +50,9 @@ def note_stages(marks: dict[str, float]) -> None:
         setattr(place, last, _noting(stage, getattr(place, last), marks))
 
 
-def _noting(stage: str, work: Callable[..., Any], marks: dict[str, float]) -> Callable[..., Any]:
+def _noting(stage: str, work: Callable[..., Any], marks: Marks) -> Callable[..., Any]:
     def noted(*given: Any, **named: Any) -> Any:
-        marks.setdefault(stage, time.time())
+        marks.setdefault(stage, (time.time(), time.process_time()))
         return work(*given, **named)
 
     return noted
@@ -59,18 +66,19 @@ def began() -> float:
 
 
 def main(arguments: list[str]) -> None:
-    marks = {"start": began()}
+    marks: Marks = {"start": (began(), 0.0)}
     note_stages(marks)
     with Watcher() as watcher:
         code = run_command(["run", *OPTIONS, *arguments])
     if code:
         raise SystemExit(code)
-    names, times = list(marks), list(marks.values())
-    seconds = {name: after - before for name, before, after in zip(names, times, times[1:], strict=False)}
+    names, (times, used) = list(marks), map(list, zip(*marks.values(), strict=True))
+    seconds, spent = (dict(zip(names, np.diff(each).tolist(), strict=False)) for each in (times, used))
     own, others = (resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
     roles = ("node", "board", "analyst")
     figures = {
-        "seconds": seconds | {"whole": marks["end"] - marks["start"]},
+        "seconds": seconds | {"whole": times[-1] - times[0]},
+        "used": spent,
         "mebibytes": {role: watcher.of(role, "peak") for role in roles} | {"launcher": own.ru_maxrss / 1024},
         "processor": {role: watcher.of(role, "processor") / 1e3 for role in roles}
         | {"launcher": own.ru_utime + own.ru_stime, "others": others.ru_utime + others.ru_stime},

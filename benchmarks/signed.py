@@ -17,7 +17,7 @@ from parley.emulator.wire.signatures import Signer, derived
 
 Said = tuple[str, Message]
 RUN = "signed"
-FIRST_NS = 10**18
+FIRST_NS = 1_700_000_000 * 10**9
 """When the first record was written; each further one comes a millisecond later."""
 
 

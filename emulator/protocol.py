@@ -289,6 +289,11 @@ class Protocol(ABC):
         return tuple(Round(self, number, method) for number, method in enumerate(self.script, 1))
 
     @property
+    def column_levels(self) -> tuple[int, ...]:
+        """The levels of each column that makes up an input; empty where only the number of inputs matters."""
+        return ()
+
+    @property
     def groups(self) -> int:
         """Into how many groups users fall."""
         return 1
@@ -403,6 +408,8 @@ def check_claim(protocol: Protocol) -> None:
     claim, rounds = protocol.claim, protocol.rounds
     if len(rounds) != claim.rounds or not rounds:
         raise BadInput(f"{protocol.name} claims {claim.rounds} rounds and has {len(rounds)}")
+    if not all(each.reply for each in rounds):
+        raise BadInput(f"{protocol.name} has a round in which users send nothing; give each round something to send")
     allowed = claim.epsilon_for("nobody")
     taken = spent(protocol, rounds)
     if not taken <= allowed * (1 + ROUNDING):

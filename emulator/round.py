@@ -192,13 +192,15 @@ class Round:
         users = np.arange(first, first + len(inputs), dtype=np.int64)
         speaking = self.participates(users) if may is None else self.participates(users) & may
         rows = max(1, min(DRAWN_USERS, BLOCK_COINS // max(1, self.coins)))
-        parts = []
+        speakers, parts = list[Users](), list[Columns]()
         for start in range(0, max(1, len(inputs)), rows):
             part = slice(start, start + rows)
-            chosen = speaking[part]
-            flips = _rows(flip(first + start, len(chosen), self.coins), chosen)
-            parts.append(self.respond(public, inputs[part][chosen], flips, users[part][chosen]))
-        return users[speaking], {name: np.concatenate([each[name] for each in parts]) for name in parts[0]}
+            # By number and not by truth value: it is several times faster.
+            chosen = np.flatnonzero(speaking[part])
+            flips = _rows(flip(first + start, len(users[part]), self.coins), chosen)
+            speakers.append(users[part].take(chosen))
+            parts.append(self.respond(public, inputs[part].take(chosen), flips, speakers[-1]))
+        return np.concatenate(speakers), {name: np.concatenate([each[name] for each in parts]) for name in parts[0]}
 
     def complete(self, public: "Broadcast", users: Users, replies: Columns) -> Columns:
         """The replies with the public columns of the users who sent them: what is checked, counted and audited."""
@@ -296,14 +298,14 @@ def _is_usable(send: "Send") -> bool:
     return bool(np.isfinite(send.value).all() and np.abs(send.value).max() <= LARGEST_VALUE)
 
 
-def _rows(coins: Coins, chosen: NDArray[np.bool_]) -> Coins:
+def _rows(coins: Coins, chosen: NDArray[np.intp]) -> Coins:
     """The coins of those who are chosen."""
-    if chosen.all():
+    if len(chosen) == len(coins):
         return coins
     if coins.shape[1] % 8 or not coins.shape[1]:
         return coins[chosen]
     # As words: it is several times faster.
-    return coins.view(np.uint64)[chosen].view(np.uint8)
+    return coins.view(np.uint64).take(chosen, axis=0).view(np.uint8)
 
 
 def _respond(sent: "Sends", inputs: "Inputs", coins: Coins, users: Users) -> Columns:

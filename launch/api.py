@@ -77,8 +77,8 @@ class Problem:
     """The name of the data's file, or the kind of synthetic data; private, because it may tell who the users are."""
     bins: tuple[int, ...] | None = None
     """At quantiles: how many bins each column is to have, () for as many as are best. None where bins are inputs."""
-    values: Mapping[str, Floats] = field(default_factory=dict)
-    """The columns before they were put into bins."""
+    unbinned: float | None = None
+    """The statistic of the values before they were put into bins; None where inputs are all there is."""
 
     def __repr__(self) -> str:
         return f"<{self.question.name} of {self.users} users with {self.question.size} possible inputs each>"
@@ -240,21 +240,17 @@ class Problem:
         The name of a run in memory says nothing about the time, so that its record repeats.
         """
         usual = protocol.name if isinstance(self.question, Levels) else f"{self.question.name}-{protocol.name}"
-        folder = choose_folder(out, name or usual[:40])
-        return replace(folder, run=name or usual[:40]) if in_memory else folder
+        name = usual[:40] if name is None else name
+        folder = choose_folder(out, name)
+        return replace(folder, run=name) if in_memory else folder
 
     def answer(self, summary: Summary, protocol: Protocol, seed: int | None, folder: Path | None = None) -> Answer:
         """The result of a finished run with what only the emulation knows."""
         question = self.described(protocol)
         # As result.json holds it: lists instead of tuples.
         about = {"title": question["title"], "question": json.loads(json.dumps(question)), "source": self.source}
-        truths = {"truth": binned_truth(protocol, self.inputs, summary), "truth_unbinned": self.unbinned()}
+        truths = {"truth": binned_truth(protocol, self.inputs, summary), "truth_unbinned": self.unbinned}
         return Answer.of(summary, **truths, seed=seed, folder=folder, **about)
-
-    def unbinned(self) -> float | None:
-        """The statistic of the values as they are; None where inputs are all there is."""
-        named = [self.values[each["name"]] for each in (self.domain or {}).get("columns", ()) if self.values]
-        return unbinned_truth(self.question.name, named) if named else None
 
 
 def make_problem(
@@ -305,7 +301,7 @@ def make_problem(
             raise BadInput("say whose data: --data FILE with --columns, or synthetic users with --users N")
         if not 2 <= users <= MOST_USERS:
             raise BadInput(f"--users {users} cannot be used; give a number from 2 to {MOST_USERS}")
-        chosen = synthetic or names(question)[0]
+        chosen = names(question)[0] if synthetic is None else synthetic
         inputs = draw(chosen, question, users, np.random.default_rng(seed))
         origin = f"synthetic: {chosen}"
         return Problem(question=question, bins=chosen_bins, inputs=inputs, title=title or "", origin=origin)
@@ -322,7 +318,7 @@ def make_problem(
         dropped=encoded.dropped,
         domain=domain_of(question.size, domain.declared),
         bins=chosen_bins,
-        values=encoded.values,
+        unbinned=unbinned_truth(question.name, (encoded.values.pop(name) for name in domain.columns)),
         title=title or "",
         origin=Path(data).name if isinstance(data, str | Path) else "",
     )

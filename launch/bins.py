@@ -4,17 +4,17 @@ Without `--bins` they are equally wide, `--levels` says how many, and users cons
 consent to fine levels (a range and a resolution, `--range age=18:90/720`), of which a run makes bins.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import scipy
 
 from parley.emulator.errors import BadInput
 from parley.emulator.protocol import Inputs, Protocol
 from parley.emulator.randomizer import Floats
 from parley.emulator.record.summary import Summary
+from parley.launch.ranks import auc, taus
 from parley.launch.results.hiding import bins_in
 from parley.protocols.bins.binned import MEASURED_BY, check_ranks
 from parley.protocols.planned import truth_of
@@ -48,7 +48,7 @@ class Wanted:
         for text in ranges:
             start, slash, fine = text.rpartition("/")
             name = text.partition("=")[0]
-            if not slash:
+            if not slash or "/" in start:
                 plain.append(text)
                 continue
             if kind != QUANTILE:
@@ -112,31 +112,12 @@ def wraps(question: Workload | Levels, wanted: bool) -> bool:
     return wanted or isinstance(question, KendallTauB)
 
 
-def unbinned_truth(statistic: str, values: Sequence[Floats]) -> float | None:
+def unbinned_truth(statistic: str, values: Iterable[Floats]) -> float | None:
     """The statistic of the values as they are, without bins; None where nobody has worked it out."""
-    if statistic not in RANKS:
-        return None
-    first, second = values
     if statistic == "auc":
-        positive = second > 0
-        many = int(np.count_nonzero(positive))
-        if not 0 < many < len(first):
-            return None
-        ranks = scipy.stats.rankdata(first)
-        above = float(ranks[positive].sum()) - many * (many + 1) / 2
-        return above / (many * (len(first) - many))
-    if statistic == "kendall-b":
-        return float(scipy.stats.kendalltau(first, second).statistic)
-    untied = [1 - _tied(column) for column in (first, second)]
-    if 0.0 in untied:
-        return 0.0
-    return float(scipy.stats.kendalltau(first, second).statistic) * float(np.sqrt(untied[0]) * np.sqrt(untied[1]))
-
-
-def _tied(column: Floats) -> float:
-    """The share of pairs of different users with the same value."""
-    counts, users = np.unique(column, return_counts=True)[1].astype(np.float64), len(column)
-    return float((counts * (counts - 1)).sum() / (users * (users - 1)))
+        scores, labels = values
+        return auc(scores, labels > 0)
+    return taus(values)[statistic == "kendall-b"] if statistic in RANKS else None
 
 
 def binned_truth(protocol: Protocol, inputs: Inputs, summary: Summary) -> float | None:

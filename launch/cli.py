@@ -13,12 +13,14 @@ from click.shell_completion import get_completion_class
 
 from parley.emulator.errors import BadInput, ParleyError
 from parley.launch import settings
+from parley.launch.processes.system import keep_freed_memory
 from parley.launch.results.display.printable import printable
 from parley.nodes.environment import SINGLE_THREADED
 
 # A command is loaded only when it is called, so that `parley --help` is quick: from launch/commands/<name>.py, or from
 FILES = {
     "diff": "commands.replay",
+    "export": "commands.show",
     "keys": "commands.hosts",
     "inputs": "commands.hosts",
     "new-protocol": "commands.protocols",
@@ -149,6 +151,11 @@ def usage(error: click.ClickException) -> str:
         named = parameter.opts[0] if isinstance(parameter, click.Option) else parameter.human_readable_name
         command = error.ctx.command_path if error.ctx is not None else "parley"
         return f"{named} is missing; `{command} --help` explains it"
+    if isinstance(error, click.NoSuchOption):
+        near = difflib.get_close_matches(error.option_name, error.possibilities or (), n=1, cutoff=0.7)
+        return f"there is no option {error.option_name}{f'; did you mean {near[0]}?' if near else ''}"
+    if isinstance(error, click.exceptions.NoArgsIsHelpError):
+        return f"`{error.ctx.command_path}` needs a command; `{error.ctx.command_path} --help` lists them"
     text = error.format_message()
     for theirs, ours in (
         (r"Invalid value for '(--[a-z-]+)': ", r"\1 "),
@@ -158,7 +165,8 @@ def usage(error: click.ClickException) -> str:
         (r"Option '(--[a-z0-9-]+)' requires an argument\.?", r"\1 needs a value"),
         (r"Got unexpected extra arguments? \((.*)\)", r"there is no place for \1; `--help` shows what is taken"),
         (r"(\S+) is not in the range x>=(\S+?)\.?$", r"\1 cannot be used; give \2 or more"),
-        (r"No such option:? '?(--[a-z0-9-]+)'?\.?", r"there is no option \1"),
+        (r"Option '(--[a-z0-9-]+)' does not take a value", r"\1 takes no value"),
+        (r"No such command '?([^']*)'?\.?", r"there is no command '\1'; `--help` lists them all"),
         (r"\.$", ""),
     ):
         text = re.sub(theirs, ours, text)
@@ -173,6 +181,7 @@ def run(arguments: list[str] | None = None) -> int:
     # processor time, and on a busy machine as many times as long. Who sets these variables gets what they say.
     for name, threads in SINGLE_THREADED.items():
         os.environ.setdefault(name, threads)
+    keep_freed_memory()
     try:
         returned = parley.main(args=arguments, prog_name="parley", standalone_mode=False, obj=given)
     except (ParleyError, click.ClickException, click.Abort, KeyboardInterrupt, settings.Stopped) as error:

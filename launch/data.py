@@ -1,6 +1,6 @@
 """Private columns from a file (CSV, TSV, Parquet) or a data frame (pandas, polars, Arrow, ...), as inputs.
 
-Files are read in batches, and of each batch only its inputs are kept, so that memory does not grow with the file.
+Files are read in batches. Of each batch only its inputs stay, and the values that the truth without bins is made of.
 """
 
 from collections import defaultdict
@@ -21,8 +21,8 @@ from parley.protocols.workloads.values import refuse_missing
 Columns = dict[str, NDArray[Any]]
 SEPARATORS = {".csv": ",", ".tsv": "\t"}
 BATCH_ROWS = 1 << 16
-# A batch of a text file, in bytes.
-BLOCK_BYTES = 1 << 20
+# A batch of a text file, in bytes: small, because Arrow keeps the memory of several; and for rows that are longer.
+BLOCK_BYTES, LONG_BLOCK_BYTES = 1 << 16, 1 << 20
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 
@@ -31,11 +31,12 @@ class Encoded:
 
     def __init__(self, domain: Domain, batches: Iterable[Columns], missing: Missing, *, keep: bool = False) -> None:
         """`keep`: keep the values too, as they were before they were put into bins."""
-        values: dict[str, list[NDArray[Any]]] = defaultdict(list)
+        # Buffers that grow in place: lists of batches would be in memory twice when they are joined.
+        inputs, values = bytearray(), defaultdict[str, bytearray](bytearray)
         clipped: dict[str, int] = defaultdict(int)
         absent: dict[str, list[Integers]] = defaultdict(list)
-        # Kept in as few bytes as the largest input needs.
-        narrow, parts = np.min_scalar_type(domain.size - 1), list[NDArray[Any]]()
+        # In as few bytes as the largest input needs.
+        narrow = np.min_scalar_type(domain.size - 1)
         self.rows = 0
         for columns in batches:
             found = domain.read(columns, self.rows + 1)
@@ -46,27 +47,21 @@ class Encoded:
             kept = np.ones(len(found.indices), dtype=bool)
             for rows in found.missing.values():
                 kept[rows - self.rows - 1] = False
-            parts.append(found.indices[kept].astype(narrow))
+            inputs += found.indices[kept].astype(narrow).data
             for name, column in found.values.items() if keep else ():
-                values[name].append(_narrow(column[kept]))
+                values[name] += column[kept].data
             self.rows += len(found.indices)
         if missing != "drop":
             for name, several in absent.items():
                 refuse_missing(name, np.concatenate(several).tolist())
-        self.inputs: Inputs = np.concatenate([np.zeros(0, narrow), *parts])
-        self.values = {name: np.concatenate(several) for name, several in values.items()}
+        self.inputs: Inputs = np.frombuffer(inputs, narrow)
+        self.values = {name: np.frombuffer(column) for name, column in values.items()}
         self.clipped = {name: count for name, count in clipped.items() if count}
 
     @property
     def dropped(self) -> int:
         """Rows that were left out because a value is missing."""
         return self.rows - len(self.inputs)
-
-
-def _narrow(values: NDArray[Any]) -> NDArray[Any]:
-    """In half the bytes where that loses nothing."""
-    short = values.astype(np.float32)
-    return short if np.array_equal(short, values) else values
 
 
 def encode_data(data: Any, domain: Domain, missing: Missing = "refuse", *, keep: bool = False) -> Encoded:
@@ -115,16 +110,18 @@ def _encode_file(path: Path, domain: Domain, missing: Missing, keep: bool) -> En
     try:
         return Encoded(domain, file_batches(path, domain.columns, {**texts, **kinds}), missing, keep=keep)
     except _Unreadable:
-        return Encoded(domain, file_batches(path, domain.columns, texts), missing, keep=keep)
+        return Encoded(domain, file_batches(path, domain.columns, texts, LONG_BLOCK_BYTES), missing, keep=keep)
 
 
 class _Unreadable(BadInput):
     """The file, or a cell of it, is not what was expected."""
 
 
-def file_batches(path: Path, names: Sequence[str], kinds: Mapping[str, Any] | None = None) -> Iterator[Columns]:
+def file_batches(
+    path: Path, names: Sequence[str], kinds: Mapping[str, Any] | None = None, block: int = BLOCK_BYTES
+) -> Iterator[Columns]:
     """The named columns of a file, some rows at a time; `kinds` are the types of the cells of a text file."""
-    from pyarrow import ArrowInvalid, csv, parquet
+    from pyarrow import ArrowInvalid
 
     kind = path.suffix.lower()
     if not path.is_file():
@@ -135,20 +132,31 @@ def file_batches(path: Path, names: Sequence[str], kinds: Mapping[str, Any] | No
         if not path.stat().st_size:
             raise BadInput(f"--data {path} is empty; it needs a line with the names of its columns")
         if kind == ".parquet":
+            from pyarrow import parquet
+
             with parquet.ParquetFile(path) as file:
                 _check_names(names, file.schema_arrow.names, str(path))
                 for batch in file.iter_batches(BATCH_ROWS, columns=list(names)):
                     yield {name: _plain(batch.column(name)) for name in names}
             return
-        _check_names(names, _header(path, SEPARATORS[kind]), str(path))
-        options = csv.ConvertOptions(include_columns=list(dict.fromkeys(names)), column_types=dict(kinds or {}))
-        reading = csv.ReadOptions(block_size=BLOCK_BYTES, use_threads=False)
+        from pyarrow import csv
+
+        # Spaces around a name are no part of it.
+        header = _header(path, SEPARATORS[kind])
+        found = {name.strip(): name for name in header}
+        _check_names(names, [name.strip() for name in header], str(path))
+        types = {found[name]: each for name, each in (kinds or {}).items()}
+        options = csv.ConvertOptions(include_columns=[found[name] for name in dict.fromkeys(names)], column_types=types)
+        reading = csv.ReadOptions(block_size=block, use_threads=False)
         parsing = csv.ParseOptions(delimiter=SEPARATORS[kind])
         with csv.open_csv(path, reading, parsing, options) as reader:
             for batch in reader:
-                yield {name: _plain(batch.column(name)) for name in names}
+                yield {name: _plain(batch.column(found[name])) for name in names}
     except (ArrowInvalid, OSError, UnicodeDecodeError) as error:
-        raise _Unreadable(f"--data {path} cannot be read: {str(error).splitlines()[0]}") from error
+        said = str(error).splitlines()[0]
+        if isinstance(error, UnicodeDecodeError) or "invalid UTF8" in said:
+            raise _Unreadable(f"--data {path} is not UTF-8 text; save it as UTF-8") from error
+        raise _Unreadable(f"--data {path} cannot be read: {said}") from error
 
 
 def _header(path: Path, separator: str) -> list[str]:
@@ -190,11 +198,30 @@ def _plain(array: Any) -> NDArray[Any]:
     import pyarrow
     from pyarrow import types
 
+    if types.is_dictionary(array.type):
+        array = array.dictionary_decode()
     kind = array.type
-    if types.is_dictionary(kind):
-        array, kind = array.dictionary_decode(), kind.value_type
     if types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind):
-        return np.asarray(array.cast(pyarrow.float64(), safe=False).to_numpy(zero_copy_only=False))
+        return _filled(_cast(array, pyarrow.float64()), np.float64(np.nan))
     if types.is_date(kind) or types.is_timestamp(kind):
-        return np.asarray(array.cast(pyarrow.timestamp("us"), safe=False).to_numpy(zero_copy_only=False))
+        return _filled(_cast(array, pyarrow.timestamp("us")), np.datetime64("NaT", "us"))
+    if types.is_string(kind) or types.is_large_string(kind):
+        coded = array.dictionary_encode()
+        words = np.array([*coded.dictionary.to_pylist(), None], dtype=object)
+        return np.asarray(words[_filled(coded.indices, np.int32(-1))])
     return np.asarray(array.to_numpy(zero_copy_only=False), dtype=object)
+
+
+def _cast(array: Any, kind: Any) -> Any:
+    """Only where there is something to do: what casts takes 10 MiB."""
+    return array if array.type == kind else array.cast(kind, safe=False)
+
+
+def _filled(array: Any, absent: np.generic) -> NDArray[Any]:
+    """Values from Arrow's own memory, with this one where there is none. Arrow's way to numpy would load pandas."""
+    bits, values = array.buffers()
+    rows = slice(array.offset, array.offset + len(array))
+    found = np.frombuffer(values or b"", absent.dtype)[rows]
+    if not array.null_count:
+        return found
+    return np.where(np.unpackbits(np.frombuffer(bits, np.uint8), bitorder="little")[rows], found, absent)

@@ -24,6 +24,7 @@ from parley.launch.results.effort import warning
 from parley.launch.results.reporting import reporting
 from parley.launch.settings import Stopped, signals
 from parley.protocols.shuffle.sealed import sealed
+from parley.protocols.tuned.codebook_round import forget_tables
 
 
 def hold_run(
@@ -72,6 +73,7 @@ def hold_run(
             say(slow)
         with Working("choosing a protocol", quiet=quiet):
             chosen = problem.protocol(protocol, epsilon, delta=delta, quorum=quorum, seed=seed)
+        forget_tables()
         opening_key = b""
         if seal:
             opening_key = new_secret() if seed is None else derived(coin_key(seed), "opening").secret
@@ -112,7 +114,7 @@ def hold_run(
                 summary = cluster.follower.summary
                 answers.append(problem.answer(summary, layout.protocol, seed, folder.path))
                 folder.write_result(answers[0].record())
-                report()
+                report(cluster.follower.whole_story)
 
             def stop(*_: object) -> None:
                 raise Stopped("stopped by SIGTERM")

@@ -51,6 +51,10 @@ class Pairwise(Planned):
     def inputs(self) -> int:
         return self.workload.size
 
+    @property
+    def column_levels(self) -> tuple[int, ...]:
+        return self.workload.shape
+
     @classmethod
     def inputs_of(cls, parameters: Mapping[str, Any]) -> int:
         """k of a Setup's parameters, from the workload's alone: no factor or table is made."""

@@ -104,7 +104,10 @@ class Node:
             elif kind in ("result", "abort") and self.run in ("", heard["run"]) and not self.over:
                 if kind == "result" and self.state.seated and not self.protocol:
                     return  # started again: the board repeats the setup first
-                if kind == "abort" and self.state.seated and heard["nonce"] != self.state.seated["nonce"]:
+                told = self.seating or {}
+                own = (told.get("run"), told.get("key")) == (heard["run"], self.public)
+                known = self.state.seated or (told if own else None)
+                if kind == "abort" and known and heard["nonce"] != known["nonce"]:
                     return  # of another run of this name
                 self.over, self.result = True, kind == "result" and self.protocol is not None and self.seated
                 self.leaving = self.result and self.proven < max(self.state.answered, default=0)
@@ -136,6 +139,9 @@ class Node:
         protocol = Protocol(setup["protocol"], setup["parameters"])
         if protocol.inputs != consent["domain"]["inputs"]:
             raise Refused(f"the protocol is about {protocol.inputs} inputs")
+        columns = consent["domain"].get("columns", [])
+        if columns and protocol.levels != [each["levels"] for each in columns]:
+            raise Refused(f"the protocol has columns of {protocol.levels} levels")
         if (setup["epsilon"], setup["delta"], setup["rounds"]) != (protocol.epsilon, 0.0, 1):
             raise Refused("the setup claims what its protocol is not")
         if not protocol.epsilon <= consent["cap"]:

@@ -104,7 +104,7 @@ class Protocol:
         levels = workload["levels"] if workload["statistic"] == "kendall" else [workload["levels"]]
         if type(levels) is not list or not all(type(each) is int and 2 <= each <= 2**10 for each in levels):
             raise Refused("levels that are not small numbers")
-        self.inputs = int(np.prod(levels))
+        self.inputs, self.levels = int(np.prod(levels)), levels
         self.top = parameters.get("top", 1)
         if type(self.epsilon) is not float or not 2.0**-19 <= self.epsilon <= 32 or self.top not in range(1, 9):
             raise Refused("parameters outside their bounds")

@@ -1,9 +1,10 @@
 """Authorship: who said what, proven by signatures under keys that do not come from the record.
 
 Nodes sign what they answer and which question they answer, the analyst signs what it asks, and the board signs the head
-of the tree over everything on record. A record that passes was not changed by anybody without these keys, but for two
-words of its header that nobody signs: its title, and where the run took place. It does not
-show that a board and a node which both lie kept to the truth; and whoever chooses the list of keys chooses who speaks.
+of the tree over everything on record. A record that passes was not changed by anybody without these keys, but for the
+title in its header, which nobody signs; where the run took place shows in the times under the signed heads. It does
+not show that a board and a node which both lie kept to the truth; and whoever chooses the list of keys chooses who
+speaks.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -197,13 +198,17 @@ def check_authorship(conversation: Conversation, keys: Keys | None, authors: set
     reader = conversation.reader
     reading = Reading(keys=keys, run=reader.run, closing=reader.closing, board=kind_of_board(reader))
     taken = (reading.take(*each) for each in conversation.messages("authorship"))
-    forged = list(_verify(claim for claim in taken if claim is not None))
+    batches = _batches(claim for claim in taken if claim is not None)
+    # On all cores: the library lets go of the interpreter while it verifies.
+    forged = [fault for _, faults in in_order(_faults, batches) for fault in faults]
     reading.end()
     if authors is not None:
         authors |= {keys[each] for each in reading.authors}
     header = conversation.reader.header
     question: Question = {} if reading.domain is None else question_in(header)
-    if question and (other := unlike(question, reading.domain or {})):
+    protocol = conversation.protocol
+    levels = () if protocol is None else protocol.column_levels
+    if question and (other := unlike(question, reading.domain or {}, levels)):
         reading.faults.append(Fault(HEADER, f"it names {other} than the setup that the analyst signed"))
     faults = sorted([*reading.faults, *forged], key=lambda fault: (fault.record is None, fault.record or 0))
     anonymous = SHUFFLER_NAME in {seat.node for seat in conversation.seats}
@@ -227,12 +232,6 @@ def check_authorship(conversation: Conversation, keys: Keys | None, authors: set
     if not reading.ended_by_board:
         return unknown(UNSIGNED_END, **evidence)
     return passed(**evidence)
-
-
-def _verify(claims: Iterator[Claim]) -> Iterator[Fault]:
-    """Verify on all cores: the library lets go of the interpreter while it computes."""
-    for _, faults in in_order(_faults, _batches(claims)):
-        yield from faults
 
 
 def _faults(claims: Sequence[Claim]) -> list[Fault]:

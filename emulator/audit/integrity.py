@@ -15,7 +15,7 @@ from parley.emulator.audit.verdict import Verdict, failed, passed
 from parley.emulator.errors import RemoteProtocolError, TranscriptError
 from parley.emulator.record.conversation import Progress, quiet, watched
 from parley.emulator.record.merkle import Tree
-from parley.emulator.record.records import Closing, Record
+from parley.emulator.record.records import MEMORY, PROCESSES, Closing, Record, medium, medium_at
 from parley.emulator.record.transcript import AlteredTranscript, TranscriptReader
 from parley.emulator.roles.board import ANALYST_NAME, BOARD_NAME, LAUNCHER_NAME, Board, BoardRole, Terms
 from parley.emulator.roles.shards.boards import HeadBoardRole, ShardBoardRole
@@ -29,6 +29,7 @@ NAMED = 10
 # How far back a clock may have been set while a process was away.
 RESTART_SLACK_NS = 60 * 10**9
 MOST_STEPS = 1000
+RAN = {PROCESSES: "between processes", MEMORY: "in memory"}
 RESTARTED = re.compile(r"pid (\d{1,19}) is now pid (\d{1,19})")
 
 
@@ -255,10 +256,13 @@ def kind_of_board(reader: TranscriptReader) -> type[BoardRole]:
 def _read(reader: TranscriptReader, kinds: Counter[str], clock: Clock, progress: Progress) -> None:
     """Every message in its place. The closing record says what the last broadcast said, if there was one."""
     board, heads = Rewriter(reader.run, reader.version, kind_of_board(reader)), Heads()
+    ran = medium(reader.header)
     for record in watched(reader, progress, "integrity"):
         try:
             message = record.message
             board.take(record.sender, message)
+            if medium_at(record.time_ns) != ran:
+                raise RemoteProtocolError(f"its time is not that of a run {RAN[ran]}, as the header calls it")
             wrong = heads.take(record, message) if reader.version > 1 else ""
             # Where nobody signs a close holds no head.
             if wrong and isinstance(message, wire.Close) and (message.size or message.root):

@@ -211,7 +211,7 @@ def check_privacy(
     """
     setup, protocol = spoken(conversation, exact=True)
     losses = Losses(claim=setup.epsilon)
-    answering, several = _answering(conversation, protocol, losses)
+    answering, several = _answering(conversation, protocol, losses, twice=sample is None)
     inputs = stand_ins(conversation, protocol)
     each = 8 * len(inputs) + sum(
         1 + sum(dtype.itemsize * int(np.prod(shape, dtype=np.int64)) for dtype, shape in step.reply.values())
@@ -298,8 +298,10 @@ def _offences(answers: Answers, what: str) -> list[Offence]:
     return [Offence(user=user, round=answers.round, record=record, what=what) for user, record in first]
 
 
-def _answering(conversation: Conversation, protocol: Protocol, losses: Losses) -> tuple[UserSet, UserSet]:
-    """Who answered, and who of them more than once.
+def _answering(
+    conversation: Conversation, protocol: Protocol, losses: Losses, *, twice: bool = True
+) -> tuple[UserSet, UserSet]:
+    """Who answered, and who of them more than once; nobody, unless `twice` is to be known.
 
     Replies without a likelihood and broadcasts that should have been refused are noted.
     """
@@ -320,17 +322,19 @@ def _answering(conversation: Conversation, protocol: Protocol, losses: Losses) -
             waiting.append(replies.users)
             many += len(replies.users)
         if many >= WAITING_USERS or len(replies.users) >= MOST_ROWS:
-            _add(users, several, waiting)
+            _add(users, several if twice else None, waiting)
             waiting, many = [], 0
-    _add(users, several, waiting)
+    _add(users, several if twice else None, waiting)
     return users, several
 
 
-def _add(users: UserSet, several: UserSet, frames: Sequence[Users]) -> None:
+def _add(users: UserSet, several: UserSet | None, frames: Sequence[Users]) -> None:
     """Add frames of users; those who are there already, or twice in these frames, are several."""
-    listed = np.concatenate([np.empty(0, np.int64), *frames])
+    listed = frames[0] if len(frames) == 1 else np.concatenate([np.empty(0, np.int64), *frames])
     if len(frames) > 1:
         listed, many = np.unique(listed, return_counts=True)
-        several.add(listed[many > 1])
-    several.add(listed[users.holds(listed)])
+        if several is not None:
+            several.add(listed[many > 1])
+    if several is not None:
+        several.add(listed[users.holds(listed)])
     users.add(listed)

@@ -54,10 +54,15 @@ def question_in(header: Mapping[str, Any]) -> Question:
     return found if whole else {}
 
 
-def unlike(question: Question, domain: Mapping[str, Any]) -> str:
-    """What a question says other than the domain of the setup; empty where they agree."""
-    if pack(question.get("columns", ())) != pack(domain.get("columns", ())):
+def unlike(question: Question, domain: Mapping[str, Any], levels: Sequence[int] = ()) -> str:
+    """What a question says other than the domain of the setup; empty where they agree.
+
+    `levels` are those of the protocol's columns, where it has any and the domain has none.
+    """
+    columns, said = question.get("columns", ()), question.get("levels", ())
+    if pack(columns) != pack(domain.get("columns", ())):
         return "other columns"
-    if math.prod(question.get("levels", ())) != domain.get("inputs"):
+    known = tuple(each.get("levels") for each in columns) or tuple(levels)
+    if math.prod(said) != domain.get("inputs") or (known and said != known):
         return "other levels"
     return ""

@@ -114,6 +114,7 @@ class Summary:
         self._build = build
         self._stranger = ""
         self._asked: dict[int, int] = {}
+        self._replied: tuple[int, int | None] | None = None
 
     def take(self, record: Record) -> None:
         """Hear one record; TranscriptError if it holds no message."""
@@ -212,7 +213,16 @@ class Summary:
 
     @property
     def replied(self) -> int | None:
-        """Users who answered every round they were asked in; None where that cannot be known."""
+        """Users who answered every round they were asked in; None where that cannot be known.
+
+        They are counted one by one, and again only if something was heard since.
+        """
+        heard = self.kinds.total()
+        if self._replied is None or self._replied[0] != heard:
+            self._replied = heard, self._count_replied()
+        return self._replied[1]
+
+    def _count_replied(self) -> int | None:
         if self.protocol is None or self.uncounted:
             return None
         if not self.again and len({each.number for each in self.rounds}) == len(self.rounds):

@@ -39,23 +39,20 @@ class UserSet:
         if end - first == len(users):
             self.add_range(first, end)
             return
-        last = np.flatnonzero(np.diff(users) > 1)
-        if len(last) < MANY_RUNS:
-            self._add_runs(users[np.r_[0, last + 1]], users[np.r_[last, len(users) - 1]] + 1)
+        if len(users) <= MANY_RUNS:
+            self._add_runs(*_runs_of(users))
         else:
             self._add_by_page(users)
 
     def _add_by_page(self, users: Users) -> None:
         """Users in many short runs: in bits, but for those on pages where runs are few."""
         for number, part in _by_page(users):
-            mine = users[part]
-            breaks = np.flatnonzero(np.diff(mine) > 1)
-            if len(breaks) >= MANY_RUNS or number in self._pages:
-                spoken = np.zeros(PAGE, np.bool_)
-                spoken[mine - number * PAGE] = True
+            spoken = np.zeros(PAGE, np.bool_)
+            spoken[users[part] - number * PAGE] = True
+            if number in self._pages or np.count_nonzero(spoken[1:] > spoken[:-1]) >= MANY_RUNS:
                 self._mark(number, np.packbits(spoken))
             else:
-                self._add_runs(mine[np.r_[0, breaks + 1]], mine[np.r_[breaks, len(mine) - 1]] + 1)
+                self._add_runs(*_runs_of(users[part]))
 
     def add_range(self, first: int, end: int) -> None:
         if first < end:
@@ -195,16 +192,22 @@ class UserSet:
         return firsts[order], np.r_[0, np.cumsum(many[order])]
 
 
+def _runs_of(users: Users) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Where the runs of increasing numbers start and end."""
+    last = np.flatnonzero(np.diff(users) > 1)
+    return users[np.r_[0, last + 1]], users[np.r_[last, len(users) - 1]] + 1
+
+
 def _by_page(users: Users) -> Iterator[tuple[int, slice | NDArray[np.intp]]]:
     """The pages that users are on, and where those of each are."""
-    on = users // PAGE
-    low, high = int(on.min()), int(on.max())
-    if high - low < NEAR_PAGES and (on[1:] >= on[:-1]).all():
-        edges = np.searchsorted(on, np.arange(low, high + 2)).tolist()
+    low, high = int(users.min()) // PAGE, int(users.max()) // PAGE
+    if high - low < NEAR_PAGES and (users[1:] >= users[:-1]).all():
+        edges = np.searchsorted(users, np.arange(low, high + 2) * PAGE).tolist()
         for number, start, stop in zip(range(low, high + 1), edges, edges[1:], strict=False):
             if start < stop:
                 yield number, slice(start, stop)
         return
+    on = users // PAGE
     for number in np.unique(on).tolist():
         yield number, np.flatnonzero(on == number)
 

@@ -190,6 +190,7 @@ class CohortRole:
         if setup.version != protocol.version:
             raise self._refuse(f"{setup.protocol} of version {setup.version}; this node speaks {protocol.version}")
         self._check(self.consent.check_claim, setup, protocol.claim, protocol.inputs)
+        self._check(self.consent.check_columns, setup, protocol.column_levels)
         behind = protocol.claim.trusts == "shuffler" and self.consent.trusts == "shuffler"
         if behind and self.consent.shuffler and self._pledged != digest:
             raise Unpledged(f"node {self.node}: the shuffler these users trust has not pledged itself to this setup")
@@ -328,7 +329,8 @@ class CohortRole:
         over = ending.run in self.memory.finished
         if over or self.run not in ("", ending.run) or not self.consent.covers(ending.run):
             return
-        if isinstance(ending, wire.Abort) and self.memory.seated is not None and ending.nonce != self.nonce:
+        nonce = self.nonce or self.seat.nonce_of(ending.run)
+        if isinstance(ending, wire.Abort) and nonce and ending.nonce != nonce:
             # It was signed for another run of this name, or for this one before it had begun.
             return
         self.ending = ending

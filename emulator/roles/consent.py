@@ -4,10 +4,10 @@ Formal guarantee: nothing in this file sees an input, so that accepting or refus
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
-from typing import Any, Self
+from typing import Any
 
 from parley.emulator.errors import BadInput, RemoteProtocolError
 from parley.emulator.protocol import Claim, Protocol, Trust
@@ -61,11 +61,15 @@ def domain_of(inputs: int, columns: Sequence[Column] = ()) -> dict[str, Any]:
     if len({column.name for column in columns}) != len(columns):
         raise BadInput(f"a column is declared twice: {', '.join(column.name for column in columns)}")
     if columns and math.prod(column.levels for column in columns) != inputs:
-        shape = " x ".join(str(column.levels) for column in columns)
-        raise BadInput(f"columns of {shape} levels do not make {inputs} inputs")
+        raise BadInput(f"columns of {_by(column.levels for column in columns)} levels do not make {inputs} inputs")
     if inputs < 1:
         raise BadInput(f"a domain of {inputs} inputs is empty; give at least one")
     return {"inputs": inputs, **({"columns": tuple(column.record() for column in columns)} if columns else {})}
+
+
+def column_levels(domain: Domain) -> tuple[int, ...]:
+    """The levels of each column; empty where inputs are numbers and nothing else."""
+    return tuple(each["levels"] for each in domain.get("columns", ()))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -146,6 +150,13 @@ class Consent:
         if inputs != self.inputs:
             raise RemoteProtocolError(f"{setup.protocol} has {inputs} inputs, but these users agreed to {self.inputs}")
 
+    def check_columns(self, setup: Setup, levels: tuple[int, ...]) -> None:
+        """Refuse a protocol that takes an input apart into other columns: 4 x 16 levels are as many inputs as 8 x 8."""
+        agreed = column_levels(self.domain)
+        if levels and agreed and levels != agreed:
+            what = f"{setup.protocol} has columns of {_by(levels)} levels"
+            raise RemoteProtocolError(f"{what}, but these users agreed to {_by(agreed)}")
+
     def check_claim(self, setup: Setup, claim: Claim, inputs: int) -> None:
         """Refuse a protocol for another domain, one that does not claim what it is, and one that costs too much."""
         self.check_size(setup, inputs)
@@ -175,22 +186,15 @@ class Consent:
             return any(said_by(key, frame, message, nonce) for key in (self.board, self.shuffler))
         return True
 
-    def record(self) -> dict[str, Any]:
-        return {name: getattr(self, name) for name in self.__dataclass_fields__}
-
-    @classmethod
-    def from_record(cls, record: Mapping[str, Any]) -> Self:
-        """From plain data; BadInput where it is not a consent."""
-        try:
-            return cls(**record)
-        except (TypeError, AttributeError, KeyError) as error:
-            raise BadInput(f"this is not a consent: {error}") from error
-
 
 def consent_to(protocol: Protocol, run: str, domain: Domain | None = None) -> Consent:
     """The consent of users who agree to exactly this protocol in this run, and ask for no signatures."""
     claim, domain = protocol.claim, domain or domain_of(protocol.inputs)
     return Consent(run=run, domain=domain, cap=claim.epsilon, delta=claim.delta, trusts=claim.trusts)
+
+
+def _by(levels: Iterable[int]) -> str:
+    return " x ".join(map(str, levels))
 
 
 def _brief(domain: Domain) -> str:

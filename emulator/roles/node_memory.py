@@ -113,6 +113,11 @@ class OwnSeat:
         self._told = seating
         self.is_known |= seating.key == self._key
 
+    def nonce_of(self, run: str) -> bytes:
+        """The nonce of a run in which its seat is its own, as it was last told; empty where it was not."""
+        told = self._told
+        return b"" if told is None or (told.run, told.key) != (run, self._key) else told.nonce
+
     def take(self, run: str, nonce: bytes) -> None:
         """Take the seat if it is its own. What was signed for another nonce may be old, and proves nothing."""
         if self._told is None or (self._told.run, self._told.nonce) != (run, nonce):

@@ -14,12 +14,11 @@ from collections.abc import Callable
 from typing import Any
 
 from parley.emulator.errors import LocalProtocolError
+from parley.emulator.record.records import EPOCH_SECONDS
 from parley.emulator.transport.ports import Clock
 
 # The clock of a machine that has been up for a while: nodes take zero for long ago.
 START_SECONDS = 1000.0
-# Every virtual run begins at this second since 1970, so that its record has the same times whenever it is made.
-EPOCH_SECONDS = 1_000_000_000
 MOST_TURNS = 1_000_000
 FIRST_PROCESS = 1001
 

@@ -67,8 +67,11 @@ def encode(message: wire.Message, signer: Signer | None = None, nonce: bytes = b
     return seal(body if signer is None else body + signer.sign(message.kind, _bound(message, nonce), body))
 
 
-def decode(frame: bytes, *, format: int = FORMAT) -> wire.Message:
-    """The message a frame holds, whoever signed it, or RemoteProtocolError naming what is wrong with it."""
+def decode(frame: bytes, *, format: int = FORMAT, recorded: bool = False) -> wire.Message:
+    """The message a frame holds, whoever signed it, or RemoteProtocolError naming what is wrong with it.
+
+    `recorded`: the first records of format 2 write numbers of users in longer forms.
+    """
     if not 5 <= len(frame) <= LARGEST_FRAME:
         raise RemoteProtocolError(f"a frame of {len(frame)} bytes")
     body = _unsum(frame)
@@ -82,10 +85,18 @@ def decode(frame: bytes, *, format: int = FORMAT) -> wire.Message:
     tag, *values = content
     if not 0 <= tag < (len(wire.MESSAGES) if format > 1 else wire.KINDS_OF_FORMAT_1):
         raise RemoteProtocolError(f"a message with the unknown tag {tag}")
-    kind, readers = wire.MESSAGES[tag], _fields(tag, format)
+    kind, readers = wire.MESSAGES[tag], _fields(tag, format, recorded)
     if len(values) != len(readers):
         raise RemoteProtocolError(f"{kind.kind}: {len(values)} fields instead of {len(readers)}")
+    if kind is wire.Replies:
+        _check_room(values[[name for name, *_ in readers].index("users")], len(body))
     return kind(**{name: read(value) for (name, _, read), value in zip(readers, values, strict=True)})
+
+
+def _check_room(users: Any, room: int) -> None:
+    """A reply takes a byte at least; two numbers could claim a million users before anybody has looked for replies."""
+    if isinstance(users, tuple) and users and type(users[-1]) is int and users[-1] > room:
+        raise RemoteProtocolError(f"replies of {users[-1]} users in {room} bytes")
 
 
 def said_by(public: bytes, frame: bytes, message: wire.Message, nonce: bytes) -> bool:
@@ -294,11 +305,17 @@ def _unpack(body: bytes | memoryview) -> Any:
 
 
 @cache
-def _fields(tag: int, format: int = FORMAT) -> tuple[tuple[str, bool, Callable[[Any], Any]], ...]:
+def _fields(
+    tag: int, format: int = FORMAT, recorded: bool = False
+) -> tuple[tuple[str, bool, Callable[[Any], Any]], ...]:
     """For each field of a message: its name, whether it holds numbers of users, how it is read."""
     kind, hints = wire.MESSAGES[tag], get_type_hints(wire.MESSAGES[tag])
     return tuple(
-        (each.name, hints[each.name] == wire.Users, _reader(hints[each.name], f"{kind.kind}: {each.name}", format))
+        (
+            each.name,
+            hints[each.name] == wire.Users,
+            _reader(hints[each.name], f"{kind.kind}: {each.name}", format, recorded),
+        )
         for each in fields(kind)
         if format > 1 or each.name not in kind.since_format_2
     )
@@ -371,7 +388,7 @@ def _pack_users(users: NDArray[np.int64], format: int) -> Any:
     return [first, (users - first).astype(np.uint32)]
 
 
-def _users(where: str, format: int, value: Any) -> NDArray[np.int64]:
+def _users(where: str, format: int, recorded: bool, value: Any) -> NDArray[np.int64]:
     if not isinstance(value, tuple) or len(value) != 2 or type(value[0]) is not int or not 0 <= value[0] < 2**62:
         raise RemoteProtocolError(f"{where} is not a first number and a count or offsets")
     first, rest = value
@@ -390,6 +407,9 @@ def _users(where: str, format: int, value: Any) -> NDArray[np.int64]:
     else:
         users = rest.astype(np.int64) + first
         canonical = len(rest) >= 2 and rest[0] == 0 and int(rest[-1]) != len(rest) - 1
+    if format > 1 and canonical and not recorded:
+        shortest = _pack_users(users, format)[1]
+        canonical = isinstance(shortest, np.ndarray) and shortest.dtype == rest.dtype
     if not canonical:
         raise RemoteProtocolError(f"{where} is not in its one canonical form")
     return users
@@ -440,11 +460,11 @@ def _unpack_map(pairs: list[tuple[Any, Any]]) -> dict[str, Any]:
     return dict(pairs)
 
 
-def _reader(hint: Any, where: str, format: int) -> Callable[[Any], Any]:
+def _reader(hint: Any, where: str, format: int, recorded: bool) -> Callable[[Any], Any]:
     """The function that returns a value if it is exactly what a field of this type holds."""
     origin = get_origin(hint)
     if hint == wire.Users:
-        return partial(_users, where, format)
+        return partial(_users, where, format, recorded)
     if hint in (str, int, float, bytes):
         return partial(_scalar, where, hint)
     if origin is Literal:
@@ -452,9 +472,9 @@ def _reader(hint: Any, where: str, format: int) -> Callable[[Any], Any]:
     if origin is np.ndarray:
         return partial(_array, where)
     if origin is tuple:
-        return partial(_tuple, where, _reader(get_args(hint)[0], where, format))
+        return partial(_tuple, where, _reader(get_args(hint)[0], where, format, recorded))
     if origin is Mapping:
-        return partial(_mapping, where, _reader(get_args(hint)[1], where, format))
+        return partial(_mapping, where, _reader(get_args(hint)[1], where, format, recorded))
     return partial(plain, where)
 
 

@@ -58,7 +58,7 @@ class Cluster:
         nodes = layout.processes if layout.shards else layout.terms("check").nodes
         declared = layout.protocol.claim.rounds
         expected = Standing(nodes=nodes, users=layout.users, declared=declared)
-        self.follower = Follower(folder.transcript, expected, layout.protocol)
+        self.follower = Follower(folder.transcript, expected)
         self._hosted = {name: users for name, _, users in layout.cohorts()}
         self._shard_of: dict[str, list[str]] = {}
         for node, shard in layout.shard_of.items():

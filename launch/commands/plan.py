@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import click
+import numpy as np
 
 from parley.emulator.errors import BadInput
 from parley.emulator.protocol import Trust
@@ -26,7 +27,7 @@ from parley.launch.problem import (
 from parley.launch.results.display.plot import check_plot, draw
 from parley.launch.results.display.progress import Working
 from parley.launch.results.effort import warning
-from parley.launch.results.plans import Plan, make_plan, read_numbers
+from parley.launch.results.plans import Plan, make_plan
 from parley.launch.settings import list_of, output_options, path_option, print_table
 from parley.protocols.planning.influence import Influence
 from parley.protocols.planning.influence import influence as influence_of
@@ -35,6 +36,7 @@ from parley.protocols.planning.plan import Bounds, Option, bounds, checked_histo
 from parley.protocols.planning.target import needed_epsilon, needed_users
 from parley.protocols.registry import design
 from parley.protocols.tuned.groups import salted
+from parley.protocols.workloads.kernel import load_numbers
 
 
 @click.command(epilog="Example: parley plan --statistic kendall --levels 8x8 --epsilon 1 --users 50000")
@@ -73,7 +75,9 @@ def plan(
         if len(asked_for.users or ()) > 1:
             raise BadInput("--write is about one plan; give one number of --users")
     workload, bins = asked(flags), asked_bins(flags)
-    guess = None if like is None else checked_histogram(workload, read_numbers(like))
+    if like is not None and bins is not None:
+        raise BadInput("--like is a histogram of bins, and these bins are found in the run; leave out --like")
+    guess = None if like is None else checked_histogram(workload, load_numbers(like, np.ravel))
     if bins is None and (slow := warning(workload, flags.protocol)) is not None:
         click.echo(f"parley: {slow}", err=True)
     # n is public: given, or the number of rows of the data.

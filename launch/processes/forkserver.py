@@ -23,7 +23,7 @@ import click
 
 from parley.emulator.errors import ParleyError
 from parley.emulator.wire.codec import learn_fields
-from parley.launch.processes.system import CRASHED, die_with_parent
+from parley.launch.processes.system import CRASHED, die_with_parent, keep_freed_memory
 
 PIECE = 2**20
 NODES = ("board", "analyst", "user", "relay", "shuffler")
@@ -242,6 +242,7 @@ def freeze() -> None:
 
 def warm() -> None:
     """Import what a node needs."""
+    keep_freed_memory()
     for node in NODES:
         import_module(f"parley.nodes.{node}")
     import_module("parley.nodes.common").start_logging()

@@ -188,11 +188,12 @@ class Diagram:
             for lane in lanes.of_node(message.node)[: 1 if isinstance(message, wire.Ready) else None]:
                 mark(lane, BOARD)
         elif isinstance(message, wire.Replies) and lanes.of_node(message.node) and len(message.users):
-            places = lanes.of_users(message.users).tolist()
             if lanes.by != "user":
-                band.heard[places[0]] += len(message.users)
-                mark(places[0], BOARD, replies=len(message.users))
+                lane = int(lanes.of_users(message.users[:1])[0])
+                band.heard[lane] += len(message.users)
+                mark(lane, BOARD, replies=len(message.users))
                 return
+            places = lanes.of_users(message.users).tolist()
             for row, (user, lane) in enumerate(zip(message.users.tolist(), places, strict=True)):
                 band.heard[lane] += 1
                 lines = named({name: column[row] for name, column in message.columns.items()})

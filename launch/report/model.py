@@ -40,9 +40,9 @@ MOST_COLUMNS = 12
 
 
 def tell(story: Story, reader: TranscriptReader) -> tuple[str, str]:
-    """Tell a record to its end or to the first damage: how it ends, and why."""
+    """Tell the rest of a record to its end or to the first damage: how it ends, and why."""
     try:
-        for record in reader:
+        for record in reader.since(story.summary.next):
             story.take(record)
     except TranscriptError as error:
         return "altered", cut(str(error), 500)
@@ -52,18 +52,21 @@ def tell(story: Story, reader: TranscriptReader) -> tuple[str, str]:
     return reader.closing.outcome, cut(reader.closing.reason, 500)
 
 
-def make_model(transcript: Path, *, witness: Witness | None = None, sample: int | None = SAMPLE) -> dict[str, Any]:
+def make_model(
+    transcript: Path, *, witness: Witness | None = None, sample: int | None = SAMPLE, story: Story | None = None
+) -> dict[str, Any]:
     """The model of a recorded run. Privacy losses are computed for `sample` users at random; None: for all.
 
-    TranscriptError only if there is no record at all.
+    `story`: of this record, as far as somebody has followed it. TranscriptError only if there is no record at all.
     """
     # Whoever wrote the record chose its numbers; those that overflow are judged, not warned of.
     with np.errstate(all="ignore"):
         beside = transcript.with_name(KEYS)
         keys = read_trust(beside) if beside.is_file() else None
-        reader = read_run(transcript, keep=KEPT_BYTES)
-        conversation = Conversation(reader, build)
-        story = Story(conversation)
+        story = story or Story(Conversation(read_run(transcript, keep=KEPT_BYTES), build))
+        conversation = story.summary
+        assert isinstance(conversation, Conversation)
+        reader = conversation.reader
         outcome, reason = tell(story, reader)
         if witness is not None and witness.run != reader.run:
             witness = None

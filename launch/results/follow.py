@@ -7,29 +7,34 @@ from dataclasses import replace
 from pathlib import Path
 
 from parley.emulator.errors import BadInput, LocalProtocolError, ParleyError, TranscriptError
-from parley.emulator.protocol import Protocol
+from parley.emulator.record.conversation import KEPT_BYTES, Conversation
 from parley.emulator.record.shards import read_run
 from parley.emulator.record.summary import Summary, summarize
 from parley.emulator.record.transcript import TranscriptReader, TranscriptWriter
 from parley.emulator.roles.board import BOARD_NAME, LAUNCHER_NAME
 from parley.emulator.wire.codec import encode
 from parley.emulator.wire.messages import Abort, Close, Event, Outcome, Result
+from parley.launch.report.story import Story
 from parley.launch.results.display.printable import printable
 from parley.launch.results.display.progress import Standing
+from parley.protocols.registry import build
 
 TAKEOVER_SECONDS = 5.0
 
 
 class Follower:
-    """Reads what was added to a transcript since it last looked."""
+    """Reads what was added to a transcript since it last looked, and tells it as a story while it grows."""
 
-    def __init__(self, transcript: Path, expected: Standing, protocol: Protocol | None = None) -> None:
-        """`protocol`: the one that is spoken, for those who ask the summary what depends on it."""
+    def __init__(self, transcript: Path, expected: Standing) -> None:
         self.transcript = transcript
-        self.summary = Summary(None if protocol is None else lambda name, parameters: protocol)
+        self.story = Story()
         self.reports: set[str] = set()
         self._expected = expected
         self._reader: TranscriptReader | None = None
+
+    @property
+    def summary(self) -> Summary:
+        return self.story.summary
 
     @property
     def ended(self) -> bool:
@@ -45,16 +50,22 @@ class Follower:
         """Nothing more will be recorded."""
         return self._reader is not None and self._reader.closing is not None and self._reader.unfinished is None
 
+    @property
+    def whole_story(self) -> Story | None:
+        """The story of the record from its first word to its end; None while it may go on."""
+        return self.story if self.closed else None
+
     def look(self) -> list[Standing]:
         """Take in all that is new: how things stood when each round was closed, and how they stand now."""
         passed: list[Standing] = []
         if self._reader is None and self.transcript.exists():
             # The board may be in the middle of writing the header.
             with suppress(TranscriptError):
-                self._reader = read_run(self.transcript)
+                self._reader = read_run(self.transcript, keep=KEPT_BYTES)
+                self.story = Story(Conversation(self._reader, build))
         if self._reader is not None:
             for record in self._reader.since(self.summary.next):
-                self.summary.take(record)
+                self.story.take(record)
                 if isinstance(record.message, Close):
                     passed.append(self.standing)
                 elif isinstance(record.message, Event) and record.message.node == LAUNCHER_NAME:

@@ -6,10 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from html import escape
-from pathlib import Path
 from typing import Any, overload
-
-import numpy as np
 
 from parley.emulator.arithmetic import one_thread
 from parley.emulator.errors import BadInput
@@ -27,7 +24,7 @@ SHOWN = ("name", "rounds", "predicted_rmse", "bytes_up", "bytes_down")
 # Bounds of errors, as a plan prints them; the others are about gamma_2.
 LIMITS = ("limit", "floor", "lower_bound", "scale", "separation")
 HEADINGS = ("protocol", "rounds", "RMSE", "worst RMSE", "B up", "B down")
-LEAST_USERS = 2
+LEAST_USERS, MOST_USERS = 2, 10**15
 # From here on a person's own messages all but give the value away.
 WEAK_EPSILON = 4.0
 
@@ -159,6 +156,8 @@ def make_plan(
     """
     if users < LEAST_USERS:
         raise BadInput(f"--users {users} cannot be used; give at least {LEAST_USERS}")
+    if users > MOST_USERS:
+        raise BadInput(f"--users {users} are more than a plan can be about; give at most {MOST_USERS}")
     if not isinstance(question, Levels) and (bins is not None or isinstance(question, KendallTauB)):
         return _binned_plan(question, bins, epsilon, users, protocol, like)
     guess = None if like is None else checked_histogram(question, like)
@@ -194,16 +193,3 @@ def _binned_plan(
     found = plan_bins(question, levels, epsilon=epsilon, users=users, names=names)
     planned = Plan(question=question, users=users, epsilon=epsilon, options=found.options, bins=found)
     return replace(planned, assumed=worst_of(planned.cells))
-
-
-def read_numbers(path: Path) -> Floats:
-    """The numbers of a .npy or .csv file, in order."""
-    try:
-        if path.suffix.lower() == ".npy":
-            return np.asarray(np.load(path, allow_pickle=False), dtype=np.float64).reshape(-1)
-        text = path.read_text(encoding="utf-8-sig").replace("\n", ",")
-        return np.array([float(cell) for cell in text.split(",") if cell.strip()])
-    except OSError as problem:
-        raise BadInput(f"{path}: cannot be read: {problem.strerror or problem}") from problem
-    except (ValueError, EOFError) as problem:
-        raise BadInput(f"{path}: should hold numbers with commas between them: {problem}") from problem

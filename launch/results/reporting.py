@@ -18,6 +18,7 @@ from parley.emulator.record.witness import Witness
 from parley.launch.processes.processes import last_complaint, start_helper
 from parley.launch.report.model import make_model
 from parley.launch.report.page import write_page
+from parley.launch.report.story import Story
 from parley.launch.results.display.printable import printable
 from parley.launch.results.display.progress import Working
 from parley.launch.results.folder import RunFolder
@@ -70,18 +71,18 @@ class Watcher(AbstractContextManager["Watcher"]):
 @contextmanager
 def reporting(
     folder: RunFolder, *, watch: bool, open_page: bool = False, witness: Witness | None = None
-) -> Iterator[Callable[[], None]]:
+) -> Iterator[Callable[..., None]]:
     """However what is inside ends, write report.html if there is a record; with `watch`, serve a page meanwhile.
 
     `witness`: what the file of that name holds, for one who has it in memory.
     `open_page` shows either of them in a browser. Gives a function that writes the report at once, for one who knows
-    that the record is complete.
+    that the record is complete; whoever has followed it gives its story.
     """
     written: list[Path | None] = []
 
-    def write() -> None:
+    def write(story: Story | None = None) -> None:
         if not written:
-            written.append(write_report(folder, witness))
+            written.append(write_report(folder, witness, story))
 
     with Watcher(folder) if watch else nullcontext() as watcher:
         if watcher is not None:
@@ -106,7 +107,7 @@ def show_in_browser(address: str) -> None:
         click.echo(f"parley: no browser could be started; open {address}", err=True)
 
 
-def write_report(folder: RunFolder, witness: Witness | None = None) -> Path | None:
+def write_report(folder: RunFolder, witness: Witness | None = None, story: Story | None = None) -> Path | None:
     """Write report.html; None where there is no record or the page could not be written."""
     if not folder.transcript.exists():
         return None
@@ -115,7 +116,7 @@ def write_report(folder: RunFolder, witness: Witness | None = None) -> Path | No
         if witness is None and folder.witness.exists():
             witness = Witness.load(folder.witness)
         with Working("writing the report"):
-            write_page(report, make_model(folder.transcript, witness=witness))
+            write_page(report, make_model(folder.transcript, witness=witness, story=story))
     except ParleyError as error:
         click.echo(f"parley: no report was written: {printable(str(error))}", err=True)
         return None

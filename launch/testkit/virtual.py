@@ -1,9 +1,10 @@
 """Schedules in virtual time: many at random, and all of a world of two users."""
 
+import random
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import replace
+from contextlib import ExitStack, contextmanager
 from importlib.util import find_spec
 from pathlib import Path
 from queue import SimpleQueue
@@ -13,15 +14,16 @@ from parley.emulator.errors import BadInput
 from parley.emulator.protocol import Protocol
 from parley.launch.testkit.contract.checks import many
 from parley.launch.testkit.contract.play import CRASHES
-from parley.launch.testkit.schedules.search import Finding, Tally, World, search, shrink
+from parley.launch.testkit.schedules.search import Finding, Stage, Tally, World, draw_plan, shrink, try_one
 from parley.launch.testkit.target import Target
 from parley.launch.testkit.verdicts import Effort, Said, Step, Verdict, failed, passed, unknown
 from parley.launch.testkit.world.explore import Report, explore
 
 SCHEDULES: dict[Effort, int] = {"quick": 400, "usual": 3000, "thorough": 20_000}
 SECONDS: dict[Effort, float] = {"quick": 5.0, "usual": 30.0, "thorough": 600.0}
-# Schedules are played in batches, each with a seed of its own, and something is shown in between.
-BATCH = 25
+# However long they take.
+LEAST_SCHEDULES = 25
+SHOW_EVERY = 5
 FAULTS: dict[Effort, int] = {"quick": 0, "usual": 1, "thorough": 2}
 EPSILON = 1.0
 # Those who hide each other's replies must be more.
@@ -30,26 +32,26 @@ SIZES = ((2, 6), (20, 24), (60, 64))
 
 def judge_schedules(target: Target, effort: Effort) -> Iterator[Said]:
     """Random schedules with losses, duplicates, partitions, kills, torn writes: no rule is broken in any of them."""
-    check, total = "random schedules", Tally()
-    try:
-        world = world_of(target)
-    except BadInput as error:
-        yield unknown(check, f"a few users cannot play it in memory: {error!s:.200}")
-        return
+    check, total, wanted, seconds = "random schedules", Tally(), SCHEDULES[effort], SECONDS[effort]
     began = time.perf_counter()
-    wanted, seconds = SCHEDULES[effort], SECONDS[effort]
-    for seed in range(wanted // BATCH):
-        passed_time = time.perf_counter() - began
-        yield Step(f"schedules: {total.schedules} played", max(seed * BATCH / wanted, passed_time / seconds))
-        if passed_time > seconds:
-            break
-        add(total, search(world, BATCH, seed=seed))
-        if total.findings:
-            yield Step("schedules: shrinking the one that fails", 1.0)
-            yield shrunk(world, total)
+    with ExitStack() as stack:
+        try:
+            stage = stack.enter_context(stage_of(target))
+        except BadInput as error:
+            yield unknown(check, f"a few users cannot play it in memory: {error!s:.200}")
             return
-    killed = sum(total.killed.values())
-    spent = time.perf_counter() - began
+        for number in range(wanted):
+            spent = time.perf_counter() - began
+            if spent > seconds and number >= LEAST_SCHEDULES:
+                break
+            if number % SHOW_EVERY == 0:
+                yield Step(f"schedules: {number} played", min(1.0, max(number / wanted, spent / seconds)))
+            try_one(stage, total, 0, number)
+            if total.findings:
+                yield Step("schedules: shrinking the one that fails", 1.0)
+                yield shrunk(stage.world, total)
+                return
+    killed, spent = total.killed.total(), time.perf_counter() - began
     yield passed(
         check,
         f"{total.schedules:,} schedules, {killed:,} kills, no rule broken; {total.schedules / spent:.0f} a second",
@@ -61,37 +63,29 @@ def judge_schedules(target: Target, effort: Effort) -> Iterator[Said]:
     )
 
 
-def world_of(target: Target) -> World:
-    """The small problem of a target, with as few users as it can be played by; BadInput if these are not few enough."""
-    problem = target.problems[0]
-    world = World(
-        protocol=target.name,
-        statistic=problem.get("statistic"),
-        levels=str(problem["levels"]),
-        protocol_file=target.file,
-        epsilon=float(problem.get("epsilon", EPSILON)),
-    )
+@contextmanager
+def stage_of(target: Target) -> Iterator[Stage]:
+    """A stage for the small problem of a target, with as few users as can play it; BadInput if these are too many."""
+    problem, refusal = target.problems[0], BadInput("")
     for fewest, most in SIZES:
-        world = replace(world, fewest=fewest, most=most)
-        try:
-            search(world, 1)
-        except BadInput:
-            if (fewest, most) == SIZES[-1]:
-                raise
-            continue
-        break
-    return world
-
-
-def add(total: Tally, batch: Tally) -> None:
-    """What a batch has tried comes to what was tried before."""
-    total.schedules += batch.schedules
-    total.completed += batch.completed
-    total.failed += batch.failed
-    total.virtual_seconds += batch.virtual_seconds
-    total.faults.update(batch.faults)
-    total.killed.update(batch.killed)
-    total.findings += batch.findings
+        world = World(
+            protocol=target.name,
+            statistic=problem.get("statistic"),
+            levels=str(problem["levels"]),
+            protocol_file=target.file,
+            epsilon=float(problem.get("epsilon", EPSILON)),
+            fewest=fewest,
+            most=most,
+        )
+        with Stage(world) as stage:
+            try:
+                draw_plan(stage, random.Random(0))
+            except BadInput as error:
+                refusal = error
+                continue
+            yield stage
+            return
+    raise refusal
 
 
 def shrunk(world: World, tally: Tally) -> Verdict:

@@ -124,6 +124,10 @@ class Binned(Planned):
         return math.prod(self.fine)
 
     @property
+    def column_levels(self) -> tuple[int, ...]:
+        return self.fine
+
+    @property
     def levels(self) -> tuple[int, ...]:
         """The bins of each column."""
         return self.inner.workload.shape

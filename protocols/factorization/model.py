@@ -39,10 +39,6 @@ class Factorization:
         """l: the length of each of the two vectors a user encodes."""
         return self.left.rows
 
-    @property
-    def inputs(self) -> int:
-        return self.right.inputs
-
     def dense(self) -> Floats:
         return np.asarray(self.left.dense().T @ self.right.dense())
 
@@ -75,11 +71,6 @@ class SignedFactorization:
     def bilinear(self, first: Floats, second: Floats) -> float:
         """B(u, v) = u'Dv, for protocols of one's own."""
         return float((first * self.signs) @ second)
-
-    def diagonal(self) -> Floats:
-        """W[x, x] for every input x, from blocks of columns."""
-        blocks = np.array_split(np.arange(self.inputs), -(-self.inputs // 256))
-        return np.concatenate([(self.factor.columns(block) ** 2) @ self.signs for block in blocks])
 
     def dense(self) -> Floats:
         matrix = self.factor.dense()

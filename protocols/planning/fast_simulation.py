@@ -29,7 +29,7 @@ from parley.emulator.errors import LocalProtocolError
 from parley.emulator.protocol import Analysis, Broadcast, Estimate, Protocol, Send
 from parley.emulator.randomizer import Array, Floats, Integers, Randomizer
 from parley.emulator.round import Round, Tally
-from parley.protocols.baselines.oracle_moments import OracleMoments
+from parley.protocols.baselines.frequency import OracleMoments
 from parley.protocols.planning.noise import noise_of
 from parley.protocols.randomizers.categories.levelled import LevelledSelection
 from parley.protocols.randomizers.categories.oracle import FrequencyOracle

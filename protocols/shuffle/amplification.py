@@ -24,6 +24,7 @@ are added, and `ROUNDING` is more than what double precision can lose.
 """
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -32,6 +33,7 @@ import scipy
 
 from parley.emulator.errors import BadInput
 from parley.emulator.randomizer import Floats, Integers
+from parley.emulator.roles.mixing import Mixing
 from parley.protocols.randomizers.exact import LEAST_EPSILON, WHOLE, TwoLevel
 
 # Tails beyond so many deviations have a probability below 2^-56; they are added, not dropped.
@@ -44,6 +46,7 @@ LARGEST_LOCAL = 16.0
 # exchangeable X is a reverse martingale and (.)_+ is convex, so delta never rises with n.
 MOST_COUNTED = 10**7
 LARGEST_DELTA = 1e-2
+PROTECTS = "the analyst and everyone who sees the transcript, if the shuffler keeps to itself who sent what"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -151,7 +154,8 @@ def largest_local_epsilon(candidates: int, top: int, users: int, epsilon: float,
     check_delta(delta)
 
     def good(local: float) -> bool:
-        return local <= epsilon or delta_bound(blanket_for(candidates, top, local), users, epsilon) <= delta
+        choice = TwoLevel(outcomes=candidates, top=top, epsilon=local)
+        return local <= epsilon or delta_bound(of_choice(choice), users, epsilon) <= delta
 
     low, high = max(epsilon, LEAST_EPSILON), LARGEST_LOCAL
     if low >= high or good(high):
@@ -162,13 +166,18 @@ def largest_local_epsilon(candidates: int, top: int, users: int, epsilon: float,
     return low
 
 
-def blanket_for(candidates: int, top: int, local: float) -> Blanket:
-    """The blanket of a codebook of this size with this local epsilon."""
-    return of_choice(TwoLevel(outcomes=candidates, top=top, epsilon=local))
-
-
 def check_delta(delta: float) -> float:
     """A delta one can promise: so small that it is no licence to publish a user."""
     if not (math.isfinite(delta) and 0 < delta <= LARGEST_DELTA):
         raise BadInput(f"delta is {delta}; give a number above 0 and at most {LARGEST_DELTA:g}, e.g. --delta 1e-6")
     return delta
+
+
+def check_mixing(mixing: Mixing, users: int, axes: Mapping[str, int]) -> None:
+    """Replies are mixed along these axes, in a crowd that users can form: guarantees are computed for that many."""
+    if dict(mixing.axes) != dict(axes):
+        raise BadInput(f"this protocol's replies are to be mixed along {dict(axes)}, not {mixing.axes!r:.80}")
+    if not 2 <= mixing.crowd <= users:
+        raise BadInput(
+            f"a crowd of {mixing.crowd} cannot be demanded of {users} users; give a number from 2 to {users}"
+        )

@@ -19,8 +19,7 @@ from parley.emulator.roles.mixing import Mixing
 from parley.emulator.round import Round
 from parley.emulator.wire.sealing import gives_secret
 from parley.protocols.randomizers.exact import TwoLevel, check_count, check_epsilon
-from parley.protocols.shuffle.amplification import check_delta, delta_bound, of_choice
-from parley.protocols.shuffle.crowd import PROTECTS, check_mixing
+from parley.protocols.shuffle.amplification import PROTECTS, check_delta, check_mixing, delta_bound, of_choice
 from parley.protocols.shuffle.sealed import SealedRound
 from parley.protocols.tuned.one_round_tuned import OneRoundTuned
 

@@ -12,7 +12,7 @@ i = i are part of h'Wh; what the statistic takes off for them is its diagonal, c
 """
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import ClassVar
 
@@ -22,14 +22,15 @@ from parley.emulator.errors import BadInput
 from parley.emulator.protocol import Analyst, Ask, Claim, Heard, Send, Sends, sends
 from parley.emulator.randomizer import Floats, Integers
 from parley.emulator.roles.mixing import Mixing
+from parley.protocols.factorization.factors import Approximation, one_factor
+from parley.protocols.factorization.model import SignedFactorization, signed
 from parley.protocols.limits import check_setup
+from parley.protocols.pairwise import Pairwise
 from parley.protocols.randomizers.exact import check_count
 from parley.protocols.randomizers.shuffled.shares import Shares, security_of, shares_needed
 from parley.protocols.randomizers.shuffled.skellam import Skellam, delta_of_noise
-from parley.protocols.shuffle.amplification import check_delta
-from parley.protocols.shuffle.crowd import PROTECTS, check_mixing
+from parley.protocols.shuffle.amplification import PROTECTS, check_delta, check_mixing
 from parley.protocols.shuffle.fixed_point_form import REACH, Query, Sensitivity, extent, grid, sensitivity, side_query
-from parley.protocols.tuned.one_factor import OneFactor
 
 # The column whose entries the shuffler mixes, each coordinate apart.
 AXES = {"shares": 1}
@@ -42,7 +43,7 @@ MOST_REPLY_BYTES = 15_000
 
 
 @dataclass(frozen=True, kw_only=True)
-class SplitAndMix(OneFactor):
+class SplitAndMix(Pairwise):
     """One vector per user, split into shares that a shuffler mixes.
 
     Formal guarantee: if the shuffler mixes the shares of at least `crowd` honest users and keeps the order to itself,
@@ -59,6 +60,10 @@ class SplitAndMix(OneFactor):
     summary: ClassVar[str] = "Vector summation through a shuffler: shares mod Q, noise as if there were a curator"
     needs_shuffler: ClassVar[bool] = True
 
+    # A and D of W - cJ = A'DA, where they do not follow from the statistic's name, or from that and the rows kept.
+    factor: Floats | None = field(default=None, repr=False, compare=False)
+    signs: Floats | None = field(default=None, repr=False, compare=False)
+    rows: Integers | None = field(default=None, repr=False, compare=False)
     weight: float
     delta: float
     shuffle: Mixing
@@ -107,6 +112,16 @@ class SplitAndMix(OneFactor):
     def claim(self) -> Claim:
         protects, local = f"{PROTECTS}; from both together by nothing", math.inf
         return replace(super().claim, delta=self.delta, protects_from=protects, trusts="shuffler", local_epsilon=local)
+
+    @cached_property
+    def approximation(self) -> Approximation:
+        """W~ = A'DA, and how far it is from W - cJ."""
+        return one_factor(self.workload, self.factor, self.signs, self.rows)
+
+    @cached_property
+    def factors(self) -> SignedFactorization:
+        """A and D."""
+        return signed(self.approximation.factors)
 
     @cached_property
     def query(self) -> Query | None:

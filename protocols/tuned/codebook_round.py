@@ -188,3 +188,11 @@ def _tabled(weights: bytes, shape: tuple[int, ...], **fields: Any) -> Any:
     from parley.protocols.randomizers.channels.folded_channel import FoldedChannel
 
     return FoldedChannel(weights=np.frombuffer(weights, dtype=np.int64).reshape(shape), **fields)
+
+
+def forget_tables() -> None:
+    """Let go of the tables of drafts, 16 MiB for each codebook of 256 inputs. A protocol keeps its own."""
+    from parley.protocols.tuned.decoder import decoder_of
+
+    decoder_of.cache_clear()
+    _codebook.cache_clear()

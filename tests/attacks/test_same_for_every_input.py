@@ -12,10 +12,28 @@ import numpy as np
 import pytest
 
 import parley.nodes.user
+from parley.emulator.protocol import Protocol
+from parley.emulator.roles.consent import Column, domain_of
 from parley.emulator.roles.wallet.entries import Terms
 from parley.nodes.state.wallet import StoredWallet
+from parley.protocols.baselines.frequency import FrequencyGrr
+from parley.protocols.bins.binned import Binned
 from parley.protocols.registry import names
-from tests.attacks.parties import BOARD, HOSTED, INPUTS, NONCE, RUN, abort, consent_for, result, seating, spoken
+from parley.protocols.workloads.kendall import Kendall
+from tests.attacks.parties import (
+    BOARD,
+    HOSTED,
+    INPUTS,
+    NONCE,
+    RUN,
+    USERS,
+    abort,
+    consent_for,
+    result,
+    seating,
+    setup_of,
+    spoken,
+)
 from tests.attacks.scripts import ATTACKS
 from tests.attacks.stage import CHUNK, Batches, Stage, Visible, play
 
@@ -110,6 +128,27 @@ def test_another_domain_is_refused_before_anything_is_built(tmp_path: Path) -> N
     with mock.patch.object(parley.nodes.user, "build", side_effect=AssertionError("it was built")):
         visible = play(script, "frequency-grr", 1, tmp_path / "node")
     assert (visible.code, visible.count("refusal")) == (None, 3)
+
+
+def test_as_many_inputs_in_other_columns_are_refused(tmp_path: Path) -> None:
+    """2 x 8 levels are as many inputs as 4 x 4: replies would be about values that nobody declared."""
+    columns = [Column(name=name, levels=4, low=0.0, high=1.0) for name in ("age", "score")]
+    cells = Kendall(levels=(2, 2))
+    inner = FrequencyGrr(workload=cells, epsilon=1.0, users=USERS)
+    asked: list[Protocol] = [FrequencyGrr(workload=Kendall(levels=(2, 8)), epsilon=1.0, users=USERS)]
+    asked += [Binned(statistic="kendall", fine=(2, 8), share=0.1, users=USERS, inner=inner)]
+    for number, protocol in enumerate(asked):
+        meant = domain_of(16, columns)
+
+        def script(stage: Stage) -> Batches:
+            yield from stage.seat(stage.setup)
+
+        stage, folder = Stage("frequency-grr"), tmp_path / str(number)
+        stage.setup = setup_of(protocol, domain=meant)
+        consent = consent_for(protocol, domain=meant)
+        visible = play(script, stage.name, 1, folder, consent=consent, stage=stage)
+        assert (visible.code, visible.count("refusal")) == (None, 1)
+        assert "has columns of 2 x 8 levels, but these users agreed to 4 x 4" in visible.log[0]
 
 
 @pytest.mark.parametrize("name", names("shuffler"))

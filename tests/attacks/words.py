@@ -33,10 +33,19 @@ def endings_before_the_setup(stage: Stage) -> Batches:
     yield [stage.said(abort("another", nonce), BOARD) for nonce in (b"", NONCE, OTHER)]
 
 
+@harmless
+def old_aborts_of_a_run_of_this_name_before_the_setup(stage: Stage) -> Batches:
+    """Whose seat it is says which nonce the run has, and that is said before the setup is."""
+    yield [stage.said(abort(nonce=nonce), BOARD) for nonce in (b"", OTHER)]
+    yield from stage.seat()
+    yield from stage.rounds(1)
+    yield from stage.end()
+
+
 @attack("none", refuses=False, code=3)
-def an_abort_of_any_nonce_before_the_setup(stage: Stage) -> Batches:
-    """Who knows no nonce cannot tell which is the run's, and must not wait for a run that is over."""
-    yield [stage.said(abort(nonce=OTHER), BOARD)]
+def an_abort_before_the_setup(stage: Stage) -> Batches:
+    """Who has heard no setup must not wait for a run that is over."""
+    yield [stage.said(abort(), BOARD)]
     yield from stage.seat()
     yield from stage.rounds(1)
 

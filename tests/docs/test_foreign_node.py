@@ -2,6 +2,7 @@
 
 import hashlib
 import importlib
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -171,6 +172,16 @@ def test_it_refuses_what_was_not_agreed_to(scene: Scene, change: dict[str, Any])
     assert scene.node.state.seated is None
 
 
+def test_it_refuses_as_many_inputs_in_other_columns(scene: Scene) -> None:
+    columns = [{"name": name, "levels": 4, "type": "number", "low": 0.0, "high": 1.0} for name in ("age", "score")]
+    meant = {"inputs": 16, "columns": columns}
+    scene.node.consent["domain"] = meant
+    for levels, refused in (([2, 8], True), ([4, 4], False)):
+        parameters = {**scene.setup.parameters, "workload": {"statistic": "kendall", "levels": levels}}
+        with pytest.raises(wire.Refused, match="columns of") if refused else nullcontext():
+            scene.hear(replace(scene.setup, domain=meant, parameters=parameters), scene.analyst)
+
+
 def test_it_leaves_with_its_receipt(scene: Scene) -> None:
     frame = scene.answer()
     (inquiry,) = scene.hear(scene.result, scene.analyst)
@@ -242,8 +253,9 @@ def test_it_stops_where_another_key_holds_its_seat(scene: Scene) -> None:
     assert scene.said == []
 
 
-def test_an_abort_of_another_nonce_does_not_end_it(scene: Scene) -> None:
-    scene.hear(scene.setup, scene.analyst)
+@pytest.mark.parametrize("word", ["setup", "seating"])
+def test_an_abort_of_another_nonce_does_not_end_it(scene: Scene, word: str) -> None:
+    scene.hear(scene.setup, scene.analyst) if word == "setup" else scene.seat()
     for nonce in (b"", bytes(16)):
         scene.hear(Abort(run=RUN, outcome="failed", reason="so", nonce=nonce), scene.board)
         assert not scene.node.done

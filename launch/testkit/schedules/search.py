@@ -18,11 +18,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from parley.emulator.errors import BadInput, LocalProtocolError, ParleyError
+from parley.emulator.protocol import Protocol
 from parley.emulator.roles.board import ANALYST_NAME, BOARD_NAME
 from parley.emulator.roles.shuffler import SHUFFLER_NAME
 from parley.emulator.simulate import conversation, result_of
 from parley.emulator.transport.conditions import DISK_KINDS, POWER, Direction, Fault
 from parley.emulator.wire.messages import Abort, Result
+from parley.launch.api import Problem
 from parley.launch.cluster.in_memory import LOGGERS
 from parley.launch.cluster.layout import Layout
 from parley.launch.cluster.signers import Signers, make_signers, write_states
@@ -32,6 +34,7 @@ from parley.launch.results.follow import close_broken
 from parley.launch.testkit.invariants import Rules, Violation
 from parley.launch.testkit.schedules.judge import Judge, Ran
 from parley.launch.testkit.schedules.plans import Finding, Plan, Tally, World
+from parley.protocols.registry import lookup, needs_shuffler
 
 if TYPE_CHECKING:
     from hypothesis.strategies import SearchStrategy
@@ -56,6 +59,7 @@ class Stage:
 
     def __init__(self, world: World) -> None:
         self.world = world
+        self._questions: dict[tuple[int, float], tuple[Problem, Protocol, Result | None]] = {}
         self._sets: dict[tuple[int, int, int, float], tuple[Layout, Signers, Judge]] = {}
         self._steps: dict[tuple[int, int, int, float], Counter[str] | None] = {}
         self._folder: Path | None = None
@@ -108,8 +112,12 @@ class Stage:
 
     def steps(self, quiet: Plan) -> Counter[str] | None:
         """How many steps each process takes when nothing happens; None where the quiet run has no result."""
+        # While all answer, it does not matter how many are enough.
+        quiet = replace(quiet, quorum=1.0)
         if quiet.size not in self._steps:
-            _, story, completed = self.play(quiet)
+            completed = self._asked(quiet)[2] is not None
+            if completed:
+                _, story, completed = self.play(quiet)
             self._steps[quiet.size] = story.steps if completed else None
         return self._steps[quiet.size]
 
@@ -118,22 +126,28 @@ class Stage:
         return self._set(plan)[0].shuffled
 
     def _set(self, plan: Plan) -> tuple[Layout, Signers, Judge]:
-        """What does not change from schedule to schedule, with the estimate of the roles alone, without nodes."""
-        world = self.world
+        """What does not change from schedule to schedule."""
         if plan.size not in self._sets:
-            asked = world.problem(plan.users)
-            chosen = asked.protocol(
-                world.protocol, world.epsilon, delta=world.delta, quorum=plan.quorum, seed=world.seed
-            )
+            asked, chosen, result = self._asked(plan)
             shape = {"processes": plan.nodes, "relays": plan.relays, "quorum": plan.quorum, "in_memory": True}
-            layout = asked.layout(chosen, seed=world.seed, **shape)
-            result: Result | None = None
-            with suppress(ParleyError):
-                words = conversation(chosen, layout.inputs, layout.key, run=RUN, nodes=plan.nodes, domain=layout.domain)
-                result = result_of(words)
+            layout = asked.layout(chosen, seed=self.world.seed, **shape)
             rules = Rules(chosen, layout.inputs, layout.key, result)
             self._sets[plan.size] = layout, make_signers(layout), Judge(rules)
         return self._sets[plan.size]
+
+    def _asked(self, plan: Plan) -> tuple[Problem, Protocol, Result | None]:
+        """The protocol for so many users, with the result of the roles alone: both may take longer than a schedule."""
+        world, asked = self.world, self.world.problem(plan.users)
+        # A shuffler must not post fewer replies, so privacy is computed for so many; to others it makes no difference.
+        quorum = plan.quorum if needs_shuffler(lookup(world.protocol)) else 1.0
+        if (plan.users, quorum) not in self._questions:
+            chosen = asked.protocol(world.protocol, world.epsilon, delta=world.delta, quorum=quorum, seed=world.seed)
+            layout = asked.layout(chosen, seed=world.seed, processes=1, in_memory=True)
+            result: Result | None = None
+            with suppress(ParleyError):
+                result = result_of(conversation(chosen, layout.inputs, layout.key, run=RUN, domain=layout.domain))
+            self._questions[plan.users, quorum] = asked, chosen, result
+        return self._questions[plan.users, quorum]
 
 
 def search(
@@ -148,21 +162,26 @@ def search(
     tally = Tally()
     with Stage(world) as stage:
         for number in range(count):
-            plan = draw_plan(stage, random.Random(f"{seed} {number}"))
-            violations, story, completed = stage.play(plan)
-            tally.schedules += 1
-            tally.completed += completed
-            tally.failed += not completed
-            tally.virtual_seconds += story.seconds
-            tally.faults.update(each.kind for each in plan.faults)
-            tally.killed.update(_sort_of(exit.name) for exit in story.exits if exit.status < 0)
-            if violations:
-                tally.findings.append(Finding(number=number, plan=plan, violations=tuple(violations)))
+            try_one(stage, tally, seed, number)
             if progress is not None:
                 progress(tally)
             if len(tally.findings) >= enough:
                 break
     return tally
+
+
+def try_one(stage: Stage, tally: Tally, seed: int, number: int) -> None:
+    """Play the schedule of this number, and count it."""
+    plan = draw_plan(stage, random.Random(f"{seed} {number}"))
+    violations, story, completed = stage.play(plan)
+    tally.schedules += 1
+    tally.completed += completed
+    tally.failed += not completed
+    tally.virtual_seconds += story.seconds
+    tally.faults.update(each.kind for each in plan.faults)
+    tally.killed.update(_sort_of(exit.name) for exit in story.exits if exit.status < 0)
+    if violations:
+        tally.findings.append(Finding(number=number, plan=plan, violations=tuple(violations)))
 
 
 def draw_plan(stage: Stage, chance: random.Random) -> Plan:

@@ -16,6 +16,10 @@ wait much longer than a message travels, and what they cause is a repetition of 
 and nothing is on its way: until then a board reminds many times before it gives up. Where somebody lies, a node may sit
 in a run that never was: there the board and, at the end, the node give up freely.
 
+All clocks go at the same pace. So while others wait for their timers, one timer fires at most `IN_A_ROW` times before
+each of them has fired: else the reminders of a board would add up to its deadline before a shuffler asks once for what
+it misses. A reduced world needs no such rule: there, a board that has reminded twice is one that has reminded once.
+
 The analyst hears the record in order: deliveries are numbered, it holds back what comes early and asks for what it
 misses. So whatever happens on that link, it hears the same, later; `tests/launch/testkit/world/test_delivery.py` tries
 all orders, losses and duplicates on the link alone. Here it hears, at any later moment, all that is on record. Hearing
@@ -39,17 +43,22 @@ from parley.launch.testkit.world.steps import ANALYST, BOARD, FIRST_NODE, Compan
 
 TIMER, DEADLINE = Wait(), Wait(deadline=True)
 REPEATED = (wire.Setup, wire.Announce, wire.Result, wire.Abort)
+IN_A_ROW = 2
 What = tuple[str, ...]
 """A text with gaps and what to put there: it is written only if somebody reads it."""
 
 
 class World(NamedTuple):
-    """Where everybody stands, what is on its way, which words were said, and how many faults are left."""
+    """Where everybody stands, what is on its way, which words were said, how many faults are left, and `turns`.
+
+    These are how often each timer has fired since others that were waited for did not. A reduced world counts none.
+    """
 
     standings: tuple[int, ...]
     flight: tuple[int, ...]
     words: tuple[int, ...]
     left: int
+    turns: tuple[int, ...] = ()
 
 
 class Choice(NamedTuple):
@@ -163,19 +172,33 @@ class Network:
 
     def _timers(self, world: World, standings: list[Standing], cost: int) -> Iterator[Choice]:
         company = self.company
-        later = world._replace(left=world.left - cost)
-        for who, standing in enumerate(standings):
-            if standing.ended:
+        steps = [
+            (who, step)
+            for who, standing in enumerate(standings)
+            if not standing.ended and ((step := company.move(standing, TIMER)).to is not standing or step.sent)
+        ]
+        for who, step in steps:
+            turns = self._turns(world, who, [other for other, _ in steps if other != who])
+            if turns is None:
                 continue
-            step = company.move(standing, TIMER)
-            if step.to is standing and not step.sent:
-                continue
+            later = world._replace(left=world.left - cost, turns=turns)
             name = company.everybody[who]
             text = "the timer of {} fires" + (" early" if cost else "")
             yield Choice((text, name), cost, self._after(later, who, step))
             if later.left:
                 for crash in self._crashes(later, who, step.cuts, (text + ", and it crashes", name)):
                     yield crash._replace(cost=crash.cost + cost)
+
+    def _turns(self, world: World, who: int, others: Sequence[int]) -> tuple[int, ...] | None:
+        """How often each timer has fired once this one has; None while it is the turn of others."""
+        if self.reduced:
+            return ()
+        before = world.turns or (0,) * len(world.standings)
+        if all(before[each] for each in others):
+            before = (0,) * len(before)
+        elif before[who] == IN_A_ROW:
+            return None
+        return (*before[:who], before[who] + 1, *before[who + 1 :])
 
     def _silence(self, world: World, standings: list[Standing]) -> Iterator[Choice]:
         """A node that sits in a run that never was waits until it gives up."""
@@ -258,7 +281,7 @@ class Network:
         said = world.words
         if not set(words) <= set(said):
             said = tuple(sorted({*said, *words}))
-        return World(standings, tuple(flight), said, world.left)
+        return world._replace(flight=tuple(flight), words=said)
 
     def _is_stale(self, number: int, standings: tuple[int, ...]) -> bool:
         company = self.company

@@ -19,10 +19,11 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from parley.emulator.errors import ParleyError
+from parley.emulator.record.records import EPOCH_SECONDS, MEMORY
 from parley.emulator.roles.board import ANALYST_NAME, BOARD_NAME
 from parley.emulator.roles.shuffler import SHUFFLER_NAME
 from parley.emulator.transport.ports import BROADCAST, NOTICE, BoardPort, Clock, NodePort, Received, topic_for
-from parley.emulator.transport.virtual_time import EPOCH_SECONDS, START_SECONDS
+from parley.emulator.transport.virtual_time import START_SECONDS
 from parley.launch.testkit.world.digest import digest
 from parley.launch.testkit.world.parties import RELAY_NAME, RUN, Parties
 from parley.nodes.analyst import AnalystNode
@@ -264,7 +265,7 @@ class BoardProcess(Process):
         parties = self.parties
         keys = {name: parties.public[name] for name in parties.seated} if parties.signed else None
         role = parties.cast.board(parties.terms, lambda: parties.nonce, keys)
-        writer = open_record(self.file, RUN)
+        writer = open_record(self.file, RUN, medium=MEMORY)
         if writer is not None:
             self._opened.append(_Abandoned(writer))
         signer = parties.signers.get(BOARD_NAME)

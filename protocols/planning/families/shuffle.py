@@ -19,8 +19,7 @@ from parley.protocols.planning.families.tuned import OneRoundTunedPlanning
 from parley.protocols.planning.planning import rising_scores
 from parley.protocols.randomizers.shuffled.shares import shares_needed
 from parley.protocols.randomizers.shuffled.skellam import least_variance
-from parley.protocols.shuffle.amplification import check_delta, largest_local_epsilon
-from parley.protocols.shuffle.crowd import check_mixing
+from parley.protocols.shuffle.amplification import check_delta, check_mixing, largest_local_epsilon
 from parley.protocols.shuffle.fixed_point_form import extent, grid, sensitivity, side_query
 from parley.protocols.shuffle.shuffled import Shuffled
 from parley.protocols.shuffle.split_and_mix import AXES, FRACTIONS, SHARES_PART, SplitAndMix

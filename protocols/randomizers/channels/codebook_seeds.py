@@ -31,8 +31,8 @@ from parley.protocols.randomizers.vectors.expansion import all_directions
 MOST_SEEDS = 1 << 12
 MOST_CANDIDATES = 256
 MOST_FOLDS = 16
-# Numbers of a block of scores: 8 MiB.
-BLOCK_NUMBERS = 1 << 20
+# Numbers of a block of scores: 2 MiB.
+BLOCK_NUMBERS = 1 << 18
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -26,8 +26,8 @@ def ledgers_only(path: Path, patch: pytest.MonkeyPatch) -> dict[str, Any]:
     """The same audit as if everybody had spoken several times."""
     answering = privacy._answering
 
-    def everybody(*given: Any) -> tuple[UserSet, UserSet]:
-        users, _ = answering(*given)
+    def everybody(*given: Any, **named: Any) -> tuple[UserSet, UserSet]:
+        users, _ = answering(*given, **named)
         return users, users
 
     with patch.context() as inside:

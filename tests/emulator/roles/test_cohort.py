@@ -269,6 +269,11 @@ def test_an_abort_that_names_another_nonce_ends_only_who_knows_none() -> None:
         role = cohort()
         assert list(role.hear(each)) == []
         assert (role.state, role.ending) == (Cohort.DONE, each)
+    for told, over in ((seating(bytes(32)), True), (seating(run="other"), True), (seating(), False)):
+        for each in old:
+            role = cohort(consent=consent(**SIGNED), signer=NODE)
+            assert [*role.hear(told), *role.hear(each)] == []
+            assert (role.state is Cohort.DONE) == over
 
 
 def test_inputs_never_show_in_what_a_role_prints() -> None:

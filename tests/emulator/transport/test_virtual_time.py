@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 
+from parley.emulator.record.records import EPOCH_SECONDS
 from parley.emulator.transport.ports import BROADCAST, NOTICE, BoardPort, NodePort, ObserverPort, topic_for
 from parley.emulator.transport.virtual_network import LONGEST_SECONDS, Schedule, Speaker, VirtualTransport
-from parley.emulator.transport.virtual_time import EPOCH_SECONDS, Killed, Process, Stalled, VirtualLoop
+from parley.emulator.transport.virtual_time import Killed, Process, Stalled, VirtualLoop
 from tests.contracts.transport_contract import QUEUE, Bench, TransportContract
 
 

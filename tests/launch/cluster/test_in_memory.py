@@ -14,10 +14,12 @@ from parley.emulator.roles.board import ANALYST_NAME
 from parley.emulator.transport.conditions import LINK_KINDS
 from parley.emulator.transport.ports import Received
 from parley.emulator.transport.virtual_network import VirtualBoard
+from parley.emulator.wire.codec import pack
 from parley.emulator.wire.messages import Event, Replies, Result
 from parley.launch.api import coded_problem
 from parley.launch.cli import run
 from tests.launch.conftest import COMMAND, PROBLEM, Parley
+from tests.launch.record_edits import chained, payloads_of
 
 SMALL = ("--statistic", "kendall", "--levels", "2x2", "--epsilon", "1", "--protocol", "three-round", "--users", "6")
 MEMORY = ("run", "--in-memory", *SMALL, "--processes", "3", "--seed", "5", "--quiet")
@@ -81,6 +83,20 @@ def test_the_header_says_where_it_took_place(parley: Parley, finished: Path) -> 
     assert parley("show", finished, "--json").record["medium"] == "processes"
     assert "completed in memory after" in parley("show", "memory").out
     assert '"medium":"memory"' in Path("memory/report.html").read_text().replace(" ", "")
+
+
+def test_a_record_cannot_be_passed_off_as_one_of_the_other_kind(parley: Parley, finished: Path) -> None:
+    """Nobody signs the header, but the times below the signed heads tell where a run took place."""
+    parley(*MEMORY, "--out", "memory")
+    for folder, medium in ((Path("memory"), "processes"), (finished, "memory")):
+        record, trust = folder / "transcript.parley", folder / "trust.toml"
+        header = {**TranscriptReader(record).header, "medium": medium}
+        edited = [pack(["header", header]), *payloads_of(record)[1:]]
+        Path("edited.parley").write_bytes(chained(edited, TranscriptReader(record).version))
+        said = parley("audit", "edited.parley", "--trust", trust, "--json")
+        assert (said.code, said.record["integrity"]["verdict"]) == (1, "fail")
+        assert "record 0" in said.record["integrity"]["reason"]
+        assert "is not that of a run" in said.record["integrity"]["reason"]
 
 
 KILLS = """

@@ -1,11 +1,11 @@
 """The stages in virtual time: good protocols pass, and an analyst that counts twice is found with its schedule."""
 
-from dataclasses import replace
 from functools import partial
 
 import pytest
 
 from parley.launch.testkit import virtual
+from parley.launch.testkit.schedules.plans import World
 from parley.launch.testkit.target import find_target
 from parley.launch.testkit.verdicts import Verdict
 from parley.launch.testkit.world.explore import explore
@@ -34,15 +34,15 @@ def test_no_schedule_breaks_a_rule(target: str) -> None:
 
 
 def test_a_protocol_that_needs_a_crowd_gets_one() -> None:
-    assert virtual.world_of(find_target("split-and-mix")).fewest == 20
+    with virtual.stage_of(find_target("split-and-mix")) as stage:
+        assert stage.world.fewest == 20
 
 
 def test_a_violation_comes_shrunk_with_the_command_that_repeats_it(
     command: Parley, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    honest = virtual.world_of
     parts = PLANTED["analyst counts twice"]
-    monkeypatch.setattr(virtual, "world_of", lambda target: replace(honest(target), parts=parts))
+    monkeypatch.setattr(virtual, "World", partial(World, parts=parts))
     monkeypatch.setitem(virtual.SCHEDULES, "quick", 400)
     target = find_target("frequency-grr")
     (verdict,) = [said for said in virtual.judge_schedules(target, "quick") if isinstance(said, Verdict)]

@@ -13,7 +13,6 @@ from parley.protocols.randomizers.exact import TwoLevel
 from parley.protocols.shuffle.amplification import (
     MOST_COUNTED,
     Blanket,
-    blanket_for,
     check_delta,
     delta_bound,
     largest_local_epsilon,
@@ -21,6 +20,10 @@ from parley.protocols.shuffle.amplification import (
 )
 
 USERS, DELTA = 10**5, 1e-6
+
+
+def blanket_for(candidates: int, top: int, local: float) -> Blanket:
+    return of_choice(TwoLevel(outcomes=candidates, top=top, epsilon=local))
 
 
 def test_the_figures_of_the_mathematics() -> None:
