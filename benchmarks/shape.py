@@ -281,7 +281,7 @@ FEATURES = {
         "nodes/analyst.py::RecordFollower._hear_alike",
         "nodes/analyst.py::AnalystNode._hear_alike",
         "nodes/board.py::BoardNode.take_all",
-        "nodes/board.py::BoardNode._put_all",
+        "nodes/state/announcer.py::Announcer._put_all",
         "nodes/bulk.py",
         "nodes/state/receipts.py::Receipts.note_chunks",
     ),
