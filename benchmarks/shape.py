@@ -180,7 +180,7 @@ FEATURES = {
         "launch/results/answer.py::Answer.command_seconds",
         "launch/settings.py::command_seconds",
         "launch/settings.py::Settings.began",
-        "launch/results/effort.py",
+        "launch/results/display/effort.py",
         "launch/results/meaning.py",
         "launch/results/export.py::write_csv",
         "launch/results/display/progress.py::RateColumn",
@@ -300,6 +300,7 @@ FEATURES = {
         "emulator/wire/codec.py::packed_parts",
         "emulator/record/summary.py::Summary._replied_once",
         "emulator/record/user_sets.py::UserSet.holds_range",
+        "emulator/record/user_sets.py::UserSet.marks",
         "emulator/roles/replies.py::chunk_for",
         "protocols/randomizers/exact.py::Thresholds",
         "emulator/round.py::_rows",
@@ -403,6 +404,11 @@ FEATURES = {
         "emulator/roles/consent.py::column_levels",
         "emulator/roles/consent.py::_by",
         "protocols/pairwise.py::Pairwise.column_levels",
+    ),
+    "a node that begins again with other inputs, refused": (
+        "emulator/roles/cohort.py::CohortRole._check_inputs",
+        "emulator/roles/node_memory.py::Answered.inputs",
+        "emulator/roles/replies.py::Speakers.mark",
     ),
     "a solver's choice, recorded once and taken from the record": (
         "emulator/protocol.py::Chosen",
