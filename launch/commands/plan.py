@@ -131,6 +131,8 @@ def plan(
         draw(plot, f"{workload.name}, epsilon {epsilon:g}: predicted", curves, lines)
     if write is not None:
         write_best(write, plans[0], flags)
+        if not as_json:
+            click.echo(f"written to {write}: {plans[0].best.name}, for `parley node board` and `parley node analyst`")
 
 
 def check_new(path: Path) -> None:
@@ -262,8 +264,8 @@ def show(planned: Plan, limits: Bounds | None, options: list[Option]) -> None:
     gamma = f"{low:.4g}" if low == high else f"in [{low:.4g}, {high:.4g}]"
     least = SKIPPED if limits.limit is None else f"{limits.limit:.3g}"
     for note in (
-        f"limit: {least}, below which no unbiased protocol gets with many users and no shuffler",
-        f"floor: {limits.floor:.3g}, the error of one bit per user if the histogram were known",
+        f"limit: {least}; no unbiased protocol errs less with many users and no shuffler",
+        f"floor: {limits.floor:.3g}; what one bit per user gives if the histogram is known",
         f"proven: on some data every protocol in which users speak once errs by at least {limits.lower_bound:.3g}",
         f"for experts: gamma_2 of W - cJ {gamma}; zeta/(epsilon sqrt n) {limits.scale:.3g}; users in the paper's "
         f"condition for three rounds, its constant taken as 1, {limits.separation:.2g}",
