@@ -17,7 +17,7 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -53,6 +53,7 @@ if TYPE_CHECKING:
     from parley.launch.cluster.layout import Layout
 
 MOST_USERS = 10**8
+LARGEST_SEED = 2**127
 BINNED = "binned"
 # User nodes, unless somebody says how many.
 USUAL_PROCESSES = 4
@@ -229,7 +230,8 @@ class Problem:
         from parley.launch.cluster.layout import Layout
 
         options |= {"key": coin_key(seed), "repeatable": seed is not None}
-        options |= {"question": self.described(protocol), "source": self.source}
+        unbinned = {} if self.unbinned is None else {"unbinned": self.unbinned}
+        options |= {"question": self.described(protocol), "source": {**self.source, **unbinned}}
         return Layout(protocol=protocol, inputs=self.inputs, domain=self.domain, **options)
 
     def folder(
@@ -286,6 +288,9 @@ def make_problem(
     """
     named = [*names_of(columns), *([] if label is None else [label])]
     described = declared(ranges, categories)
+    check_seed(seed)
+    if missing not in get_args(Missing):
+        raise BadInput(f"--missing {missing!r} is not one of {', '.join(get_args(Missing))}")
     question, chosen_bins, wanted = asked_for(
         statistic, levels, bins, named, *described, missing=missing, kernel=kernel, protocol_file=protocol_file
     )
@@ -408,10 +413,19 @@ def describe(
 def declared(ranges: Declared, categories: Declared) -> tuple[list[str], list[str]]:
     """Ranges and categories of columns as they are typed: `age=0:120`, `answer=no,maybe,yes`."""
     if isinstance(ranges, Mapping):
-        ranges = [f"{name}={low}:{high}" for name, (low, high) in ranges.items()]
+        ranges = [f"{name}={_ends(name, each)}" for name, each in ranges.items()]
     if isinstance(categories, Mapping):
         categories = [f"{name}={','.join(map(str, values))}" for name, values in categories.items()]
     return list(ranges), list(categories)
+
+
+def _ends(name: str, given: Any) -> str:
+    """The two ends of a range as they are typed."""
+    try:
+        low, high = given.rsplit(":", 1) if isinstance(given, str) else given
+    except (TypeError, ValueError):
+        raise BadInput(f"the range of {name} should be two numbers or dates, such as (0, 100), got {given!r}") from None
+    return f"{low}:{high}"
 
 
 def check_promises(epsilon: float, delta: float | None = None) -> None:
@@ -421,8 +435,15 @@ def check_promises(epsilon: float, delta: float | None = None) -> None:
         raise BadInput(f"--delta {delta:g} cannot be promised; it must be above 0 and below 1, such as 1e-6")
 
 
+def check_seed(seed: int | None) -> None:
+    """A seed that there can be, or BadInput."""
+    if seed is not None and not 0 <= seed < LARGEST_SEED:
+        raise BadInput(f"--seed {seed} cannot be used; give a whole number from 0 to 2^127 - 1")
+
+
 def coin_key(seed: int | None) -> bytes:
     """From the operating system, or from the seed of an experiment."""
+    check_seed(seed)
     return fresh_key() if seed is None else key_from_seed(seed)
 
 

@@ -57,7 +57,7 @@ NODES = {
     "relay": "Pass the frames of many user nodes on to the board, and broadcasts to them.",
     "shuffler": "Gather replies, forget who sent them, post them mixed.",
 }
-WELCOME = """Parley runs private protocols as real conversations. Three commands to start with:
+WELCOME = """Parley runs private protocols as real conversations. Three commands to start:
 
   parley plan --statistic kendall --levels 8x8 --epsilon 1 --users 50000
       Which protocol is best for my statistic, my users and my epsilon?
@@ -68,8 +68,8 @@ WELCOME = """Parley runs private protocols as real conversations. Three commands
   parley audit runs/latest
       What does the record prove about rounds, privacy and the result?
 
-`parley --help` lists all commands; `parley COMMAND --help` explains one and shows an example; `parley help` lists
-topics such as data and epsilon."""
+`parley --help` lists all commands; `parley COMMAND --help` explains one and
+shows an example; `parley help` lists topics such as data and epsilon."""
 
 
 class Nodes(click.Group):

@@ -48,7 +48,7 @@ class UserNode:
         self.state = state
         self._spoke = 0.0
         self._refused: set[str] = set()
-        self._authentic: dict[str, bytes] = {}
+        self._authentic: dict[str, tuple[bytes, bytes]] = {}
         self._offered = b""
         self._excluded = False
         self._leaving: float | None = None
@@ -132,12 +132,14 @@ class UserNode:
 
     def _is_authentic(self, message: Message, frame: bytes) -> bool:
         """Whether it was said by whom it must come from; what is merely repeated was found so before."""
-        if self._authentic.get(message.kind) == frame:
+        nonce = self.role.nonce or self._offered
+        # For this nonce: what was signed for a setup that was refused is nothing under another.
+        if self._authentic.get(message.kind) == (frame, nonce):
             return True
-        if not self.role.consent.is_authentic(message, frame, self.role.nonce or self._offered):
+        if not self.role.consent.is_authentic(message, frame, nonce):
             log.warning("dropped a message (%s) that its author did not sign", message.kind)
             return False
-        self._authentic[message.kind] = frame
+        self._authentic[message.kind] = frame, nonce
         if isinstance(message, Setup):
             # Who refuses a setup is to hear that its run is over all the same.
             self._offered = message.nonce

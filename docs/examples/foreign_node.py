@@ -9,6 +9,8 @@ It speaks `frequency-grr`, and `one-round` for the statistic gini-diversity. It 
 
 import argparse
 import fnmatch
+import hashlib
+import hmac
 import json
 import os
 import re
@@ -52,6 +54,11 @@ class Node:
         self.head = (state.answered[last]["size"], state.answered[last]["root"]) if last else (0, b"")
         if len(inputs) != me["users"] or not all(0 <= x < self.consent["domain"]["inputs"] for x in inputs):
             raise SystemExit("the inputs are not those of these users")
+        # Under the same coins another input would show how the two differ.
+        packed = b"parley inputs" + np.array(inputs, dtype="<i8").tobytes()
+        self.mark = hmac.new(me["coin_key"], packed, hashlib.sha256).digest()
+        if any(each.get("inputs") not in (None, b"", self.mark) for each in state.answered.values()):
+            raise SystemExit("these are other inputs than those it has answered about")
         if not self.consent["board"] or self.consent["trusts"] != "nobody":
             raise SystemExit("this node takes part in signed runs without a shuffler only")
 
@@ -175,9 +182,9 @@ class Node:
             self.held = announce
             return self.inquire()
         if not known:
-            size, root = self.head
-            frame = wire.encode("announce", announce)
-            self.state.write("answered", round=number, question=question, announce=frame, size=size, root=root)
+            (size, root), frame = self.head, wire.encode("announce", announce)
+            shown = {"size": size, "root": root, "inputs": self.mark}
+            self.state.write("answered", round=number, question=question, announce=frame, **shown)
         self.open, self.held = announce, None
         self._reply(announce, self._chunks())
 

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from parley.emulator.coins import question_of, setup_digest, terms_of
-from parley.emulator.errors import LocalProtocolError, RemoteProtocolError
+from parley.emulator.errors import BadInput, LocalProtocolError, RemoteProtocolError
 from parley.emulator.protocol import Builder, Inputs, Protocol, check_arrays
 from parley.emulator.roles.consent import Consent
 from parley.emulator.roles.node_memory import Answered, Commit, Evidence, Finished, Memory, OwnSeat, Receipts, Seated
@@ -89,12 +89,20 @@ class CohortRole:
         size = chunk or chunk_for(len(inputs))
         self._speakers = Speakers(node=node, first=first, inputs=inputs, key=key, chunk=size, wallet=wallet, view=view)
         self.chunks = self._speakers.chunks
+        self._check_inputs()
         self._terms = self._pledged = b""
         self.seat = OwnSeat(node, self.public, given=not consent.wants_seating or bool(self.memory.answered))
         self._open: wire.Announce | None = None
         self._held: wire.Announce | None = None
         self._receipts = Receipts(node, consent.board, self.chunks, self.memory, self._frames)
         self._ties = self._make_ties() if consent.head else None
+
+    def _check_inputs(self) -> None:
+        """Coins are those of the question: with them another input would show how it differs from the one before."""
+        for number, answered in self.memory.answered.items():
+            if answered.inputs and answered.inputs != self._speakers.mark:
+                what = f"round {number} was answered about other inputs than these"
+                raise BadInput(f"node {self.node}: {what}; start it with the inputs it had then")
 
     def _make_ties(self) -> "Ties":
         # Only a shard's users need it.
@@ -283,6 +291,7 @@ class CohortRole:
                     root=root,
                     whole_size=whole_size,
                     whole_root=whole_root,
+                    inputs=self._speakers.mark,
                 )
             )
         protocol = self._seated()

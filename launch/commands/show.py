@@ -24,7 +24,7 @@ from parley.launch.settings import CHECK_FAILED, GOOD, output_options, path_opti
 Format = Literal["jsonl", "csv", "parquet"]
 # Of a message with one of these fields that is shown whole; of any other, what the report says of it.
 WHOLE = ("reason", "detail", "estimate")
-HEADINGS = f"{'record':>8}  {'time':<15}  {'sender':<16}  {'kind':<9}  {'round':>5}  {'bytes':>9}  what"
+HEADINGS = f"{'record':>6}  {'time':<12}  {'sender':<10}  {'kind':<8}  {'round':>5}  {'bytes':>7}  what"
 
 
 @click.command(epilog="Example: parley show runs/latest --round 1")
@@ -153,11 +153,11 @@ def what(message: Message, sender: str = "") -> str:
 
 
 def line(shown: dict[str, Any]) -> str:
-    moment = datetime.fromtimestamp(shown["time"], UTC).strftime("%H:%M:%S.%f")
+    moment = datetime.fromtimestamp(shown["time"], UTC).strftime("%H:%M:%S.%f")[:-3]
     number = "" if shown["round"] is None else shown["round"]
     return printable(
-        f"{shown['sequence']:>8}  {moment:<15}  {shown['sender']:<16}  {shown['kind']:<9}  "
-        f"{number:>5}  {shown['bytes']:>9}  {shown['what']}"
+        f"{shown['sequence']:>6}  {moment:<12}  {shown['sender']:<10}  {shown['kind']:<8}  "
+        f"{number:>5}  {shown['bytes']:>7}  {shown['what']}"
     )
 
 

@@ -1,7 +1,6 @@
 """A plan as an object: every protocol with its predicted cost, and what limits them all."""
 
 import math
-import textwrap
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -13,6 +12,7 @@ from parley.emulator.errors import BadInput
 from parley.emulator.protocol import Trust
 from parley.emulator.randomizer import Floats
 from parley.launch.results.display import html
+from parley.launch.results.display.printable import fitted
 from parley.protocols.planning.families.bins import BinPlan, plan_bins
 from parley.protocols.planning.plan import AUTO, Bounds, Option, bounds, checked_histogram, rank_protocols
 from parley.protocols.planning.plan import pick as pick_option
@@ -93,10 +93,7 @@ class Plan(Sequence[Option]):
             f"epsilon {self.epsilon:g}": epsilon_means(self.epsilon),
             **({} if self.bins is None else {"bins": str(self.bins)}),
         }
-        return [
-            textwrap.fill(f"{name}: {text}", 80, subsequent_indent="  ", break_on_hyphens=False)
-            for name, text in told.items()
-        ]
+        return [fitted(f"{name}: {text}") for name, text in told.items()]
 
     def record(self) -> dict[str, Any]:
         """Plain values, stable names: what `parley plan --json` prints."""
