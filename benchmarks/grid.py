@@ -1,4 +1,4 @@
-"""The problems on which protocols are compared: six statistics, three epsilons, three numbers of users."""
+"""The statistics on which protocols are compared, their data, and all protocols for them."""
 
 from typing import Any
 
@@ -16,9 +16,6 @@ from parley.protocols.workloads.synthetic import draw, names
 from parley.protocols.workloads.workload import Workload
 
 SEED = 1
-USERS = (10_000, 100_000, 1_000_000)
-EPSILONS = (0.5, 1.0, 2.0)
-BASELINES = ("frequency-grr", "frequency-oue", "frequency-subset", "quantise", "hierarchical")
 
 
 def random_signs(size: int, seed: int = SEED) -> Kernel:
@@ -28,7 +25,7 @@ def random_signs(size: int, seed: int = SEED) -> Kernel:
 
 
 def problems() -> dict[str, Workload]:
-    """The grid on which `auto` is judged."""
+    """Six statistics by name."""
     return {
         "Kendall 8x8": Kendall(levels=(8, 8)),
         "Kendall 16x16": Kendall(levels=(16, 16)),

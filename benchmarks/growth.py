@@ -6,7 +6,7 @@ Whole runs over real sockets with everything on record (Kendall's tau, eps = 4):
 number of users, and the same users in more and more processes. `seconds` are from the start of the first process to
 the end of the last, `rounds` from the first broadcast to the result; memory is the largest resident size of any one
 process of each kind. The table of where the time goes is taken in one process, frame by frame: microseconds of
-processor time per reply, summed over the rounds. With --write tables and figure go to docs/performance.md.
+processor time per reply, summed over the rounds. With --write the figure goes to docs/performance.md.
 """
 
 import json
@@ -234,7 +234,7 @@ def everything(most: int) -> dict[str, list[Run]]:
 
 @click.command()
 @click.option("--most", default=1_000_000, show_default=True, help="No run has more users.")
-@click.option("--write", is_flag=True, help="Put tables and figure into docs/performance.md.")
+@click.option("--write", is_flag=True, help="Put the figure into docs/performance.md.")
 @click.option("--json", "as_json", is_flag=True, help="Print one record.")
 def main(most: int, write: bool, as_json: bool) -> None:
     """Measure growth."""
@@ -247,8 +247,6 @@ def main(most: int, write: bool, as_json: bool) -> None:
         **{f"growth-{name}": table(RUN_HEADS, [each.row() for each in found]) for name, found in runs.items()},
     }
     if write:
-        for name, text in blocks.items():
-            write_block(name, text)
         figure(runs["users"], runs["inputs"], runs["processes"], IMAGES / "growth.svg")
         write_block("growth", machine(f"python -m benchmarks.growth --most {most} --write", load, "matplotlib"))
     if as_json:

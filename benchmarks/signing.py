@@ -1,12 +1,11 @@
 """What signatures cost: the same runs signed and unsigned, in turn, as a ratio.
 
-    python -m benchmarks.signing [--users N] [--processes P] [--times T] [--write]
+    python -m benchmarks.signing [--users N] [--processes P] [--times T]
 
 A run is `parley run` as a person would start it; the two kinds alternate, so that a busy machine is busy for both.
 """
 
 import json
-import os
 import shutil
 import statistics
 import subprocess
@@ -17,7 +16,7 @@ from pathlib import Path
 
 import click
 
-from benchmarks.page import machine, table, write_block
+from benchmarks.page import table
 
 ROOT = Path(__file__).resolve().parent.parent
 KINDS = ("signed", "unsigned")
@@ -60,10 +59,8 @@ def compare(title: str, arguments: list[str], times: int) -> tuple[object, ...]:
 @click.option("--users", default=1_000_000, show_default=True, help="Users of the large run.")
 @click.option("--processes", default=1000, show_default=True, help="Processes of the crowded run.")
 @click.option("--times", default=5, show_default=True, help="Pairs of runs.")
-@click.option("--write", is_flag=True, help="Put the table into docs/performance.md.")
-def main(users: int, processes: int, times: int, write: bool) -> None:
+def main(users: int, processes: int, times: int) -> None:
     """Measure what signatures cost."""
-    load = os.getloadavg()[0]
     common = ["--statistic", "kendall", "--epsilon", "1", "--protocol", "three-round", "--seed", "1"]
     rows = [
         compare(
@@ -77,11 +74,7 @@ def main(users: int, processes: int, times: int, write: bool) -> None:
             times,
         ),
     ]
-    text = table(HEADS, rows)
-    click.echo(text)
-    if write:
-        command = f"python -m benchmarks.signing --users {users} --processes {processes} --times {times} --write"
-        write_block("signing", f"{text}\n\n{machine(command, load, 'cryptography')}")
+    click.echo(table(HEADS, rows))
 
 
 if __name__ == "__main__":

@@ -5,7 +5,8 @@
 `parley run --statistic kendall --levels 16x16 --epsilon 1 --protocol two-round-tuned`, default processes, on record and
 with its report. `bare` does the same look-ups and tallies for the same users in one process and on one core, without
 nodes, messages, checks or a record; its counts must be those of the run. Processor time is that of all processes
-together, and moves less on a busy machine. With --write the tables go to docs/scaling.md.
+together, and moves less on a busy machine. With --write the tables go to
+docs/performance.md.
 """
 
 import json
@@ -30,9 +31,10 @@ from parley.emulator.round import Tally
 from parley.protocols.registry import build
 
 ROOT = Path(__file__).resolve().parent.parent
-PAGE = ROOT / "docs" / "scaling.md"
 BLOCK = 1 << 16
 STAGES = ("start", "data", "protocol", "processes", "rounds", "answer", "report")
+# What has nothing to do with the protocol.
+ASIDE = ("start", "data", "answer", "report")
 KINDS = ("node", "board", "analyst", "launcher")
 
 
@@ -42,6 +44,7 @@ class Figures:
 
     users: int
     seconds: dict[str, float]
+    used: dict[str, float]
     mebibytes: dict[str, float]
     processor: dict[str, float]
     bytes_a_reply: float
@@ -62,30 +65,27 @@ class Figures:
         return (
             self.users,
             self.whole,
-            self.seconds["rounds"],
-            self.bare_seconds,
-            self.whole / self.bare_seconds,
             self.run_processor,
+            self.bare_seconds,
             self.run_processor / self.bare_seconds,
             self.bare_seconds / self.users * 1e9,
             self.bytes_a_reply,
             self.audit_seconds,
-            self.audit_seconds / self.whole,
+            self.audit_processor,
             self.audit_processor / self.run_processor,
             *(self.mebibytes[kind] for kind in KINDS),
         )
 
     def stages(self) -> tuple[object, ...]:
-        rest = self.whole - self.seconds["rounds"]
-        return (self.users, *(self.seconds[stage] for stage in STAGES), self.whole, rest)
+        return (self.users, *(self.used[stage] for stage in STAGES), sum(self.used[stage] for stage in ASIDE))
 
 
 HEADS = (
-    *("users", "whole command s", "rounds s", "bare loops s", "ratio", "processor s", "ratio of processor time"),
-    *("bare ns per user", "B per reply", "audit s", "audit over run", "the same in processor time"),
+    *("users", "run s", "its processor s", "bare loops, processor s", "ratio", "bare ns per user", "B per reply"),
+    *("audit s", "its processor s", "ratio to the run"),
     *(f"{kind} MiB" for kind in KINDS),
 )
-STAGE_HEADS = ("users", *STAGES, "whole command", "without the rounds")
+STAGE_HEADS = ("users", *STAGES, f"{', '.join(ASIDE[:-1])} and {ASIDE[-1]}")
 
 
 def measure(users: int, home: Path) -> Figures:
@@ -162,7 +162,7 @@ def _python(*arguments: str) -> str:
 
 @click.command()
 @click.option("--users", default="1000000,10000000", show_default=True, help="Numbers of users, with commas.")
-@click.option("--write", is_flag=True, help="Write the tables into docs/scaling.md.")
+@click.option("--write", is_flag=True, help="Write the tables into docs/performance.md.")
 @click.option("--json", "as_json", is_flag=True)
 def main(users: str, write: bool, as_json: bool) -> None:
     load, found = os.getloadavg()[0], list[Figures]()
@@ -176,14 +176,14 @@ def main(users: str, write: bool, as_json: bool) -> None:
     text = "\n\n".join(
         (
             table(HEADS, [each.row() for each in found]),
-            "Seconds of the command, stage by stage:",
+            "Processor seconds of the launcher, stage by stage:",
             table(STAGE_HEADS, [each.stages() for each in found]),
             machine(f"python -m benchmarks.users --users {users} --write", load),
         )
     )
     print(text)
     if write:
-        write_block("users", text, PAGE)
+        write_block("users", text)
 
 
 if __name__ == "__main__":

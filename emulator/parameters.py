@@ -59,9 +59,7 @@ def _travelling(kind: Any) -> tuple[Field[Any], ...]:
     return tuple(each for each in fields(kind) if each.init and each.metadata.get("travels", True))
 
 
-@cache
-def _hints(kind: Any) -> dict[str, Any]:
-    return get_type_hints(kind)
+_hints = cache(get_type_hints)
 
 
 def _plain(value: Any) -> Any:

@@ -17,7 +17,7 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -53,6 +53,7 @@ if TYPE_CHECKING:
     from parley.launch.cluster.layout import Layout
 
 MOST_USERS = 10**8
+LARGEST_SEED = 2**127
 BINNED = "binned"
 # User nodes, unless somebody says how many.
 USUAL_PROCESSES = 4
@@ -115,17 +116,16 @@ class Problem:
     ) -> Plan:
         """Every protocol with its predicted error, best first. Private data play no part in it."""
         check_promises(epsilon, delta)
-        with one_thread():
-            return make_plan(
-                self.question,
-                epsilon=epsilon,
-                users=self.users,
-                protocol=protocol,
-                like=like,
-                trust=trust,
-                delta=delta,
-                bins=self.bins,
-            )
+        return make_plan(
+            self.question,
+            epsilon=epsilon,
+            users=self.users,
+            protocol=protocol,
+            like=like,
+            trust=trust,
+            delta=delta,
+            bins=self.bins,
+        )
 
     def protocol(
         self, name: str, epsilon: float, *, delta: float | None = None, quorum: float = 1.0, seed: int | None = None
@@ -230,7 +230,8 @@ class Problem:
         from parley.launch.cluster.layout import Layout
 
         options |= {"key": coin_key(seed), "repeatable": seed is not None}
-        options |= {"question": self.described(protocol), "source": self.source}
+        unbinned = {} if self.unbinned is None else {"unbinned": self.unbinned}
+        options |= {"question": self.described(protocol), "source": {**self.source, **unbinned}}
         return Layout(protocol=protocol, inputs=self.inputs, domain=self.domain, **options)
 
     def folder(
@@ -241,8 +242,9 @@ class Problem:
         The name of a run in memory says nothing about the time, so that its record repeats.
         """
         usual = protocol.name if isinstance(self.question, Levels) else f"{self.question.name}-{protocol.name}"
-        folder = choose_folder(out, name or usual[:40])
-        return replace(folder, run=name or usual[:40]) if in_memory else folder
+        name = usual[:40] if name is None else name
+        folder = choose_folder(out, name)
+        return replace(folder, run=name) if in_memory else folder
 
     def answer(self, summary: Summary, protocol: Protocol, seed: int | None, folder: Path | None = None) -> Answer:
         """The result of a finished run with what only the emulation knows."""
@@ -286,6 +288,9 @@ def make_problem(
     """
     named = [*names_of(columns), *([] if label is None else [label])]
     described = declared(ranges, categories)
+    check_seed(seed)
+    if missing not in get_args(Missing):
+        raise BadInput(f"--missing {missing!r} is not one of {', '.join(get_args(Missing))}")
     question, chosen_bins, wanted = asked_for(
         statistic, levels, bins, named, *described, missing=missing, kernel=kernel, protocol_file=protocol_file
     )
@@ -301,7 +306,7 @@ def make_problem(
             raise BadInput("say whose data: --data FILE with --columns, or synthetic users with --users N")
         if not 2 <= users <= MOST_USERS:
             raise BadInput(f"--users {users} cannot be used; give a number from 2 to {MOST_USERS}")
-        chosen = synthetic or names(question)[0]
+        chosen = names(question)[0] if synthetic is None else synthetic
         inputs = draw(chosen, question, users, np.random.default_rng(seed))
         origin = f"synthetic: {chosen}"
         return Problem(question=question, bins=chosen_bins, inputs=inputs, title=title or "", origin=origin)
@@ -408,10 +413,19 @@ def describe(
 def declared(ranges: Declared, categories: Declared) -> tuple[list[str], list[str]]:
     """Ranges and categories of columns as they are typed: `age=0:120`, `answer=no,maybe,yes`."""
     if isinstance(ranges, Mapping):
-        ranges = [f"{name}={low}:{high}" for name, (low, high) in ranges.items()]
+        ranges = [f"{name}={_ends(name, each)}" for name, each in ranges.items()]
     if isinstance(categories, Mapping):
         categories = [f"{name}={','.join(map(str, values))}" for name, values in categories.items()]
     return list(ranges), list(categories)
+
+
+def _ends(name: str, given: Any) -> str:
+    """The two ends of a range as they are typed."""
+    try:
+        low, high = given.rsplit(":", 1) if isinstance(given, str) else given
+    except (TypeError, ValueError):
+        raise BadInput(f"the range of {name} should be two numbers or dates, such as (0, 100), got {given!r}") from None
+    return f"{low}:{high}"
 
 
 def check_promises(epsilon: float, delta: float | None = None) -> None:
@@ -421,8 +435,15 @@ def check_promises(epsilon: float, delta: float | None = None) -> None:
         raise BadInput(f"--delta {delta:g} cannot be promised; it must be above 0 and below 1, such as 1e-6")
 
 
+def check_seed(seed: int | None) -> None:
+    """A seed that there can be, or BadInput."""
+    if seed is not None and not 0 <= seed < LARGEST_SEED:
+        raise BadInput(f"--seed {seed} cannot be used; give a whole number from 0 to 2^127 - 1")
+
+
 def coin_key(seed: int | None) -> bytes:
     """From the operating system, or from the seed of an experiment."""
+    check_seed(seed)
     return fresh_key() if seed is None else key_from_seed(seed)
 
 

@@ -48,7 +48,7 @@ class Wanted:
         for text in ranges:
             start, slash, fine = text.rpartition("/")
             name = text.partition("=")[0]
-            if not slash:
+            if not slash or "/" in start:
                 plain.append(text)
                 continue
             if kind != QUANTILE:

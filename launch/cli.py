@@ -20,6 +20,7 @@ from parley.nodes.environment import SINGLE_THREADED
 # A command is loaded only when it is called, so that `parley --help` is quick: from launch/commands/<name>.py, or from
 FILES = {
     "diff": "commands.replay",
+    "export": "commands.show",
     "keys": "commands.hosts",
     "inputs": "commands.hosts",
     "new-protocol": "commands.protocols",
@@ -56,7 +57,7 @@ NODES = {
     "relay": "Pass the frames of many user nodes on to the board, and broadcasts to them.",
     "shuffler": "Gather replies, forget who sent them, post them mixed.",
 }
-WELCOME = """Parley runs private protocols as real conversations. Three commands to start with:
+WELCOME = """Parley runs private protocols as real conversations. Three commands to start:
 
   parley plan --statistic kendall --levels 8x8 --epsilon 1 --users 50000
       Which protocol is best for my statistic, my users and my epsilon?
@@ -67,8 +68,8 @@ WELCOME = """Parley runs private protocols as real conversations. Three commands
   parley audit runs/latest
       What does the record prove about rounds, privacy and the result?
 
-`parley --help` lists all commands; `parley COMMAND --help` explains one and shows an example; `parley help` lists
-topics such as data and epsilon."""
+`parley --help` lists all commands; `parley COMMAND --help` explains one and
+shows an example; `parley help` lists topics such as data and epsilon."""
 
 
 class Nodes(click.Group):
@@ -150,6 +151,11 @@ def usage(error: click.ClickException) -> str:
         named = parameter.opts[0] if isinstance(parameter, click.Option) else parameter.human_readable_name
         command = error.ctx.command_path if error.ctx is not None else "parley"
         return f"{named} is missing; `{command} --help` explains it"
+    if isinstance(error, click.NoSuchOption):
+        near = difflib.get_close_matches(error.option_name, error.possibilities or (), n=1, cutoff=0.7)
+        return f"there is no option {error.option_name}{f'; did you mean {near[0]}?' if near else ''}"
+    if isinstance(error, click.exceptions.NoArgsIsHelpError):
+        return f"`{error.ctx.command_path}` needs a command; `{error.ctx.command_path} --help` lists them"
     text = error.format_message()
     for theirs, ours in (
         (r"Invalid value for '(--[a-z-]+)': ", r"\1 "),
@@ -159,7 +165,8 @@ def usage(error: click.ClickException) -> str:
         (r"Option '(--[a-z0-9-]+)' requires an argument\.?", r"\1 needs a value"),
         (r"Got unexpected extra arguments? \((.*)\)", r"there is no place for \1; `--help` shows what is taken"),
         (r"(\S+) is not in the range x>=(\S+?)\.?$", r"\1 cannot be used; give \2 or more"),
-        (r"No such option:? '?(--[a-z0-9-]+)'?\.?", r"there is no option \1"),
+        (r"Option '(--[a-z0-9-]+)' does not take a value", r"\1 takes no value"),
+        (r"No such command '?([^']*)'?\.?", r"there is no command '\1'; `--help` lists them all"),
         (r"\.$", ""),
     ):
         text = re.sub(theirs, ours, text)

@@ -141,15 +141,22 @@ def file_batches(
             return
         from pyarrow import csv
 
-        _check_names(names, _header(path, SEPARATORS[kind]), str(path))
-        options = csv.ConvertOptions(include_columns=list(dict.fromkeys(names)), column_types=dict(kinds or {}))
+        # Spaces around a name are no part of it.
+        header = _header(path, SEPARATORS[kind])
+        found = {name.strip(): name for name in header}
+        _check_names(names, [name.strip() for name in header], str(path))
+        types = {found[name]: each for name, each in (kinds or {}).items()}
+        options = csv.ConvertOptions(include_columns=[found[name] for name in dict.fromkeys(names)], column_types=types)
         reading = csv.ReadOptions(block_size=block, use_threads=False)
         parsing = csv.ParseOptions(delimiter=SEPARATORS[kind])
         with csv.open_csv(path, reading, parsing, options) as reader:
             for batch in reader:
-                yield {name: _plain(batch.column(name)) for name in names}
+                yield {name: _plain(batch.column(found[name])) for name in names}
     except (ArrowInvalid, OSError, UnicodeDecodeError) as error:
-        raise _Unreadable(f"--data {path} cannot be read: {str(error).splitlines()[0]}") from error
+        said = str(error).splitlines()[0]
+        if isinstance(error, UnicodeDecodeError) or "invalid UTF8" in said:
+            raise _Unreadable(f"--data {path} is not UTF-8 text; save it as UTF-8") from error
+        raise _Unreadable(f"--data {path} cannot be read: {said}") from error
 
 
 def _header(path: Path, separator: str) -> list[str]:

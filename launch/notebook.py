@@ -27,7 +27,8 @@ Returned = TypeVar("Returned")
 NAMES = {"range": "ranges"}
 _TERM = re.compile(
     r"--(?P<flag>[a-z][a-z0-9-]*)"
-    r"(?: (?P<column>[^\s=,;]+)=(?P<values>[^\s;]*[^\s;.,])| (?P<value>-?[0-9][0-9.e+-]*\b|drop|as-category|nan|inf))?"
+    r"(?: (?P<column>[^\s=,;]+)=(?P<values>[^\s;]*[^\s;.,])(?P<more>,\.\.\.)?"
+    r"| (?P<value>-?[0-9][0-9.e+-]*\b|drop|as-category|nan|inf))?"
 )
 
 
@@ -39,6 +40,7 @@ def python_words(text: str) -> str:
         name = NAMES.get(flag, flag)
         if found["column"] is not None:
             values = found["values"].replace(":", ", ") if flag == "range" else repr(found["values"].split(","))
+            values = f"{values[:-1]}, ...]" if found["more"] else values
             return f"{name}={{{found['column']!r}: {f'({values})' if flag == 'range' else values}}}"
         if found["value"] is not None:
             quoted = found["value"] in ("drop", "as-category")

@@ -8,11 +8,10 @@ from typing import Any, get_args
 
 import click
 
-from parley.emulator.errors import BadInput
 from parley.emulator.record.question import Question
 from parley.emulator.roles.consent import domain_of
 from parley.launch import api
-from parley.launch.api import Problem, asked_for, check_promises, declared, describe, names_of
+from parley.launch.api import Problem, asked_for, check_promises, check_seed, declared, describe, names_of
 from parley.launch.bins import Wanted
 from parley.launch.settings import complete, protocol_file_option
 from parley.protocols.registry import names as protocol_names
@@ -20,7 +19,6 @@ from parley.protocols.workloads.choice import STATISTICS, Missing, make_domain
 from parley.protocols.workloads.synthetic import LABELLED, PAIRS, SCALARS
 from parley.protocols.workloads.workload import Levels, Workload
 
-LARGEST_SEED = 2**127
 FILE = click.Path(path_type=Path)
 # Flags that are not called like their field.
 NAMES = {"ranges": "range"}
@@ -105,8 +103,7 @@ def problem_options(command: Callable[..., Any]) -> Callable[..., Any]:
 def make_problem(flags: ProblemFlags) -> Problem:
     """The problem the flags describe, or BadInput naming the flag that is wrong."""
     check_promises(flags.epsilon, flags.delta)
-    if flags.seed is not None and not 0 <= flags.seed < LARGEST_SEED:
-        raise BadInput(f"--seed {flags.seed} cannot be used; give a whole number from 0 to 2^127 - 1")
+    check_seed(flags.seed)
     others = ("epsilon", "delta", "protocol")
     given = {each.name: getattr(flags, each.name) for each in fields(flags) if each.name not in others}
     return api.make_problem(**{**given, "columns": flags.columns or ()})

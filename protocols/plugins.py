@@ -59,7 +59,8 @@ def _load(path: Path) -> ModuleType:
     sys.modules[name] = module
     try:
         spec.loader.exec_module(module)
-    except (ImportError, SyntaxError, AttributeError, NameError, TypeError, ValueError) as error:
+    except (Exception, SystemExit) as error:
+        # Whatever a stranger's file may raise.
         del sys.modules[name]
-        raise BadInput(f"--protocol-file {path} cannot be loaded: {error}") from error
+        raise BadInput(f"--protocol-file {path} cannot be loaded: {type(error).__name__}: {error}") from error
     return module

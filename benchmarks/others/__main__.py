@@ -1,6 +1,6 @@
 """Parley beside others, in one run.
 
-    python -m benchmarks.others [--only flower,mpyc,histograms,factors,factors-one-core] [--write]
+    python -m benchmarks.others [--only flower,mpyc,histograms,factors-one-core] [--write]
 
 Others' packages are installed, at pinned versions and from the index that pip is configured for, into environments
 that are thrown away at the end; with --environments they are kept there for the next time. Each program has a time
@@ -25,9 +25,7 @@ def numbers(text: str) -> list[int]:
 
 
 @click.command()
-@click.option(
-    "--only", default="flower,mpyc,histograms,factors,factors-one-core", show_default=True, help="Which tables."
-)
+@click.option("--only", default="flower,mpyc,histograms,factors-one-core", show_default=True, help="Which tables.")
 @click.option("--flower", default="100,1000", show_default=True, help="Clients of Flower.")
 @click.option("--mpyc", default="10,25,50", show_default=True, help="Parties of MPyC.")
 @click.option("--users", default=100_000, show_default=True, help="Users whose histogram is made.")
@@ -51,8 +49,7 @@ def main(
         "flower": lambda: sums.beside_flower(numbers(flower), kept),
         "mpyc": lambda: sums.beside_mpyc(numbers(mpyc), kept),
         "histograms": lambda: histograms.measure(users, trials, ("GRR", "OUE", "SS"), kept),
-        "factors": lambda: factors.measure(numbers(sizes), kept),
-        "factors-one-core": lambda: factors.measure(numbers(sizes), kept, cores=1),
+        "factors-one-core": lambda: factors.measure(numbers(sizes), kept),
     }
     wanted = only.split(",")
     if unknown := [each for each in wanted if each not in parts]:

@@ -2,7 +2,7 @@
 
 The fixed point and cvxpy bring both bounds along. jax-privacy has no lower bound: it gets Parley's, worked out
 beforehand and not counted, and stops as soon as it is within reach; its upper bound is recomputed here from its C.
-It is measured on all cores, as the libraries come, and on one core: threads help some of them and slow others down.
+It is measured on one core: threads help some of them and slow others down, most of all on a busy machine.
 """
 
 import os
@@ -107,23 +107,23 @@ def mean_row_bound(matrix: Floats) -> float:
 
 
 @contextmanager
-def limited(cores: int | None) -> Iterator[None]:
-    """So many cores for this process and all that it starts meanwhile; None: all there are."""
+def one_core() -> Iterator[None]:
+    """One core for this process and all that it starts meanwhile."""
     before = os.sched_getaffinity(0)
-    os.sched_setaffinity(0, sorted(before)[-cores:] if cores else before)
+    os.sched_setaffinity(0, {max(before)})
     try:
         yield
     finally:
         os.sched_setaffinity(0, before)
 
 
-def measure(sizes: Sequence[int], kept: Path | None, cores: int | None = None) -> Part:
+def measure(sizes: Sequence[int], kept: Path | None) -> Part:
     """Ours, the solver, jax-privacy: for every size."""
     part = Part(heads=HEADS, kept=kept)
     cases: dict[Row, tuple[int, str]] = {
         (size, "jax-privacy", said): (size, objective) for size in sizes for objective, said in OBJECTIVES.items()
     }
-    with limited(cores):
+    with one_core():
         for size in sizes:
             for way, name in WAYS.items():
                 part.add((size, name, OBJECTIVES["max"]), partial(ours, size, way))

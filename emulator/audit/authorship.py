@@ -198,7 +198,9 @@ def check_authorship(conversation: Conversation, keys: Keys | None, authors: set
     reader = conversation.reader
     reading = Reading(keys=keys, run=reader.run, closing=reader.closing, board=kind_of_board(reader))
     taken = (reading.take(*each) for each in conversation.messages("authorship"))
-    forged = list(_verify(claim for claim in taken if claim is not None))
+    batches = _batches(claim for claim in taken if claim is not None)
+    # On all cores: the library lets go of the interpreter while it verifies.
+    forged = [fault for _, faults in in_order(_faults, batches) for fault in faults]
     reading.end()
     if authors is not None:
         authors |= {keys[each] for each in reading.authors}
@@ -230,12 +232,6 @@ def check_authorship(conversation: Conversation, keys: Keys | None, authors: set
     if not reading.ended_by_board:
         return unknown(UNSIGNED_END, **evidence)
     return passed(**evidence)
-
-
-def _verify(claims: Iterator[Claim]) -> Iterator[Fault]:
-    """Verify on all cores: the library lets go of the interpreter while it computes."""
-    for _, faults in in_order(_faults, _batches(claims)):
-        yield from faults
 
 
 def _faults(claims: Sequence[Claim]) -> list[Fault]:

@@ -15,12 +15,7 @@ from parley.emulator.audit.integrity import check_integrity, kind_of_board
 from parley.emulator.audit.privacy import check_privacy
 from parley.emulator.audit.result import check_result
 from parley.emulator.audit.rounds import check_rounds
-from parley.emulator.audit.shards.checks import (
-    check_shards_authorship,
-    check_shards_integrity,
-    check_shards_result,
-    check_uncounted,
-)
+from parley.emulator.audit.shards.checks import check_shards_integrity, checks_of_shards
 from parley.emulator.audit.shuffled import check_shuffled_fidelity, check_shuffled_privacy
 from parley.emulator.audit.side_channels import check_side_channels
 from parley.emulator.audit.verdict import NotTested, Outcome, Verdict, unknown
@@ -109,9 +104,7 @@ def audit(
     if integrity.reason == ONE_OF_SEVERAL:
         checks["result"] = lambda: unknown(ONE_OF_SEVERAL)
     if sharded is not None:
-        checks["authorship"] = lambda: check_shards_authorship(sharded, build, keys, progress)
-        checks["privacy"] = lambda: check_uncounted(privacy(conversation), sharded, build, privacy)
-        checks["result"] = lambda: check_shards_result(conversation, sharded, build)
+        checks |= checks_of_shards(conversation, sharded, build, keys, privacy)
     if trials is not None:
         checks["empirical"] = lambda: check_empirical(conversation, trials, fresh_key(), generator)
     if conversation.protocol is not None and conversation.protocol.claim.trusts == "shuffler":

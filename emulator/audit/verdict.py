@@ -25,7 +25,7 @@ class Verdict:
     def record(self) -> dict[str, Any]:
         """As JSON: verdict, reason where there is one, evidence. What is not finite becomes null."""
         reason = {"reason": self.reason} if self.reason else {}
-        return {"verdict": self.verdict, **reason, **{name: _json(value) for name, value in self.evidence.items()}}
+        return {"verdict": self.verdict, **reason, **{name: as_json(value) for name, value in self.evidence.items()}}
 
 
 def passed(**evidence: Any) -> Verdict:
@@ -40,11 +40,12 @@ def unknown(reason: str, **evidence: Any) -> Verdict:
     return Verdict(verdict="unknown", reason=reason, evidence=evidence)
 
 
-def _json(value: Any) -> Any:
+def as_json(value: Any) -> Any:
+    """Maps and lists all the way down, and null for what is not finite."""
     if isinstance(value, Mapping):
-        return {str(name): _json(each) for name, each in value.items()}
+        return {str(name): as_json(each) for name, each in value.items()}
     if isinstance(value, list | tuple):
-        return [_json(each) for each in value]
+        return [as_json(each) for each in value]
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 

@@ -45,13 +45,7 @@ class Tree:
         return len(self._levels[0])
 
     def append(self, leaf: bytes) -> None:
-        self._levels[0].append(leaf)
-        height = 0
-        while len(self._levels[height]) % 2 == 0:
-            if height + 1 == len(self._levels):
-                self._levels.append([])
-            self._levels[height + 1].append(node_hash(*self._levels[height][-2:]))
-            height += 1
+        self.extend((leaf,))
 
     def extend(self, leaves: Iterable[bytes]) -> None:
         """Append many: each level is completed as far as it goes before the next."""
@@ -62,6 +56,8 @@ class Tree:
                 self._levels.append([])
             above = self._levels[height + 1]
             pairs = range(2 * len(above), len(level) - 1, 2)
+            if not pairs:
+                return
             above += [hashlib.sha256(b"\1" + level[at] + level[at + 1]).digest() for at in pairs]
             level, height = above, height + 1
 

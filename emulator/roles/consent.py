@@ -7,7 +7,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
-from typing import Any, Self
+from typing import Any
 
 from parley.emulator.errors import BadInput, RemoteProtocolError
 from parley.emulator.protocol import Claim, Protocol, Trust
@@ -185,17 +185,6 @@ class Consent:
         if isinstance(message, Seating):
             return any(said_by(key, frame, message, nonce) for key in (self.board, self.shuffler))
         return True
-
-    def record(self) -> dict[str, Any]:
-        return {name: getattr(self, name) for name in self.__dataclass_fields__}
-
-    @classmethod
-    def from_record(cls, record: Mapping[str, Any]) -> Self:
-        """From plain data; BadInput where it is not a consent."""
-        try:
-            return cls(**record)
-        except (TypeError, AttributeError, KeyError) as error:
-            raise BadInput(f"this is not a consent: {error}") from error
 
 
 def consent_to(protocol: Protocol, run: str, domain: Domain | None = None) -> Consent:

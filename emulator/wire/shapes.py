@@ -253,7 +253,9 @@ class Alike:
 class Shapes:
     """The shapes of late: a stream of replies has few of them."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, recorded: bool = False) -> None:
+        """`recorded`: they are of a record, which may be one of the first of its format."""
+        self._recorded = recorded
         self._known: dict[int, list[Shape]] = {}
 
     def decode(self, frame: bytes) -> Message:
@@ -262,7 +264,7 @@ class Shapes:
             found = shape.read(frame)
             if found is not None:
                 return found
-        message = decode(frame)
+        message = decode(frame, recorded=self._recorded)
         self._learn(Shape.of(frame, message))
         return message
 

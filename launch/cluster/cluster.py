@@ -228,7 +228,8 @@ class Cluster:
     def _name(self, exit: Exit) -> None:
         """Name a node that died with the end of its log."""
         lines = "".join(f"\n    {line}" for line in last_lines(self.folder.log(exit.name)))
-        self.progress.note(f"{exit.name} (process {exit.pid}) {exit.cause}; its log ends with:{lines}")
+        ended = f"; its log ends with:{lines}" if lines else ", and its log is empty"
+        self.progress.note(f"{exit.name} (process {exit.pid}) {exit.cause}{ended}")
 
     def _lament(self, exit: Exit) -> None:
         """Without a node that died for good the run may be lost."""

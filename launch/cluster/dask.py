@@ -34,6 +34,7 @@ from parley.emulator.wire.security import Security
 from parley.launch.cluster.keyring import Keyring
 from parley.launch.cluster.layout import Layout
 from parley.launch.cluster.signers import Signers, identities
+from parley.launch.results.display.progress import Working
 from parley.launch.results.folder import RunFolder
 from parley.launch.results.sweeps import Batch, Outcome, trial
 from parley.launch.settings import release
@@ -98,7 +99,8 @@ class Workers:
         from distributed import Client
 
         try:
-            self._client = Client(self.address, timeout=ANSWER_SECONDS, set_as_default=False)
+            with Working("looking for the cluster"):
+                self._client = Client(self.address, timeout=ANSWER_SECONDS, set_as_default=False)
         except (OSError, TimeoutError, ValueError) as error:
             raise BadInput(f"no Dask scheduler answers at {self.address}: {error}"[:300]) from error
         return self

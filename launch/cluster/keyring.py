@@ -85,7 +85,9 @@ def make_keyring(folder: Path, names: Iterable[str]) -> Keyring:
     names = list(names)
     wrong = [name for name in names if not NAME.fullmatch(name)]
     if wrong or len(set(names)) != len(names):
-        raise BadInput(f"names of nodes are different from each other and made of letters and digits: {wrong or names}")
+        twice = next((name for name in names if names.count(name) > 1), "")
+        what = f"{wrong[0]!r:.80} cannot name a node" if wrong else f"the name {twice!r} is taken twice"
+        raise BadInput(f"{what}; give different names of letters, digits and . _ : -, at most 64 of them each")
     try:
         folder.mkdir(mode=0o700, parents=True)
     except FileExistsError:

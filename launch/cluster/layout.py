@@ -73,6 +73,8 @@ class Layout:
             raise BadInput(f"{self.processes} processes for {self.users} users: some would host nobody; give fewer")
         if not (math.isfinite(self.deadline) and self.deadline > 0):
             raise BadInput(f"--deadline {self.deadline} cannot be kept; give a positive number of seconds")
+        if self.shards:
+            self._check_shards()
         self.terms("check")
         self._check_medium()
         if not (self.elsewhere or self.in_memory):
@@ -89,8 +91,6 @@ class Layout:
             raise BadInput(
                 "--relays and a shuffler contradict each other: the shuffler stands before the board already"
             )
-        if self.shards:
-            self._check_shards()
         if self.elsewhere and (self.relays or self.shuffled or self.conditions is not None):
             raise BadInput("relays, a shuffler and --conditions need user nodes on this machine; leave out --on")
         if self.keys is not None and self.secure:

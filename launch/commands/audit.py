@@ -1,5 +1,6 @@
 """`parley audit`: what a run's record proves about it."""
 
+import sys
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -14,7 +15,7 @@ from parley.emulator.audit.report import Report
 from parley.emulator.audit.report import audit as audit_transcript
 from parley.emulator.record.conversation import quiet
 from parley.launch.results.against import compare_evidence, compare_records, is_evidence
-from parley.launch.results.display.printable import printable, printable_json
+from parley.launch.results.display.printable import fitted, printable, printable_json
 from parley.launch.results.display.progress import RateColumn, show_bar
 from parley.launch.results.run_files import TRUST, find_run, run_argument, witness_option
 from parley.launch.settings import CHECK_FAILED, GOOD, command_seconds, output_options, path_option
@@ -94,6 +95,8 @@ def describe(report: Report, good: bool, seconds: float) -> str:
     """The report for people: a line a check, how long it took, and in the end what "good" does not speak about."""
     record = report.record()
     lines = [f"{name:<13} {verdict:<8} {detail}" for name, verdict, detail in details(report)]
+    if sys.stdout.isatty():
+        lines = [fitted(line, 23) for line in lines]
     lines += [f"{'warning':<13} {printable(each)}" for each in record["integrity"].get("warnings", ())]
     users = record["privacy"].get("users")
     speed = f", {users / seconds:,.0f} users a second" if users else ""

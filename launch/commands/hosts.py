@@ -23,12 +23,12 @@ MOST_NODES = 100_000
 
 @click.command(epilog="Example: parley keys keys --nodes 4")
 @click.argument("folder", type=click.Path(path_type=Path))
-@click.option("--nodes", type=int, metavar="N", default=1, show_default=True, help="User nodes node-0 .. node-(N-1).")
+@click.option("--nodes", type=int, metavar="N", help="User nodes node-0 .. node-(N-1).  [default: 1]")
 @click.option("--node", "named", multiple=True, metavar="NAME", help="Names of user nodes instead; may be repeated.")
 @click.option("--shuffler", is_flag=True, help="Keys for a shuffler too; user nodes then need shuffler.public.")
 @click.option("--relays", default=0, metavar="R", help="Keys for relays too; nodes behind relay-0 need relay-0.public.")
 @output_options()
-def keys(folder: Path, nodes: int, named: tuple[str, ...], shuffler: bool, relays: int, as_json: bool) -> None:
+def keys(folder: Path, nodes: int | None, named: tuple[str, ...], shuffler: bool, relays: int, as_json: bool) -> None:
     """Make keys in a new FOLDER.
 
     NAME.secret is the pair of NAME: it goes to that process's host, by a safe way, and nowhere else. Every host needs
@@ -36,6 +36,9 @@ def keys(folder: Path, nodes: int, named: tuple[str, ...], shuffler: bool, relay
 
     Example: parley keys keys --nodes 4 && parley run ... --processes 4 --keys keys
     """
+    if named and nodes is not None:
+        raise BadInput("--node and --nodes contradict each other: names, or how many; give one of them")
+    nodes = 1 if nodes is None else nodes
     for flag, number, least in (("--nodes", nodes, 1), ("--relays", relays, 0)):
         if not least <= number <= MOST_NODES:
             raise BadInput(f"{flag} {number} cannot be used; give a number from {least} to {MOST_NODES}")

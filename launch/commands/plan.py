@@ -1,7 +1,6 @@
 """`parley plan`: what every protocol is predicted to cost for a problem, best first."""
 
 import json
-import textwrap
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -9,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import click
+import numpy as np
 
 from parley.emulator.errors import BadInput
 from parley.emulator.protocol import Trust
@@ -23,10 +23,11 @@ from parley.launch.problem import (
     make_problem,
     problem_options,
 )
+from parley.launch.results.display.effort import warning
 from parley.launch.results.display.plot import check_plot, draw
+from parley.launch.results.display.printable import fitted
 from parley.launch.results.display.progress import Working
-from parley.launch.results.effort import warning
-from parley.launch.results.plans import Plan, make_plan, read_numbers
+from parley.launch.results.plans import Plan, make_plan
 from parley.launch.settings import list_of, output_options, path_option, print_table
 from parley.protocols.planning.influence import Influence
 from parley.protocols.planning.influence import influence as influence_of
@@ -35,6 +36,7 @@ from parley.protocols.planning.plan import Bounds, Option, bounds, checked_histo
 from parley.protocols.planning.target import needed_epsilon, needed_users
 from parley.protocols.registry import design
 from parley.protocols.tuned.groups import salted
+from parley.protocols.workloads.kernel import load_numbers
 
 
 @click.command(epilog="Example: parley plan --statistic kendall --levels 8x8 --epsilon 1 --users 50000")
@@ -73,7 +75,9 @@ def plan(
         if len(asked_for.users or ()) > 1:
             raise BadInput("--write is about one plan; give one number of --users")
     workload, bins = asked(flags), asked_bins(flags)
-    guess = None if like is None else checked_histogram(workload, read_numbers(like))
+    if like is not None and bins is not None:
+        raise BadInput("--like is a histogram of bins, and these bins are found in the run; leave out --like")
+    guess = None if like is None else checked_histogram(workload, load_numbers(like, np.ravel))
     if bins is None and (slow := warning(workload, flags.protocol)) is not None:
         click.echo(f"parley: {slow}", err=True)
     # n is public: given, or the number of rows of the data.
@@ -108,7 +112,7 @@ def plan(
         if moved:
             show_influence(plans[0], moved[0])
         for each in reached:
-            click.echo(textwrap.fill(f"target: {each['words']}", 80, subsequent_indent="  ", break_on_hyphens=False))
+            click.echo(fitted(f"target: {each['words']}"))
     users, options = plans[0].users, list(plans[0])
     if plot is not None and plans[0].bins is not None:
         raise BadInput("--plot cannot draw bins at quantiles; leave out --plot or --bins")
@@ -127,6 +131,8 @@ def plan(
         draw(plot, f"{workload.name}, epsilon {epsilon:g}: predicted", curves, lines)
     if write is not None:
         write_best(write, plans[0], flags)
+        if not as_json:
+            click.echo(f"written to {write}: {plans[0].best.name}, for `parley node board` and `parley node analyst`")
 
 
 def check_new(path: Path) -> None:
@@ -256,10 +262,12 @@ def show(planned: Plan, limits: Bounds | None, options: list[Option]) -> None:
         return
     low, high = limits.gamma_lower, limits.gamma_upper
     gamma = f"{low:.4g}" if low == high else f"in [{low:.4g}, {high:.4g}]"
-    click.echo(f"gamma_2 of W - cJ: {gamma}")
     least = SKIPPED if limits.limit is None else f"{limits.limit:.3g}"
-    click.echo(f"limit (unbiased, many users, no shuffler): {least}")
-    click.echo(f"floor (the histogram known, one bit per user): {limits.floor:.3g}")
-    click.echo(f"proven, if users speak once: on some data every protocol errs by at least {limits.lower_bound:.3g}")
-    click.echo(f"scale of one round, zeta/(epsilon sqrt n): {limits.scale:.3g}")
-    click.echo(f"users the paper asks for in three rounds, its constant taken as 1: {limits.separation:.2g}")
+    for note in (
+        f"limit: {least}; no unbiased protocol errs less with many users and no shuffler",
+        f"floor: {limits.floor:.3g}; what one bit per user gives if the histogram is known",
+        f"proven: on some data every protocol in which users speak once errs by at least {limits.lower_bound:.3g}",
+        f"for experts: gamma_2 of W - cJ {gamma}; zeta/(epsilon sqrt n) {limits.scale:.3g}; users in the paper's "
+        f"condition for three rounds, its constant taken as 1, {limits.separation:.2g}",
+    ):
+        click.echo(fitted(note))

@@ -60,7 +60,8 @@ def replay_recorded(files: RunFiles, conversation: Conversation, role: Role, tim
 
 def describe(outcome: Replay) -> str:
     if outcome.difference is None:
-        return f"identical: {outcome.compared} messages and replies of {outcome.role} came out the same, byte for byte"
+        who = {"analyst": "the analyst", "users": "the users", "all": "analyst and users"}[outcome.role]
+        return f"identical: {outcome.compared} messages and replies of {who} came out the same, byte for byte"
     found = outcome.difference
     recorded, replayed = printable_json(found.recorded), printable_json(found.replayed)
     return f"DIFFERENT: {place(found.round, found.user)}\n  recorded  {recorded}\n  replayed  {replayed}"

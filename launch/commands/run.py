@@ -66,5 +66,5 @@ def run(flags: ProblemFlags, as_json: bool, **options: Any) -> None:
         seed=flags.seed,
         **options,
     )
-    shown = replace(answer, command_seconds=command_seconds())
+    shown = replace(answer, command_seconds=command_seconds(), virtual=options["in_memory"])
     click.echo(json.dumps(shown.record(), indent=2) if as_json else str(shown))

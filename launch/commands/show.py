@@ -1,31 +1,36 @@
-"""`parley show`: the records of a transcript, and where it is truncated or altered."""
+"""`parley show` and `parley export`: the records of a transcript and its replies, up to where it is cut or altered."""
 
+import sys
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, get_args
 
 import click
 
 from parley.emulator.errors import BadInput, TranscriptError
+from parley.emulator.record.conversation import KEPT_BYTES
 from parley.emulator.record.records import MEMORY, Record, medium
 from parley.emulator.record.shards import read_run
 from parley.emulator.record.transcript import TranscriptReader
 from parley.emulator.wire.messages import KINDS, Event, Message, Ready, Replies
 from parley.launch.report.words import headline, row
 from parley.launch.results.display.printable import printable, printable_json
+from parley.launch.results.export import write_csv, write_json_lines, write_parquet
+from parley.launch.results.folder import whole_file
 from parley.launch.results.run_files import find_run, run_argument
-from parley.launch.settings import CHECK_FAILED, GOOD, output_options
+from parley.launch.settings import CHECK_FAILED, GOOD, output_options, path_option
 
+Format = Literal["jsonl", "csv", "parquet"]
 # Of a message with one of these fields that is shown whole; of any other, what the report says of it.
 WHOLE = ("reason", "detail", "estimate")
-HEADINGS = f"{'record':>8}  {'time':<15}  {'sender':<16}  {'kind':<9}  {'round':>5}  {'bytes':>9}  what"
+HEADINGS = f"{'record':>6}  {'time':<12}  {'sender':<10}  {'kind':<8}  {'round':>5}  {'bytes':>7}  what"
 
 
 @click.command(epilog="Example: parley show runs/latest --round 1")
 @run_argument
-@click.option("--round", "number", type=int, help="Only records of this round.")
-@click.option("--user", type=int, help="Only replies of this user, and what its node said of itself.")
+@click.option("--round", "number", type=click.IntRange(min=0), help="Only records of this round.")
+@click.option("--user", type=click.IntRange(min=0), help="Only replies of this user, and what its node said of itself.")
 @click.option("--kind", metavar="KIND", help=f"Only messages of this kind: {', '.join(KINDS)}.")
 @output_options()
 def show(run: Path, number: int | None, user: int | None, kind: str | None, as_json: bool) -> int:
@@ -52,8 +57,12 @@ def show(run: Path, number: int | None, user: int | None, kind: str | None, as_j
             click.echo(listing.last_words(), err=True)
     else:
         click.echo(HEADINGS)
+        any_row = False
         for each in rows:
+            any_row = True
             click.echo(line(each))
+        if not any_row:
+            click.echo("parley: no record fits; leave out --round, --user or --kind", err=True)
         click.echo(listing.last_words(), err=listing.damage is not None)
     return CHECK_FAILED if listing.damage else GOOD
 
@@ -144,9 +153,60 @@ def what(message: Message, sender: str = "") -> str:
 
 
 def line(shown: dict[str, Any]) -> str:
-    moment = datetime.fromtimestamp(shown["time"], UTC).strftime("%H:%M:%S.%f")
+    moment = datetime.fromtimestamp(shown["time"], UTC).strftime("%H:%M:%S.%f")[:-3]
     number = "" if shown["round"] is None else shown["round"]
     return printable(
-        f"{shown['sequence']:>8}  {moment:<15}  {shown['sender']:<16}  {shown['kind']:<9}  "
-        f"{number:>5}  {shown['bytes']:>9}  {shown['what']}"
+        f"{shown['sequence']:>6}  {moment:<12}  {shown['sender']:<10}  {shown['kind']:<8}  "
+        f"{number:>5}  {shown['bytes']:>7}  {shown['what']}"
     )
+
+
+@click.command(epilog="Example: parley export runs/latest --out replies.parquet")
+@run_argument
+@click.option("--format", "format_name", type=click.Choice(get_args(Format)), help="[default: by the file's name]")
+@path_option("--out", help="File to write; - is standard output.  [default: -]")
+@output_options("what was written as JSON; needs --out")
+def export(run: Path, format_name: Format | None, out: Path | None, as_json: bool) -> int:
+    """Write the replies of RUN as a table, one row per reply.
+
+    RUN is the folder of a run, its name in runs/, or a transcript; without it, the latest run. Columns: record,
+    time_ns, node, round, user and those of the replies. A column of the replies that has one of these names, or
+    begins with `reply.`, gets `reply.` before its name.
+
+    Exit code 1 if the record is truncated or altered; the replies before that place are written.
+    """
+    to_terminal = out is None or str(out) == "-"
+    chosen = format_name or named_format(out)
+    if to_terminal and (chosen == "parquet" or as_json):
+        raise BadInput("give --out FILE: neither Parquet nor --json goes with rows on standard output")
+    try:
+        whole = Listing(read_run(find_run(run).transcript, keep=KEPT_BYTES))
+    except TranscriptError as error:
+        click.echo(f"parley: {printable(str(error))}; there is nothing to export", err=True)
+        return CHECK_FAILED
+    if out is None or to_terminal:
+        rows = (write_csv if chosen == "csv" else write_json_lines)(whole, sys.stdout)
+    else:
+        if out.exists():
+            raise BadInput(f"{out} exists already; give a file that does not")
+        with whole_file(out) as fresh:
+            if chosen == "parquet":
+                rows = write_parquet(whole, fresh)
+            else:
+                with open(fresh, "w", encoding="utf-8", newline="") as file:
+                    rows = (write_csv if chosen == "csv" else write_json_lines)(whole, file)
+        record = {"file": str(out), "format": chosen, "rows": rows, "damage": whole.damage}
+        click.echo(printable_json(record, indent=2) if as_json else printable(f"{rows} replies written to {out}"))
+    if whole.damage is None:
+        return GOOD
+    click.echo(f"{whole.last_words()}; only the {rows} replies before that place were exported", err=True)
+    return CHECK_FAILED
+
+
+def named_format(out: Path | None) -> Format:
+    """What the name of a file says about its format; without a file, and for names that say nothing, JSON Lines."""
+    kind = "" if out is None else out.suffix.lower()
+    known: dict[str, Format] = {".csv": "csv", ".parquet": "parquet", ".jsonl": "jsonl", ".json": "jsonl", "": "jsonl"}
+    if kind not in known:
+        raise BadInput(f"{out} ends in {kind}; give a file that ends in .jsonl, .csv or .parquet, or say --format")
+    return known[kind]

@@ -60,6 +60,8 @@ def sweep(
     """Measure protocols in memory: --users and --epsilon may be lists, --protocol a list, auto or all."""
     if trials < 2:
         raise BadInput(f"--trials {trials} says nothing about a spread; give at least 2")
+    if processes is not None and processes < 1:
+        raise BadInput(f"--processes {processes} starts nobody; give a number from 1 on")
     check_plot(plot)
     seed = 0 if flags.seed is None else flags.seed
     with Working("designing protocols", quiet=quiet):

@@ -23,7 +23,6 @@ from parley.launch.report.budget import error_budget
 from parley.launch.report.story import Story
 from parley.launch.report.words import cut
 from parley.launch.results.display.wording import described, shape_of, source_words
-from parley.launch.results.hiding import bins_in
 from parley.launch.settings import release
 from parley.protocols.outline import outline
 from parley.protocols.pairwise import Pairwise
@@ -90,8 +89,8 @@ def make_model(
             model["origin"] = cut(str(witness.source.get("origin", "")))
             if model["answer"] is not None and protocol is not None and isinstance(conversation.ending, Result):
                 truth = binned_truth(protocol, witness.inputs, conversation)
-                if bins_in(conversation) is not None:
-                    model["answer"]["truth_unbinned"] = protocol.workload.exact(witness.inputs)  # type: ignore[attr-defined]
+                if isinstance(unbinned := witness.source.get("unbinned"), float):
+                    model["answer"]["truth_unbinned"] = unbinned
                 if truth is not None:
                     model["answer"] |= {"truth": truth, "error": conversation.ending.estimate - truth}
                     model["answer"] |= _limit(protocol, witness)

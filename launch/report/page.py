@@ -4,7 +4,6 @@ import base64
 import hashlib
 import html
 import json
-import math
 import os
 import re
 from functools import cache
@@ -12,6 +11,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
+from parley.emulator.audit.verdict import as_json
 from parley.launch.results.folder import whole_file
 
 SCRIPTS = ("build", "chart", "answer", "facts", "sequence", "replies", "loss", "budget", "faults", "messages", "main")
@@ -21,7 +21,7 @@ ESCAPES = str.maketrans({"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\u2028
 
 def safe_json(value: Any) -> str:
     """JSON that can stand inside a script element: nothing in it can end the element or open a comment."""
-    text = json.dumps(_plain(value), ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    text = json.dumps(as_json(value), ensure_ascii=False, allow_nan=False, separators=(",", ":"))
     text = text.encode("utf-8", "backslashreplace").decode("utf-8")
     return text.translate(ESCAPES)
 
@@ -66,14 +66,3 @@ def _asset(name: str) -> str:
 def _hash(text: str) -> str:
     digest = base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
     return f"'sha256-{digest}'"
-
-
-def _plain(value: Any) -> Any:
-    """As JSON has it: what is not finite is null, numbers of NumPy are numbers."""
-    if isinstance(value, dict):
-        return {str(name): _plain(each) for name, each in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(each) for each in value]
-    if isinstance(value, float) and not math.isfinite(value):
-        return None
-    return value

@@ -67,6 +67,8 @@ class Answer:
     source: Mapping[str, Any] | None = None
     # What a person waited, from the command's first moment to its last; `seconds` is the conversation alone.
     command_seconds: float | None = field(default=None, compare=False)
+    # Whether the conversation's seconds are those of virtual time.
+    virtual: bool = field(default=False, compare=False)
 
     @classmethod
     def of(cls, summary: Summary, **known: Any) -> Self:
@@ -187,7 +189,8 @@ class Answer:
             "seconds": f"{self.seconds:.2f}",
         }
         if self.command_seconds is not None:
-            lines["seconds"] = f"{self.command_seconds:.2f}, of which the conversation took {self.seconds:.2f}"
+            took = "in virtual time the conversation took" if self.virtual else "of which the conversation took"
+            lines["seconds"] = f"{self.command_seconds:.2f}, {took} {self.seconds:.2f}"
         if self.folder is not None:
             lines["files"] = _short(self.folder)
             lines["again"] = f"parley replay {_short(self.folder)}"

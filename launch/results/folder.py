@@ -2,9 +2,10 @@
 
 import json
 import os
+import secrets
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -77,7 +78,8 @@ class RunFolder:
     def create(self) -> None:
         """Make the folders; they hold private things, so they are closed to others."""
         try:
-            self.path.parent.mkdir(parents=True, exist_ok=True)
+            with suppress(FileExistsError):
+                self.path.parent.mkdir(parents=True, exist_ok=True)
             self.path.mkdir(mode=0o700)
             (self.path / "logs").mkdir()
             (self.path / "state").mkdir()
@@ -100,8 +102,11 @@ class RunFolder:
 
 @contextmanager
 def whole_file(path: Path) -> Iterator[Path]:
-    """Inside, a file beside `path` to write to; after that it is there whole, or as it was before."""
-    fresh = path.with_name(f".{path.name}.new")
+    """Inside, a file beside `path` to write to; after that it is there whole, or as it was before.
+
+    Nobody can foresee its name: in a folder that came from a stranger it could be a link to a file of ours.
+    """
+    fresh = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
     try:
         yield fresh
         fresh.replace(path)

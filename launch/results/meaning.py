@@ -36,13 +36,18 @@ def advice(interval: Range, possible: Range | None, *, rmse: float, users: int, 
     The error falls like 1/sqrt(users), and like 1/epsilon as long as epsilon is small.
     """
     covered = share(interval, possible)
-    if possible is None or covered is None or covered < LITTLE or not math.isfinite(rmse):
+    if possible is None or covered is None or not math.isfinite(rmse):
         return None
     factor = 2 * 1.96 * rmse / (LITTLE / 2 * (possible[1] - possible[0]))
+    # With so much noise an interval may lie beside what is possible, and is a point when it is cut.
+    beside = covered == 0 and factor > 1
+    if covered < LITTLE and not beside:
+        return None
     more = epsilon * factor
     other = f", or epsilon {more:.2g} with these users," if more <= LARGEST_ADVISED_EPSILON else ""
-    said = "says nothing" if covered > 0.999 else "says little"
+    said = "nothing" if beside or covered > 0.999 else "little"
+    why = "no possible value lies in it, from" if beside else f"it covers {covered:.0%} of what is possible,"
     return (
-        f"the interval {said}: it covers {covered:.0%} of what is possible, {possible[0]:g} to {possible[1]:g}; "
+        f"the interval says {said}: {why} {possible[0]:g} to {possible[1]:g}; "
         f"about {rounded_up(users * factor**2):,} users at this epsilon{other} would narrow it to {LITTLE / 2:.0%}"
     )

@@ -1,22 +1,20 @@
 """A plan as an object: every protocol with its predicted cost, and what limits them all."""
 
 import math
-import textwrap
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from html import escape
-from pathlib import Path
 from typing import Any, overload
 
-import numpy as np
-
+from parley.emulator.arithmetic import one_thread
 from parley.emulator.errors import BadInput
 from parley.emulator.protocol import Trust
 from parley.emulator.randomizer import Floats
 from parley.launch.results.display import html
+from parley.launch.results.display.printable import fitted
 from parley.protocols.planning.families.bins import BinPlan, plan_bins
-from parley.protocols.planning.plan import AUTO, VERBATIM, Bounds, Option, bounds, checked_histogram, rank_protocols
+from parley.protocols.planning.plan import AUTO, Bounds, Option, bounds, checked_histogram, rank_protocols
 from parley.protocols.planning.plan import pick as pick_option
 from parley.protocols.planning.planning import assumed_histograms
 from parley.protocols.workloads.kendall import KendallTauB
@@ -26,7 +24,7 @@ SHOWN = ("name", "rounds", "predicted_rmse", "bytes_up", "bytes_down")
 # Bounds of errors, as a plan prints them; the others are about gamma_2.
 LIMITS = ("limit", "floor", "lower_bound", "scale", "separation")
 HEADINGS = ("protocol", "rounds", "RMSE", "worst RMSE", "B up", "B down")
-LEAST_USERS = 2
+LEAST_USERS, MOST_USERS = 2, 10**15
 # From here on a person's own messages all but give the value away.
 WEAK_EPSILON = 4.0
 
@@ -70,8 +68,7 @@ class Plan(Sequence[Option]):
     @property
     def best(self) -> Option:
         """What `auto` takes: of nearly equal protocols the one with fewer rounds and bytes."""
-        asked = [option for option in self.options if option.name not in VERBATIM]
-        return pick_option(asked) if asked and not isinstance(self.question, Levels) else self.options[0]
+        return self.options[0] if isinstance(self.question, Levels) else pick_option(self.options)
 
     @property
     def title(self) -> str:
@@ -96,10 +93,7 @@ class Plan(Sequence[Option]):
             f"epsilon {self.epsilon:g}": epsilon_means(self.epsilon),
             **({} if self.bins is None else {"bins": str(self.bins)}),
         }
-        return [
-            textwrap.fill(f"{name}: {text}", 80, subsequent_indent="  ", break_on_hyphens=False)
-            for name, text in told.items()
-        ]
+        return [fitted(f"{name}: {text}") for name, text in told.items()]
 
     def record(self) -> dict[str, Any]:
         """Plain values, stable names: what `parley plan --json` prints."""
@@ -141,6 +135,7 @@ class Plan(Sequence[Option]):
         return shown + html.bars({each.name: each.predicted_rmse for each in self.options}, "predicted RMSE")
 
 
+@one_thread()
 def make_plan(
     question: Workload | Levels,
     *,
@@ -158,6 +153,8 @@ def make_plan(
     """
     if users < LEAST_USERS:
         raise BadInput(f"--users {users} cannot be used; give at least {LEAST_USERS}")
+    if users > MOST_USERS:
+        raise BadInput(f"--users {users} are more than a plan can be about; give at most {MOST_USERS}")
     if not isinstance(question, Levels) and (bins is not None or isinstance(question, KendallTauB)):
         return _binned_plan(question, bins, epsilon, users, protocol, like)
     guess = None if like is None else checked_histogram(question, like)
@@ -193,16 +190,3 @@ def _binned_plan(
     found = plan_bins(question, levels, epsilon=epsilon, users=users, names=names)
     planned = Plan(question=question, users=users, epsilon=epsilon, options=found.options, bins=found)
     return replace(planned, assumed=worst_of(planned.cells))
-
-
-def read_numbers(path: Path) -> Floats:
-    """The numbers of a .npy or .csv file, in order."""
-    try:
-        if path.suffix.lower() == ".npy":
-            return np.asarray(np.load(path, allow_pickle=False), dtype=np.float64).reshape(-1)
-        text = path.read_text(encoding="utf-8-sig").replace("\n", ",")
-        return np.array([float(cell) for cell in text.split(",") if cell.strip()])
-    except OSError as problem:
-        raise BadInput(f"{path}: cannot be read: {problem.strerror or problem}") from problem
-    except (ValueError, EOFError) as problem:
-        raise BadInput(f"{path}: should hold numbers with commas between them: {problem}") from problem

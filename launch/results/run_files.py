@@ -63,6 +63,8 @@ def find_run(named: Path, witness: Path | None = None, trust: Path | None = None
         if candidate.is_dir() and (candidate / TRANSCRIPT).is_file():
             candidate = candidate / TRANSCRIPT
         if candidate.is_file():
+            if witness is not None and not witness.is_file():
+                raise BadInput(f"--witness {witness} is not a file; it is a run's {WITNESS}")
             # What was named, else what lies beside the transcript.
             witness, trust = (
                 named or (beside if (beside := candidate.with_name(usual)).is_file() else None)

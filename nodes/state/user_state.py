@@ -81,7 +81,7 @@ class State(Locked):
         """A new state, whole or not there at all."""
         # A name that nobody else has: one who was killed here may have left a draft under any number of a process.
         path, draft, new = folder / FILE, folder / f".{FILE}.{secrets.token_hex(8)}", not folder.exists()
-        record = {**vars(identity), "consent": identity.consent.record()}
+        record = {**vars(identity), "consent": vars(identity.consent)}
         try:
             payload = pack(record)
         except LocalProtocolError as error:
@@ -136,8 +136,8 @@ class State(Locked):
             identity, *commits = map(unpack, payloads)
             for kind, fields in commits:
                 self.memory.note(KINDS[kind](**fields))
-            return Identity(**{**identity, "consent": Consent.from_record(identity["consent"])})
-        except (RemoteProtocolError, TypeError, KeyError, ValueError) as error:
+            return Identity(**{**identity, "consent": Consent(**identity["consent"])})
+        except (RemoteProtocolError, TypeError, AttributeError, KeyError, ValueError) as error:
             raise BadInput(f"the state {self.path} is not a valid state of a node: {error}") from error
 
 

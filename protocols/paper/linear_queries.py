@@ -71,7 +71,7 @@ class MatrixMechanism(Planned):
         """W - cJ = L'R: L has a column for each query, R one for each input; (Jh)_j = 1 for every histogram h."""
         if isinstance(self.workload, Workload):
             return two_factors(self.workload, self.left, self.right)
-        left = given_factor(self.left, "left", self.workload.queries)
+        left = given_factor(self.left, "left", len(self.workload.values))
         right = given_factor(self.right, "right", self.workload.size)
         return Approximation(factors=plain(left, right), target=self.workload.values)
 

@@ -5,7 +5,7 @@ year's, a census) is given the best choice for that. Nothing here ever sees priv
 """
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -28,6 +28,8 @@ from parley.protocols.workloads.workload import Levels, Workload
 
 # The paper's own constants are for comparison with its theorems; `auto` picks among tuned forms and baselines.
 VERBATIM = ("one-round", "two-round", "two-round-black-box", "three-round")
+# But where all of these err by more than the middle of the range does, it may take the one that shrinks its answer.
+SHRINKING = "one-round"
 # A further round or more bytes are worth it only if they lower the error by so much.
 WORTH = 1.02
 AUTO = "auto"
@@ -113,15 +115,27 @@ def choose(workload: Workload | Levels, epsilon: float, users: int, histogram: F
     if isinstance(workload, Levels):
         raise BadInput("say what to estimate: --statistic NAME, --kernel FILE, or --protocol NAME of your own")
     tried = [name for name in suitable_names(workload) if name not in VERBATIM]
-    return pick(rank_protocols(workload, epsilon, users, histogram, tried)).protocol
+    options = rank_protocols(workload, epsilon, users, histogram, tried)
+    if is_hopeless(options[0]):
+        options = rank_protocols(workload, epsilon, users, histogram, [*tried, SHRINKING])
+    return pick(options).protocol
 
 
-def pick(options: list[Option]) -> Option:
+def pick(options: Sequence[Option]) -> Option:
     """What `auto` takes of a plan: the best, and of nearly equal ones the one with fewer rounds and bytes."""
     asked = [option for option in options if option.name not in VERBATIM]
+    if asked and is_hopeless(asked[0]):
+        asked = [option for option in options if option.name not in VERBATIM or option.name == SHRINKING]
+    asked = asked or list(options)
     enough = WORTH * asked[0].predicted_rmse
     good = [option for option in asked if option.predicted_rmse <= enough]
     return min(good, key=lambda option: (option.rounds, option.bytes_up + option.bytes_down))
+
+
+def is_hopeless(option: Option) -> bool:
+    """Whether whoever says the middle of the statistic's range, and asks nobody, errs by less."""
+    protocol = option.protocol
+    return isinstance(protocol, Pairwise) and option.predicted_rmse > np.ptp(protocol.workload.bounds) / 2
 
 
 def bounds(workload: Workload | Levels, epsilon: float, users: int, histogram: Floats | None = None) -> Bounds | None:

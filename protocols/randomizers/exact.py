@@ -6,6 +6,10 @@ pmf says, to the last bit. e^eps itself is irrational; the two functions `expone
 exceed e^eps times another, the lower bound is used and the product is rounded down. Scalars are integers too: an
 input's place in its declared range, in whole steps.
 
+Attacks. Mironov's and other precision-based attacks read the low bits of floats. Replies here are whole numbers, each
+with as many values of a coin as its probability says, so there is nothing to read, and a claim is about the program
+itself. Every input takes the same arithmetic; timing at the level of caches and branches is not defended against.
+
 `TwoLevel` is the heart of codebooks and responses: a choice among M ranked outcomes with two probabilities, e^eps
 apart. One coin decides. The best t outcomes have `high` of its 2^64 values each, the other M - t have `low` each, and
 the `leftover` values (at most t e^eps + M of them) go to one outcome fixed in advance, whatever the input is: adding

@@ -265,7 +265,8 @@ def nearest(text: str, names: list[str]) -> str:
     close = difflib.get_close_matches(text, names, n=1)
     if close:
         return f"; did you mean {close[0]!r}?"
-    return f"; choose one of {', '.join(names)}" if len(names) <= 12 else ""
+    listed = ", ".join(names)
+    return f"; choose one of {listed}" if len(names) <= 12 and len(listed) <= 200 else ""
 
 
 def pick(columns: Mapping[str, NDArray[Any]], name: str) -> NDArray[Any]:

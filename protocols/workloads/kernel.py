@@ -1,9 +1,10 @@
 """Any kernel on [k], given as its matrix W^f (paper, "Upper Bounds for Specific Metrics")."""
 
 import csv
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -12,6 +13,8 @@ from parley.emulator.errors import BadInput
 from parley.emulator.protocol import Inputs
 from parley.emulator.randomizer import Floats
 from parley.protocols.workloads.workload import LARGEST_ENTRY, Entries, Kind, Workload, check_dense, symmetric_matrix
+
+Made = TypeVar("Made")
 
 
 @dataclass(frozen=True, eq=False, init=False)
@@ -49,13 +52,17 @@ class Kernel(Entries, Workload):
 
 
 def load_kernel(path: str | Path) -> Kernel:
-    """A kernel from a .npy or .csv file; a problem is told with the name of the file."""
+    return load_numbers(path, Kernel)
+
+
+def load_numbers(path: str | Path, make: Callable[[Floats], Made]) -> Made:
+    """What is made of the numbers of a .npy or .csv file; a problem is told with the name of the file."""
     path = Path(path)
     reader = {".npy": _read_npy, ".csv": _read_csv}.get(path.suffix.lower())
     try:
         if reader is None:
-            raise BadInput("a kernel must be a .npy or a .csv file")
-        return Kernel(reader(path))
+            raise BadInput("must be a .npy or a .csv file")
+        return make(reader(path))
     except OSError as problem:
         raise BadInput(f"{path}: cannot be read: {problem.strerror or problem}") from problem
     except BadInput as problem:

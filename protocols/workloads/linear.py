@@ -37,10 +37,6 @@ class LinearQueries(Entries):
             raise BadInput(f"{queries} x {size} linear queries need more than {LARGEST_DENSE_BYTES / 2**30:.0f} GiB")
         object.__setattr__(self, "values", values)
 
-    @property
-    def queries(self) -> int:
-        return len(self.values)
-
     def exact(self, inputs: Inputs) -> Floats:
         check_inputs(inputs, self.size, least=1)
         counts = count_inputs(inputs, self.size)

@@ -85,6 +85,8 @@ class _Reader(dict[Any, float]):
             return "which is not a date such as 2024-02-29 or 2024-02-29T06:30"
         if isinstance(value, date) or _is_moment(value):
             return f"which is a date; declare --range {self._name}=2024-01-01:2024-12-31"
+        if isinstance(value, str) and _is_number(value.replace(",", "")):
+            return "which is not a number; write it with a point and no comma"
         if isinstance(value, str):
             return f"which is not a number; declare text with --categories {self._name}=A,B,..."
         return "which is not a number"
@@ -101,6 +103,14 @@ def moment(value: Any) -> float:
     zoned = value if value.tzinfo is not None else value.replace(tzinfo=UTC)
     since: timedelta = zoned - datetime(1970, 1, 1, tzinfo=UTC)
     return since / timedelta(seconds=1)
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
 
 
 def _is_moment(value: Any) -> bool:

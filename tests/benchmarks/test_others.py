@@ -149,7 +149,7 @@ def test_fixed_point_in_a_process_of_its_own() -> None:
 
 def test_programs_and_page_belong_together() -> None:
     page = PAGE.read_text()
-    for name in ("flower", "mpyc", "histograms", "factors", "factors-one-core"):
+    for name in ("flower", "mpyc", "histograms", "factors-one-core"):
         assert f"<!-- others-{name} -->" in page
     for path in PROGRAMS.glob("[!_]*.py"):
         compile(path.read_text(), str(path), "exec")

@@ -176,12 +176,18 @@ def test_a_sweep_is_a_list_and_a_table(tmp_path: Path) -> None:
         (lambda: parley.problem(FRAME, "kendall", levels=(4, 4)), r"columns age,score"),
         (
             lambda: parley.problem(FRAME, "gini-diversity", columns="age", levels=4),
-            r"with ranges=\{'age': \(lo, hi\)\}, text with categories=",
+            r"with ranges=\{'age': \(lo, hi\)\}, text with categories=\{'age': \['A', 'B', \.\.\.\]\};",
         ),
         (
             lambda: parley.problem({"x": [1, None]}, "gini-diversity", columns="x", levels=4, ranges={"x": (0, 9)}),
             r"missing='drop'",
         ),
+        (
+            lambda: parley.problem(FRAME, "gini-diversity", columns="age", levels=4, ranges={"age": (18, 90, 4)}),
+            "the range of age should be two numbers or dates",
+        ),
+        (lambda: parley.problem(FRAME, "kendall", missing="ignore"), "missing 'ignore' is not one of"),  # type: ignore[arg-type]
+        (lambda: parley.problem(statistic="kendall", levels="4x4", users=9, seed=-1), "seed=-1 cannot be used"),
         (lambda: problem().simulate(epsilon=0), "epsilon is 0; give a number from"),
         (lambda: problem().run(epsilon=1, delta=5), "delta=5 cannot be promised"),
         (lambda: problem().run(epsilon=1, conditions="stormy"), "conditions stormy is neither a file nor one of"),

@@ -37,6 +37,9 @@ FILES = {
     "storm.toml": "loss = 2\n",
     "short.csv": "1,2,3\n",
     "protocol.py": "x = 1\n",
+    "broken.py": "raise SystemExit(4)\n",
+    "latin.csv": "age,score\n1,\xe9\n2,3\n",
+    "decimal.csv": 'age,score\n"1,5","2,5"\n"3,5","4,5"\n',
 }
 _LINES = (ROOT / "tests" / "launch" / "bad_inputs.txt").read_text().split("\n\nparley ")[1:]
 # Command and sentence.
@@ -67,7 +70,7 @@ def taken() -> Iterator[int]:
 def test_every_bad_input_has_its_sentence(parley: Parley, tmp_path: Path, command: str, sentence: str) -> None:
     """What was given, what is allowed, what to do; and nothing is left behind."""
     for name, content in FILES.items():
-        (tmp_path / name).write_text(content)
+        (tmp_path / name).write_text(content, encoding="latin-1")
     words = shlex.split(" ".join(SHORT.get(word, word) for word in command.split(" ")))
     said = parley(*words)
     refused(said)

@@ -42,6 +42,8 @@ def test_a_run_in_bins_at_quantiles_is_measured_audited_and_replayed(statistic: 
     assert answer.interval95_noise[0] < answer.estimate < answer.interval95_noise[1]
     record = json.loads((tmp_path / "run" / "result.json").read_text())
     assert {"truth_unbinned", "interval95_noise", "hidden", "hidden_error", "measured"} <= set(record)
+    # The page about the run, made from the witness, says the same as the command.
+    assert f'"truth_unbinned":{answer.truth_unbinned}' in (tmp_path / "run" / "report.html").read_text()
     assert audit(tmp_path / "run").ok
     assert replay(tmp_path / "run").identical
     assert Answer.load(tmp_path / "run").interval95_noise == answer.interval95_noise

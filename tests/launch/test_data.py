@@ -65,6 +65,11 @@ def test_categories_and_labels_by_name(tmp_path: Path) -> None:
     assert (make_problem(graded).inputs % 2).tolist() == [1, 0]
 
 
+def test_spaces_around_names_do_not_count(tmp_path: Path) -> None:
+    (tmp_path / "spaced.csv").write_text("age , score\n20, 1\n35, 2\n")
+    assert make_problem(flags(tmp_path / "spaced.csv")).inputs.tolist() == [0, 0]
+
+
 @pytest.mark.parametrize("make", [pandas.DataFrame, polars.DataFrame, dict], ids=["pandas", "polars", "mapping"])
 def test_frames_of_every_kind(make: Any) -> None:
     columns = next(batches_of(make(FRAME), ["score", "answer"]))

@@ -1,8 +1,10 @@
 """Whatever a forger writes into a record, the commands that read it end with an exit code and visible words."""
 
+import shutil
 from collections import Counter
 from pathlib import Path
 
+from parley.launch.cli import run
 from tests.launch.record_edits import EDITS, Original, chained, commands, payloads_of, try_edits
 from tests.vectors.make import golden_path
 
@@ -22,3 +24,16 @@ def test_no_edit_ends_in_a_traceback(tmp_path: Path) -> None:
     wanted = {arguments[0] for arguments in commands(tmp_path, tmp_path, tmp_path)}
     assert {command for command, code in codes if code == 0} == wanted
     assert {command for command, code in codes if code in (1, 2)} == wanted
+
+
+def test_no_link_in_a_folder_of_a_stranger_is_written_through(tmp_path: Path) -> None:
+    """A report goes into the folder of the run, and whoever made that folder may have left links there."""
+    folder, ours = tmp_path / "run", tmp_path / "ours"
+    folder.mkdir()
+    ours.write_text("ours")
+    shutil.copy(golden_path("three-round"), folder / "transcript.parley")
+    for name in ("report.html", ".report.html.new", ".report.html"):
+        (folder / name).symlink_to(ours)
+    assert run(["report", str(folder)]) == 0
+    assert ours.read_text() == "ours"
+    assert (folder / "report.html").read_text().startswith("<!")

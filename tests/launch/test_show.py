@@ -29,6 +29,7 @@ def test_table(parley: Parley, finished: Path, records: list[Record]) -> None:
     assert lines[0].split() == ["record", "time", "sender", "kind", "round", "bytes", "what"]
     assert len(lines) == len(records) + 2
     assert lines[-1] == f"completed after {len(records)} records"
+    assert "no record fits" in parley("show", finished, "--user", 301).err
 
 
 @pytest.mark.parametrize(

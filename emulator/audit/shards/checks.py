@@ -210,3 +210,18 @@ def check_uncounted(
         if found.verdict == "fail":
             return failed(f"{name}: {found.reason}", **{**found.evidence, "shard": name})
     return whole
+
+
+def checks_of_shards(
+    conversation: Conversation,
+    reader: ShardedReader,
+    build: Builder,
+    keys: Keys | None,
+    privacy: Callable[[Conversation], Verdict],
+) -> dict[str, Callable[[], Verdict]]:
+    """The checks that are others where there were several boards."""
+    return {
+        "authorship": lambda: check_shards_authorship(reader, build, keys, conversation.progress),
+        "privacy": lambda: check_uncounted(privacy(conversation), reader, build, privacy),
+        "result": lambda: check_shards_result(conversation, reader, build),
+    }

@@ -54,9 +54,6 @@ class Losses:
     def none(cls, users: int, inputs: int) -> "Losses":
         return cls(np.zeros((users, inputs)), np.zeros(users))
 
-    def rows(self, places: NDArray[np.intp] | Integers) -> "Losses":
-        return Losses(self.log[places], self.error[places])
-
     def add(self, places: NDArray[np.intp] | Integers, rows: Floats, error: Floats) -> None:
         """One more reply of each of the users at these places."""
         log = self.log[places] + rows

@@ -279,7 +279,7 @@ class Wallet:
     def _losses(self, account: _Account, places: Integers) -> Losses:
         """L of the users at these places: remembered, or worked out from what they said."""
         if account.cache is not None:
-            return account.cache.rows(places)
+            return Losses(account.cache.log[places], account.cache.error[places])
         found = Losses.none(len(places), account.inputs)
         for state, number in account.answered:
             question = state.questions[number]

@@ -7,12 +7,17 @@ function renderAnswer(model) {
     return;
   }
   const half = (answer.high - answer.low) / 2;
+  // What bins hide moves an interval away from the middle, and so does the end of what is possible.
+  const even = Math.abs(answer.high + answer.low - 2 * answer.estimate) < half / 20;
   const users = model.facts.users ? ` of ${plural(model.facts.users, "user")}` : "";
   const parts = [
-    make("p", { class: "big" }, figure(answer.estimate), " ", make("small", {}, `\u00b1 ${figure(half, 3)}`)),
+    make("p", { class: "big" }, figure(answer.estimate), " ", even ? make("small", {}, `\u00b1 ${figure(half, 3)}`) : null),
     make("p", { class: "say" },
       `${model.facts.measured || "The answer"}${users}, with 95% confidence between ${figure(answer.low)} and ${figure(answer.high)}.`),
   ];
+  if (half === 0 && (answer.estimate < answer.low || answer.estimate > answer.high)) {
+    parts.push(make("p", { class: "say hint" }, "Noise was so large that no possible value lies in the interval."));
+  }
   if (answer.measured) parts.push(make("p", { class: "say hint" }, `Measured: ${answer.measured}.`));
   if (answer.hidden !== undefined) {
     const [low, high] = answer.interval95_noise;
@@ -22,9 +27,10 @@ function renderAnswer(model) {
   }
   if (answer.truth !== undefined) {
     parts.push(make("p", { class: "say hint" },
-      `Without privacy it would be ${figure(answer.truth)}, which only an emulation knows. The error is ` +
-      `${figure(answer.error, 3)}; the prediction was about ${figure(answer.predicted_rmse, 3)}.` +
-      (answer.truth_unbinned !== undefined ? ` Without bins it would be ${figure(answer.truth_unbinned)}.` : "") +
+      `Without privacy it would be ${figure(answer.truth)}` +
+      (answer.truth_unbinned === undefined ? "" : ` in these bins, and ${figure(answer.truth_unbinned)} without bins`) +
+      `, which only an emulation knows. The error is ${figure(answer.error, 3)}; the prediction was about ` +
+      `${figure(answer.predicted_rmse, 3)}.` +
       (answer.limit === undefined ? "" :
         ` With many such users no unbiased protocol comes below ${figure(answer.limit, 3)}, the limit for these data.`)));
   }

@@ -18,6 +18,8 @@ def check_plot(path: Path | None) -> None:
         raise BadInput(f"--plot {path} should end in one of {', '.join(KINDS)}")
     if path.exists():
         raise BadInput(f"--plot {path} already exists; give a new file")
+    if not path.parent.is_dir():
+        raise BadInput(f"--plot {path}: there is no folder {path.parent}")
     try:
         import matplotlib
     except ImportError as error:

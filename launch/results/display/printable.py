@@ -1,6 +1,7 @@
-"""Text that a peer or a file supplied, made safe to print: on one line, and without power over the terminal."""
+"""Text for a terminal: what a peer or a file supplied without power over it, what we say in lines that fit."""
 
 import json
+import textwrap
 from typing import Any
 
 DELETE = "\x7f"
@@ -20,6 +21,11 @@ def printable(text: str) -> str:
 def printable_lines(text: str) -> str:
     """The same for text of several lines that we composed ourselves: its line feeds stay."""
     return "\n".join(map(printable, text.split("\n")))
+
+
+def fitted(text: str, indent: int = 2) -> str:
+    """A line of ours broken between words into lines of 80 columns; all but the first are indented."""
+    return textwrap.fill(text, 80, subsequent_indent=" " * indent, break_on_hyphens=False, break_long_words=False)
 
 
 def printable_json(value: Any, indent: int | None = None) -> str:

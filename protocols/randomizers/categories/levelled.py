@@ -23,7 +23,7 @@ class LevelledSelection(Randomizer):
     Formal guarantee: the level has the same law for every input, and at each level a reply's probabilities under two
     inputs differ by at most e^eps exactly (`SubsetSelection`).
 
-    Attacks. As for `SubsetSelection`, integers only; which level is drawn, and so how long the work takes, is public.
+    Attacks. Which level is drawn, and so how long the work takes, is public.
 
     An input is a row: its category at every level. `categories` says how many there are at each.
     """

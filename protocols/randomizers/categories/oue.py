@@ -24,10 +24,6 @@ class OptimisedUnaryEncoding(FrequencyOracle):
 
     Formal guarantee: replies under inputs v and w differ in the law of bits v and w only, and the fair coin
     contributes 1, so the ratio is at most (1-q)/q = (2^32 - T)/T <= e^eps exactly, T = 2^32 q an integer.
-
-    Attacks. Bits only, each decided by comparing a 32-bit coin with an integer: nothing for Mironov's or
-    precision-based attacks to read. Every input takes the same comparisons; timing below that level is not
-    defended against.
     """
 
     categories: int

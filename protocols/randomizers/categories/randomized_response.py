@@ -18,9 +18,6 @@ class RandomizedResponse(Choice, FrequencyOracle):
     Formal guarantee: a category's probabilities under two inputs are integers over 2^64 with a ratio of at most
     e^eps exactly (`TwoLevel`; leftover coins mean category 0 for every input, which biases its estimated frequency
     by at most (e^eps + k)/2^64).
-
-    Attacks. The reply is a category and its probabilities are integers, so Mironov's and precision-based attacks
-    have nothing to read. Every input takes the same arithmetic; timing below that level is not defended against.
     """
 
     categories: int

@@ -38,9 +38,6 @@ class SubsetSelection(Choice, FrequencyOracle):
     with integer weights, so a reply's probabilities under two inputs differ by at most e^eps exactly, whatever
     order the seed yields.
 
-    Attacks. Integers only, on the wire and in every decision: nothing for Mironov's or precision-based attacks to
-    read. The work does not depend on the input; timing at the level of caches is not defended against.
-
     `size=None` takes w = k/(e^eps + 1) rounded, at least 1, the choice of the literature.
     """
 

@@ -161,10 +161,8 @@ class GridLaplace(Choice):
 
     `sensitivity` (at least high - low) asks for more noise than the range needs, as the verbatim protocols do.
 
-    Attacks. Mironov's attack reads which floats a float Laplace sampler can reach; here outcomes are integers,
-    all of them reachable from every input. Precision-based attacks fail for the same reason. A draw is one
-    binary search in a fixed table, on a coin that does not depend on the input, so its time says nothing about
-    the input; timing at the level of caches is not defended against.
+    Attacks. Every outcome can be reached from every input. A draw is one binary search in a fixed table, on a coin
+    that does not depend on the input.
     """
 
     low: float

@@ -33,9 +33,7 @@ class OneBit(Choice):
     e^eps. Values outside the range are clipped to it first, so the guarantee holds for any input but NaN,
     which is refused.
 
-    Attacks. The reply is one bit, with no low-order digits for Mironov's or another precision-based attack to
-    read; a float decides only which integer T(x) is, never how far two of them are apart. Every input takes
-    the same arithmetic, with no loop or branch on it; timing below that level is not defended against.
+    Attacks. A float decides only which integer T(x) is, never how far two of them are apart.
     """
 
     low: float

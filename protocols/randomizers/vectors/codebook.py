@@ -35,12 +35,9 @@ class Codebook(Seeded):
     of at most e^eps exactly. The seed has the same law for every input, and given the seed the index is chosen
     by `TwoLevel`, whose integer weights have a ratio of at most e^eps.
 
-    Attacks. Mironov's and other precision-based attacks read the low bits of floats; a reply holds no float and
-    its probabilities are integers over 2^64, so the claim is about the program itself. Floating point only
-    ranks candidates, and any ranking is private; it is exact on whole numbers below 2^53 besides, so replies are
-    the same bytes on every machine. The number of operations does not depend on the input (sorting M numbers
-    takes a time that depends on their order, which is as random as the seed); timing at the level of caches and
-    branches is not defended against.
+    Attacks. Floating point only ranks candidates, and any ranking is private; it is exact on whole numbers below
+    2^53 besides, so replies are the same bytes on every machine. Sorting M numbers takes a time that depends on their
+    order, which is as random as the seed.
 
     `top` is t, the number of candidates that are e^eps likelier than the others; 0 takes the t with the smallest
     variance for the given number of candidates.

@@ -11,8 +11,6 @@ from functools import lru_cache
 import numpy as np
 import scipy
 
-from parley.emulator.randomizer import Floats
-
 
 @dataclass(frozen=True, kw_only=True)
 class SphereMoments:
@@ -52,10 +50,7 @@ NODES = 512
 REACH = 14.0
 
 
-@lru_cache(maxsize=1)
-def _nodes() -> tuple[Floats, Floats]:
-    points, weights = np.polynomial.legendre.leggauss(NODES)
-    return points, weights
+_nodes = lru_cache(maxsize=1)(np.polynomial.legendre.leggauss)
 
 
 @lru_cache(maxsize=4096)
@@ -72,7 +67,7 @@ def top_moment(dimension: int, candidates: int, top: int, power: int) -> float:
         # All first powers add up to 0 and all second powers to M/D in the mean, so look at the other candidates.
         rest = top_moment(dimension, candidates, candidates - top, power)
         return rest if power == 1 else candidates / dimension - rest
-    points, weights = _nodes()
+    points, weights = _nodes(NODES)
     reach = min(np.pi / 2.0, REACH / np.sqrt(dimension))
     angle = 0.5 * reach * (points + 1.0)
     z = np.sin(angle)

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from parley.emulator.errors import LocalProtocolError, RemoteProtocolError
-from parley.emulator.wire import codec, messages
+from parley.emulator.wire import canonical, codec, messages
 from parley.emulator.wire.canonical import DEEPEST, CutOff, extent
 
 LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
@@ -352,7 +352,7 @@ def test_the_frames_those_forms_were_made_from_are_good() -> None:
     "users",
     [
         [5, 0],
-        [0, codec.MOST_USERS + 1],
+        [0, canonical.MOST_USERS + 1],
         [2**62, 1],
         [-1, 2],
         [0, np.array([0, 1], dtype="<u4")],
@@ -366,7 +366,7 @@ def test_the_frames_those_forms_were_made_from_are_good() -> None:
         [0, b"\xfb\x00"],
         [0, b"\x01"],
         [0, b"\x07"],
-        [0, b"\xff" * (codec.MOST_USERS // 8) + b"\x01"],
+        [0, b"\xff" * (canonical.MOST_USERS // 8) + b"\x01"],
         [0],
         0,
     ],
@@ -376,8 +376,8 @@ def test_user_numbers_have_one_form(users: Any) -> None:
         codec.decode(seal(codec.pack([4, "r", 1, "n", 0, 1, users, {}, b""])))
 
 
-def test_users_are_written_in_the_shortest_form_and_read_in_older_ones() -> None:
-    """Nine of ten speak: a bit for each. One of ten speaks: a byte for each. In older records the first do so too."""
+def test_users_have_the_shortest_form_and_only_records_may_have_older_ones() -> None:
+    """Nine of ten speak: a bit for each. One of ten speaks: a byte for each. The first records have longer forms."""
     rest: dict[str, Any] = {"run": "r", "round": 1, "node": "n", "chunk": 0, "chunks": 1, "columns": {}}
     everybody = np.arange(1000)
     for users, size in ((everybody[everybody % 10 > 0], 125), (everybody[everybody % 10 == 0], 99)):
@@ -385,11 +385,17 @@ def test_users_are_written_in_the_shortest_form_and_read_in_older_ones() -> None
         alone = codec.encode(messages.Replies(users=users[:1], **rest))
         assert size <= len(frame) - len(alone) <= size + 12
         said = codec.decode(frame)
-        older = [int(users[0]), (np.diff(users) - 1).astype(np.uint8)]
-        before = codec.decode(seal(codec.pack([4, "r", 1, "n", 0, 1, older, {}, b""])))
-        for message in (said, before):
-            assert isinstance(message, messages.Replies)
-            assert np.array_equal(message.users, users)
+        assert isinstance(said, messages.Replies)
+        assert np.array_equal(said.users, users)
+        for rest_of in ((np.diff(users) - 1).astype(np.uint8), (users - users[0]).astype(np.uint32)):
+            older = seal(codec.pack([4, "r", 1, "n", 0, 1, [int(users[0]), rest_of], {}, b""]))
+            if older == frame:
+                continue
+            with pytest.raises(RemoteProtocolError, match="one canonical form"):
+                codec.decode(older)
+            before = codec.decode(older, recorded=True)
+            assert isinstance(before, messages.Replies)
+            assert np.array_equal(before.users, users)
 
 
 def test_consecutive_users_cost_no_bytes() -> None:
@@ -444,7 +450,7 @@ def test_what_cannot_be_received_cannot_be_sent(value: Any) -> None:
 
 def test_a_cohort_too_large_for_a_frame_cannot_be_sent() -> None:
     rest: dict[str, Any] = {"run": "r", "round": 1, "node": "n", "chunk": 0, "chunks": 1, "columns": {}}
-    for users in (np.arange(codec.MOST_USERS + 1), np.array([0, 2**32])):
+    for users in (np.arange(canonical.MOST_USERS + 1), np.array([0, 2**32])):
         with pytest.raises(LocalProtocolError, match="send several"):
             codec.encode(messages.Replies(users=users, **rest))
 
@@ -484,10 +490,10 @@ def test_a_bomb_costs_next_to_nothing(body: bytes) -> None:
     assert peak < 2**18
 
 
-@pytest.mark.parametrize("columns", [{}, {"v": np.zeros((codec.MOST_USERS, 0), np.uint8)}], ids=["none", "empty"])
+@pytest.mark.parametrize("columns", [{}, {"v": np.zeros((canonical.MOST_USERS, 0), np.uint8)}], ids=["none", "empty"])
 def test_a_million_users_in_a_few_bytes_cost_next_to_nothing(columns: dict[str, Any]) -> None:
     """Nobody is counted before there is a reply: a byte for each user at least."""
-    frame = seal(codec.pack([4, "r", 1, "n", 0, 1, [0, codec.MOST_USERS], columns, b""]))
+    frame = seal(codec.pack([4, "r", 1, "n", 0, 1, [0, canonical.MOST_USERS], columns, b""]))
     tracemalloc.start()
     try:
         with pytest.raises(RemoteProtocolError, match="replies of 1048576 users in"):

@@ -32,6 +32,10 @@ def test_advice_halves_what_is_left_open() -> None:
     assert "about 16,000 users at this epsilon, or epsilon 2 with these users" in said
     assert advice((-1.0, 1.0), (-1.0, 1.0), rmse=5.1, users=1000, epsilon=0.5) is not None
     assert advice((0.1, 0.5), (-1.0, 1.0), rmse=0.1, users=1000, epsilon=0.5) is None
+    beside = advice((1.0, 1.0), (-1.0, 1.0), rmse=4.0, users=12, epsilon=4.0)
+    assert beside is not None
+    assert "no possible value lies in it" in beside
+    assert advice((1.0, 1.0), (-1.0, 1.0), rmse=0.01, users=12, epsilon=4.0) is None
 
 
 def test_round_numbers_of_users() -> None:

@@ -298,7 +298,7 @@ def test_linear_queries() -> None:
     matrix = np.tri(4, 5)
     queries = LinearQueries(matrix)
     inputs = np.array([0, 0, 3, 4])
-    assert (queries.queries, queries.size, queries.infinity_norm) == (4, 5, 1.0)
+    assert (len(queries.values), queries.size, queries.infinity_norm) == (4, 5, 1.0)
     assert queries.exact(inputs).tolist() == [0.5, 0.5, 0.5, 0.75]
     assert np.array_equal(queries.apply(np.eye(5)), matrix)
     assert LinearQueries.from_parameters(queries.parameters()) == queries
