@@ -49,7 +49,7 @@ PROBLEMS: dict[str, tuple[Any, Any, int]] = {
     "diversity 8": (GiniDiversity(levels=8), beta(2, 4), 8),
     "Kendall 4x4": (Kendall(levels=(4, 4)), pair, 4),
 }
-HEADS = ("problem", "epsilon", "rounds", "RMSE, codebook", "RMSE, now", "ratio", "coverage, codebook", "coverage, now")
+HEADS = ("problem", "rounds", *(f"epsilon {epsilon:g}" for epsilon in EPSILONS), "least coverage")
 
 
 @contextmanager
@@ -86,13 +86,20 @@ def cell(name: str, rounds: str, epsilon: float, trials: int) -> dict[str, Any]:
     return found
 
 
-def row(found: dict[str, Any]) -> list[str]:
-    before, now = found["before"], found["now"]
-    return [
-        *(found["problem"], f"{found['epsilon']:g}", found["rounds"]),
-        *(f"{before['rmse']:.4g}", f"{now['rmse']:.4g}", f"{now['rmse'] / before['rmse']:.2f}"),
-        *(f"{100 * before['coverage']:.1f}%", f"{100 * now['coverage']:.1f}%"),
-    ]
+def ratio(found: dict[str, Any]) -> str:
+    return f"{found['now']['rmse'] / found['before']['rmse']:.2f}"
+
+
+def rows(found: list[dict[str, Any]]) -> list[list[str]]:
+    """A row for each problem and number of rounds: what the table is worth at each epsilon."""
+    shown = []
+    for rounds, name in product(("one", "two"), PROBLEMS):
+        cells = {each["epsilon"]: each for each in found if (each["problem"], each["rounds"]) == (name, rounds)}
+        if cells:
+            least = min(each["now"]["coverage"] for each in cells.values())
+            ratios = [ratio(cells[epsilon]) if epsilon in cells else "" for epsilon in EPSILONS]
+            shown.append([name, rounds, *ratios, f"{100 * least:.1f}%"])
+    return shown
 
 
 def best(form: Floats, epsilon: float) -> Floats:
@@ -147,12 +154,10 @@ def main() -> None:
     for rounds, name, epsilon in product(() if options.show else options.rounds, options.problem, EPSILONS):
         if (name, rounds, epsilon) not in known:
             found.append(cell(name, rounds, epsilon, options.trials))
-            print(" | ".join(row(found[-1])), flush=True)
+            print(name, rounds, epsilon, ratio(found[-1]), flush=True)
             if options.save:
                 options.save.write_text(json.dumps(found, indent=1) + "\n")
-    order = list(PROBLEMS)
-    found.sort(key=lambda each: (each["rounds"], order.index(each["problem"]), each["epsilon"]))
-    text = table(HEADS, [row(each) for each in found])
+    text = table(HEADS, rows(found))
     print(text)
     if options.write:
         write("strategy", text)

@@ -13,7 +13,7 @@ import numpy as np
 
 from parley.emulator.errors import BadInput, LocalProtocolError, RemoteProtocolError
 from parley.emulator.protocol import Inputs
-from parley.emulator.roles.cohort import Cohort, CohortRole, Unpledged
+from parley.emulator.roles.cohort import Cohort, CohortRole, Unheeded
 from parley.emulator.roles.node_memory import Distrust, Evidence
 from parley.emulator.transport.ports import NodePort, topic_for
 from parley.emulator.transport.zmq.ports import connect_node
@@ -48,7 +48,7 @@ class UserNode:
         self.state = state
         self._spoke = 0.0
         self._refused: set[str] = set()
-        self._authentic: dict[str, bytes] = {}
+        self._authentic: dict[str, tuple[bytes, bytes]] = {}
         self._offered = b""
         self._excluded = False
         self._leaving: float | None = None
@@ -132,12 +132,14 @@ class UserNode:
 
     def _is_authentic(self, message: Message, frame: bytes) -> bool:
         """Whether it was said by whom it must come from; what is merely repeated was found so before."""
-        if self._authentic.get(message.kind) == frame:
+        nonce = self.role.nonce or self._offered
+        # For this nonce: what was signed for a setup that was refused is nothing under another.
+        if self._authentic.get(message.kind) == (frame, nonce):
             return True
-        if not self.role.consent.is_authentic(message, frame, self.role.nonce or self._offered):
+        if not self.role.consent.is_authentic(message, frame, nonce):
             log.warning("dropped a message (%s) that its author did not sign", message.kind)
             return False
-        self._authentic[message.kind] = frame
+        self._authentic[message.kind] = frame, nonce
         if isinstance(message, Setup):
             # Who refuses a setup is to hear that its run is over all the same.
             self._offered = message.nonce
@@ -153,8 +155,8 @@ class UserNode:
                     self._spoke = self.port.clock.now()
                 else:
                     self.state.write(said)
-        except Unpledged as error:
-            # The pledge may have been lost on its way; and whoever is not the shuffler is owed no word.
+        except Unheeded as error:
+            # What it waits for may have been lost on its way; and whoever says old or unpledged things is owed no word.
             log.warning("waits: %s", error)
         except (RemoteProtocolError, BadInput) as error:
             reason = in_one_line(error)

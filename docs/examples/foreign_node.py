@@ -9,6 +9,8 @@ It speaks `frequency-grr`, and `one-round` for the statistic gini-diversity. It 
 
 import argparse
 import fnmatch
+import hashlib
+import hmac
 import json
 import os
 import re
@@ -52,6 +54,11 @@ class Node:
         self.head = (state.answered[last]["size"], state.answered[last]["root"]) if last else (0, b"")
         if len(inputs) != me["users"] or not all(0 <= x < self.consent["domain"]["inputs"] for x in inputs):
             raise SystemExit("the inputs are not those of these users")
+        # Under the same coins another input would show how the two differ.
+        packed = b"parley inputs" + np.array(inputs, dtype="<i8").tobytes()
+        self.mark = hmac.new(me["coin_key"], packed, hashlib.sha256).digest()
+        if any(each.get("inputs") not in (None, b"", self.mark) for each in state.answered.values()):
+            raise SystemExit("these are other inputs than those it has answered about")
         if not self.consent["board"] or self.consent["trusts"] != "nobody":
             raise SystemExit("this node takes part in signed runs without a shuffler only")
 
@@ -85,6 +92,8 @@ class Node:
         if keys and not any(wire.is_signed_by(key, kind, nonce, body, signature) for key in keys):
             raise Refused(f"a {kind} that is not signed by whom it must come from")
         if kind == "setup" and not self.state.seated:
+            if self._is_of_another(heard):
+                return
             # Even if the setup is refused: the end of the run is signed with it.
             self.nonce = heard["nonce"]
         try:
@@ -104,11 +113,8 @@ class Node:
             elif kind in ("result", "abort") and self.run in ("", heard["run"]) and not self.over:
                 if kind == "result" and self.state.seated and not self.protocol:
                     return  # started again: the board repeats the setup first
-                told = self.seating or {}
-                own = (told.get("run"), told.get("key")) == (heard["run"], self.public)
-                known = self.state.seated or (told if own else None)
-                if kind == "abort" and known and heard["nonce"] != known["nonce"]:
-                    return  # of another run of this name
+                if kind == "abort" and self._is_of_another(heard):
+                    return
                 self.over, self.result = True, kind == "result" and self.protocol is not None and self.seated
                 self.leaving = self.result and self.proven < max(self.state.answered, default=0)
                 self.inquire() if self.leaving else self._leave()
@@ -119,6 +125,13 @@ class Node:
                 self.complaints.add(complaint)
                 self.tell("refusal", run=heard["run"], round=complaint[0], node=self.name, reason=complaint[1])
             raise
+
+    def _is_of_another(self, heard):
+        """Whether a setup or an abort is of another run of this name than the one it takes part or holds a seat in."""
+        told = self.seating or {}
+        own = (told.get("run"), told.get("key")) == (heard["run"], self.public)
+        known = self.state.seated or (told if own else None)
+        return known is not None and heard["nonce"] != known["nonce"]
 
     def _sit(self, setup):
         """The checks of wire.md, "Consent", in their order; no input is looked at."""
@@ -175,9 +188,9 @@ class Node:
             self.held = announce
             return self.inquire()
         if not known:
-            size, root = self.head
-            frame = wire.encode("announce", announce)
-            self.state.write("answered", round=number, question=question, announce=frame, size=size, root=root)
+            (size, root), frame = self.head, wire.encode("announce", announce)
+            shown = {"size": size, "root": root, "inputs": self.mark}
+            self.state.write("answered", round=number, question=question, announce=frame, **shown)
         self.open, self.held = announce, None
         self._reply(announce, self._chunks())
 

@@ -17,6 +17,7 @@ from parley.emulator.protocol import Protocol
 from parley.emulator.randomizer import Floats, row_bytes
 from parley.emulator.record.conversation import Answers, Conversation, fits, joined, malformed
 from parley.emulator.record.likelihoods import Likelihoods
+from parley.emulator.record.summary import form_of
 from parley.emulator.record.user_sets import UserSet
 from parley.emulator.wire.messages import Users
 
@@ -211,7 +212,8 @@ def check_privacy(
     """
     setup, protocol = spoken(conversation, exact=True)
     losses = Losses(claim=setup.epsilon)
-    answering, several = _answering(conversation, protocol, losses, twice=sample is None)
+    known = None if sample is None else _answering_as_heard(conversation)
+    answering, several = (known, UserSet()) if known is not None else _answering(conversation, protocol, losses)
     inputs = stand_ins(conversation, protocol)
     each = 8 * len(inputs) + sum(
         1 + sum(dtype.itemsize * int(np.prod(shape, dtype=np.int64)) for dtype, shape in step.reply.values())
@@ -298,10 +300,20 @@ def _offences(answers: Answers, what: str) -> list[Offence]:
     return [Offence(user=user, round=answers.round, record=record, what=what) for user, record in first]
 
 
-def _answering(
-    conversation: Conversation, protocol: Protocol, losses: Losses, *, twice: bool = True
-) -> tuple[UserSet, UserSet]:
-    """Who answered, and who of them more than once; nobody, unless `twice` is to be known.
+def _answering_as_heard(conversation: Conversation) -> UserSet | None:
+    """Who answered, from what was heard; None where a question or a frame is not as declared, so that each is read."""
+    users = UserSet()
+    for each in conversation.rounds:
+        step = conversation.step(each.number)
+        if step is None or fits(step.protocol, each.announce) or each.forms - {(each.number, form_of(step.reply))}:
+            return None
+        users.join(each.users)
+    early = conversation.sent.total() - sum(each.replies for each in conversation.rounds)
+    return None if early else users
+
+
+def _answering(conversation: Conversation, protocol: Protocol, losses: Losses) -> tuple[UserSet, UserSet]:
+    """Who answered, and who of them more than once.
 
     Replies without a likelihood and broadcasts that should have been refused are noted.
     """
@@ -322,19 +334,17 @@ def _answering(
             waiting.append(replies.users)
             many += len(replies.users)
         if many >= WAITING_USERS or len(replies.users) >= MOST_ROWS:
-            _add(users, several if twice else None, waiting)
+            _add(users, several, waiting)
             waiting, many = [], 0
-    _add(users, several if twice else None, waiting)
+    _add(users, several, waiting)
     return users, several
 
 
-def _add(users: UserSet, several: UserSet | None, frames: Sequence[Users]) -> None:
+def _add(users: UserSet, several: UserSet, frames: Sequence[Users]) -> None:
     """Add frames of users; those who are there already, or twice in these frames, are several."""
     listed = frames[0] if len(frames) == 1 else np.concatenate([np.empty(0, np.int64), *frames])
     if len(frames) > 1:
         listed, many = np.unique(listed, return_counts=True)
-        if several is not None:
-            several.add(listed[many > 1])
-    if several is not None:
-        several.add(listed[users.holds(listed)])
+        several.add(listed[many > 1])
+    several.add(listed[users.holds(listed)])
     users.add(listed)

@@ -16,7 +16,8 @@ from typing import Any, NamedTuple, get_args
 from parley.emulator.errors import LocalProtocolError, RemoteProtocolError, TranscriptError
 from parley.emulator.record.merkle import leaf_of
 from parley.emulator.wire.batches import SMALLEST_FRAME, Batch, is_batch, read_batch
-from parley.emulator.wire.codec import LARGEST_FRAME, decode, pack, pack_plain, plain, unpack
+from parley.emulator.wire.canonical import plain
+from parley.emulator.wire.codec import LARGEST_FRAME, decode, pack, pack_plain, unpack
 from parley.emulator.wire.messages import LONGEST_TEXT, NAME, Message, Outcome
 from parley.emulator.wire.shapes import LARGEST, Shapes
 from parley.emulator.wire.signatures import SIGNATURE_BYTES, Signer, verify

@@ -7,19 +7,29 @@ Nobody's word is taken for how many rounds there were: a round is observed when 
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
 from parley.emulator.arithmetic import one_thread
 from parley.emulator.errors import ParleyError
 from parley.emulator.protocol import Builder, Interaction, Protocol
+from parley.emulator.randomizer import Shape
 from parley.emulator.record.records import Record
 from parley.emulator.record.user_sets import UserSet
 from parley.emulator.round import BLOCK_USERS, Round
 from parley.emulator.wire import messages as wire
 
+# The columns of a frame by name, each with its type and the shape of one entry.
+Form = frozenset[tuple[str, tuple[np.dtype[Any], tuple[int, ...]]]]
+# One is all that honest nodes use.
+MOST_FORMS = 4
 # No honest board seats so many; nobody counts one by one up to a number that somebody merely wrote.
 MOST_COUNTED = 2**27
+
+
+def form_of(types: Shape) -> Form:
+    return frozenset(types.items())
 
 
 @dataclass
@@ -39,7 +49,8 @@ class Turnout:
 class RoundSummary:
     """One round, from its announcement on.
 
-    `columns` are those of its first frame. `arrivals`: when each frame came, and how many replies there were then.
+    `columns` are those of its first frame; `forms` are the rounds that frames name, with the types of their columns.
+    `arrivals`: when each frame came, and how many replies there were then.
     """
 
     announce: wire.Announce
@@ -47,6 +58,7 @@ class RoundSummary:
     bytes_down: int
     bytes_up: int = 0
     columns: frozenset[str] | None = None
+    forms: set[tuple[int, Form]] = field(default_factory=set)
     users: UserSet = field(default_factory=UserSet)
     nodes: dict[str, Turnout] = field(default_factory=dict)
     arrivals: list[tuple[float, int]] = field(default_factory=list)
@@ -74,6 +86,9 @@ class RoundSummary:
     def take(self, replies: wire.Replies, size: int, time: float) -> None:
         self.bytes_up += size
         self.columns = self.columns or frozenset(replies.columns)
+        if len(self.forms) < MOST_FORMS:
+            types = {name: (column.dtype, column.shape[1:]) for name, column in replies.columns.items()}
+            self.forms.add((replies.round, form_of(types)))
         self.users.add(replies.users)
         self.arrivals.append((time, self.replies + len(replies.users)))
         turnout = self.nodes.setdefault(replies.node, Turnout(replies.chunks))
@@ -242,11 +257,18 @@ class Summary:
         assert self.protocol is not None
         groups, numbers = range(self.protocol.groups), [each.number for each in self.rounds]
         asked = np.array([sum(self.protocol.participates(number, each) for number in numbers) for each in groups])
+        turns = [
+            np.array([self.protocol.participates(number, each) for each in groups]) & (asked == 1) for number in numbers
+        ]
         count = 0
-        for each in self.rounds:
-            turns = np.array([self.protocol.participates(each.number, group) for group in groups]) & (asked == 1)
-            for users in each.users.blocks(BLOCK_USERS) if turns.any() else ():
-                count += len(users) if turns.all() else int(np.count_nonzero(turns[self.protocol.group_of(users)]))
+        for first, end in self.seated.runs.tolist():
+            for start in range(first, end, BLOCK_USERS):
+                stop = min(start + BLOCK_USERS, end)
+                answered = [each.users.marks(start, stop) for each in self.rounds]
+                if any(each.any() for each in answered):
+                    group = self.protocol.group_of(np.arange(start, stop))
+                    each_round = zip(turns, answered, strict=True)
+                    count += sum(int(np.count_nonzero(turn[group] & spoke)) for turn, spoke in each_round)
         return count
 
     def asked(self, number: int) -> int | None:

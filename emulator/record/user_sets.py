@@ -128,6 +128,20 @@ class UserSet:
                 inside[part] = np.unpackbits(page).view(np.bool_)[users[part] - number * PAGE]
         return inside
 
+    def marks(self, first: int, end: int) -> NDArray[np.bool_]:
+        """For each of the numbers first .. end - 1 whether it is there."""
+        self._merge()
+        found = np.zeros(end - first, np.bool_)
+        some = slice(np.searchsorted(self._stops, first, side="right"), np.searchsorted(self._starts, end))
+        for start, stop in zip(self._starts[some].tolist(), self._stops[some].tolist(), strict=True):
+            found[max(0, start - first) : stop - first] = True
+        for number in range(first // PAGE, -(-end // PAGE)) if self._pages else ():
+            if (page := self._pages.get(number)) is not None:
+                low, high = max(first, number * PAGE), min(end, (number + 1) * PAGE)
+                spoken = np.unpackbits(page).view(np.bool_)[low - number * PAGE : high - number * PAGE]
+                found[low - first : high - first] |= spoken
+        return found
+
     def holds_range(self, first: int, end: int) -> bool:
         """Whether one run holds all of these numbers: the usual case, and quickly known."""
         self._merge()

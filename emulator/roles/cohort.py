@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from parley.emulator.coins import question_of, setup_digest, terms_of
-from parley.emulator.errors import LocalProtocolError, RemoteProtocolError
+from parley.emulator.errors import BadInput, LocalProtocolError, RemoteProtocolError
 from parley.emulator.protocol import Builder, Inputs, Protocol, check_arrays
 from parley.emulator.roles.consent import Consent
 from parley.emulator.roles.node_memory import Answered, Commit, Evidence, Finished, Memory, OwnSeat, Receipts, Seated
@@ -50,8 +50,9 @@ COHORT: Mapping[tuple[Cohort, type[wire.Message]], Cohort] = {
 }
 
 
-class Unpledged(RemoteProtocolError):
-    """A setup for which the shuffler that users trust has not said its word, or not yet: nothing is answered."""
+class Unheeded(RemoteProtocolError):
+    """A setup that is neither accepted nor refused: it is about another run of this name, or no shuffler has pledged
+    itself to it yet."""
 
 
 Said = wire.Message | Commit | Evidence
@@ -89,12 +90,20 @@ class CohortRole:
         size = chunk or chunk_for(len(inputs))
         self._speakers = Speakers(node=node, first=first, inputs=inputs, key=key, chunk=size, wallet=wallet, view=view)
         self.chunks = self._speakers.chunks
+        self._check_inputs()
         self._terms = self._pledged = b""
         self.seat = OwnSeat(node, self.public, given=not consent.wants_seating or bool(self.memory.answered))
         self._open: wire.Announce | None = None
         self._held: wire.Announce | None = None
         self._receipts = Receipts(node, consent.board, self.chunks, self.memory, self._frames)
         self._ties = self._make_ties() if consent.head else None
+
+    def _check_inputs(self) -> None:
+        """Coins are those of the question: with them another input would show how it differs from the one before."""
+        for number, answered in self.memory.answered.items():
+            if answered.inputs and answered.inputs != self._speakers.mark:
+                what = f"round {number} was answered about other inputs than these"
+                raise BadInput(f"node {self.node}: {what}; start it with the inputs it had then")
 
     def _make_ties(self) -> "Ties":
         # Only a shard's users need it.
@@ -181,6 +190,9 @@ class CohortRole:
                 raise self._refuse(f"a second, different setup for run {setup.run}")
             if self.protocol is not None:
                 return iter(())
+        held = self.seat.nonce_of(setup.run)
+        if seated is None and held and setup.nonce != held:
+            raise Unheeded(f"node {self.node}: a setup for another run {setup.run} than the one it holds a seat in")
         if setup.run in self.memory.finished:
             raise self._refuse(f"the run {setup.run} is over, and nothing of it is answered again")
         self._check(self.consent.check_setup, setup)
@@ -193,7 +205,7 @@ class CohortRole:
         self._check(self.consent.check_columns, setup, protocol.column_levels)
         behind = protocol.claim.trusts == "shuffler" and self.consent.trusts == "shuffler"
         if behind and self.consent.shuffler and self._pledged != digest:
-            raise Unpledged(f"node {self.node}: the shuffler these users trust has not pledged itself to this setup")
+            raise Unheeded(f"node {self.node}: the shuffler these users trust has not pledged itself to this setup")
         self.seat.take(setup.run, setup.nonce)
         if not self._speakers.can_afford(setup, protocol, self.consent.trusts):
             raise self._refuse("none of its users can afford this run")
@@ -283,6 +295,7 @@ class CohortRole:
                     root=root,
                     whole_size=whole_size,
                     whole_root=whole_root,
+                    inputs=self._speakers.mark,
                 )
             )
         protocol = self._seated()

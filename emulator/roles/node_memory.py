@@ -28,7 +28,8 @@ class Answered:
     """On disk before the reply leaves: this round's question, its broadcast, and the head of the record seen so far.
 
     With the broadcast a node that was killed can say again what it answered, and check that it is on record. In a shard
-    `whole_size` and `whole_root` are the head of the whole run.
+    `whole_size` and `whole_root` are the head of the whole run. `inputs` tells the inputs it answered about from
+    others, to who has the coin key; a state of an earlier version does not know.
     """
 
     round: int
@@ -38,6 +39,7 @@ class Answered:
     root: bytes = b""
     whole_size: int = 0
     whole_root: bytes = b""
+    inputs: bytes = b""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -147,7 +147,9 @@ class Log:
                 entries.append(payload)
                 self._end += LENGTH_BYTES + len(payload) + HASH_BYTES
                 proven = proven or (self._end, self._chain.hash) == (length, chain)
-        if not proven:
+        # A crash cuts the log or a slot of the head, not both: the slot is written when the log is whole on disk.
+        torn = self._end < len(content) and None in slots and self._sequence > 1
+        if not proven or torn:
             raise BadInput(
                 f"the wallet {self.folder} is cut or damaged at byte {self._end} of {length}; "
                 "without all of it nobody may answer"

@@ -6,8 +6,10 @@ for a number whose seed serves a lie.
 """
 
 from dataclasses import replace
+from functools import lru_cache
 
 import numpy as np
+from numpy.typing import NDArray
 
 from parley.emulator.coins import public_words
 from parley.emulator.protocol import Protocol
@@ -17,12 +19,32 @@ from parley.emulator.wire.messages import Users
 LARGEST_SALT = (1 << 63) - 1
 HALF = np.uint64(32)
 LOW = np.uint64((1 << 32) - 1)
+# Numbers of users whose groups are kept together, in 8 KiB; how many such pages are kept; and where they are worth it.
+PAGE = 1 << 16
+MOST_PAGES = 1 << 12
+NEAR_PAGES = 1 << 3
+WORTH_PAGES = 1 << 12
 
 
 def groups_of(users: Users, salt: int, share: float) -> Integers:
     """0 for this share of the users, 1 for the others: the upper half of a user's word decides."""
-    border = np.uint64(round(share * 2**32))
-    return np.asarray((public_words(_bytes(salt), users) >> HALF) >= border, dtype=np.int64)
+    border = round(share * 2**32)
+    if len(users) >= WORTH_PAGES:
+        low, high = int(users.min()) // PAGE, int(users.max()) // PAGE
+        if high - low < NEAR_PAGES:
+            pages = np.concatenate([_page_of_groups(number, salt, border) for number in range(low, high + 1)])
+            return np.unpackbits(pages).take(users - low * PAGE).astype(np.int64)
+    return _drawn(users, salt, border).astype(np.int64)
+
+
+def _drawn(users: Users, salt: int, border: int) -> NDArray[np.bool_]:
+    return np.asarray((public_words(_bytes(salt), users) >> HALF) >= np.uint64(border))
+
+
+@lru_cache(maxsize=MOST_PAGES)
+def _page_of_groups(number: int, salt: int, border: int) -> NDArray[np.uint8]:
+    """The groups of a page of users, a bit each: a run and its report ask for them again and again."""
+    return np.packbits(_drawn(np.arange(number * PAGE, (number + 1) * PAGE), salt, border))
 
 
 def places_of(users: Users, salt: int, places: int) -> Integers:

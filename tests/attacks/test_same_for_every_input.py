@@ -36,6 +36,7 @@ from tests.attacks.parties import (
 )
 from tests.attacks.scripts import ATTACKS
 from tests.attacks.stage import CHUNK, Batches, Stage, Visible, play
+from tests.attacks.table import OTHER
 
 FRAMES = -(-HOSTED // CHUNK)
 
@@ -123,11 +124,29 @@ def test_another_domain_is_refused_before_anything_is_built(tmp_path: Path) -> N
     def script(stage: Stage) -> Batches:
         yield from stage.seat(replace(stage.setup, domain={"inputs": 2**20}))
         yield from stage.seat(replace(stage.setup, run="another"))
-        yield from stage.seat(replace(stage.setup, nonce=b""))
 
     with mock.patch.object(parley.nodes.user, "build", side_effect=AssertionError("it was built")):
         visible = play(script, "frequency-grr", 1, tmp_path / "node")
-    assert (visible.code, visible.count("refusal")) == (None, 3)
+    assert (visible.code, visible.count("refusal")) == (None, 2)
+
+
+def test_a_question_for_one_setup_is_not_answered_under_another(tmp_path: Path) -> None:
+    """Its signature was found good once, for the nonce of the setup that was not accepted."""
+
+    def script(stage: Stage) -> Batches:
+        yield from stage.seat(replace(stage.setup, epsilon=0.5, nonce=OTHER))
+        asked = stage.said(stage.announces[0], nonce=OTHER)
+        yield [asked]
+        yield from stage.seat()
+        yield [asked]
+        answered.append(len(stage.replies(1)))
+        yield from stage.rounds(1)
+        yield from stage.end()
+
+    answered: list[int] = []
+    visible = play(script, "three-round", 1, tmp_path / "node")
+    assert answered == [0]
+    assert (visible.code, visible.count("refusal"), visible.count("replies")) == (0, 0, 3 * FRAMES)
 
 
 def test_as_many_inputs_in_other_columns_are_refused(tmp_path: Path) -> None:

@@ -32,6 +32,7 @@ from tests.attacks.parties import (
     setup_of,
     spoken,
 )
+from tests.attacks.stage import Batches, Stage, play
 
 GRR = "frequency-grr"
 PROTOCOL = spoken(GRR)
@@ -215,6 +216,27 @@ def test_evidence_that_cannot_be_kept_is_one_sentence(tmp_path: Path) -> None:
         board.show(ledger.receipt(NODE, 1))
         check_one_sentence(board, node, UNFINISHED, "its reply is not on record")
     assert "cannot be written" in node.log
+
+
+@pytest.mark.parametrize("name", ["frequency-grr", "three-round", "shuffled"])
+def test_a_node_that_has_answered_is_not_started_with_other_inputs(name: str, tmp_path: Path) -> None:
+    """The same coins for another input would show, free of noise, how the two differ."""
+
+    def asked(stage: Stage) -> Batches:
+        yield from stage.seat()
+        yield [stage.said(stage.announces[0])]
+
+    stage = Stage(name)
+    play(asked, name, 1, tmp_path / "node", stage=stage)
+    sent = stage.replies(1)
+    for other in (0, 2, 3):
+        changed = np.array([1] * (HOSTED - 1) + [other])
+        seen = play(asked, name, changed, tmp_path / "node", stage=stage)
+        assert (seen.code, seen.sent) == (BAD_INPUT, ())
+        assert "was answered about other inputs" in seen.errors
+    play(asked, name, 1, tmp_path / "node", stage=stage)
+    assert sent
+    assert {frame for frame, _ in stage.replies(1)} == {frame for frame, _ in sent}
 
 
 def test_inputs_of_others_are_refused_before_anybody_is_contacted(state: Path) -> None:

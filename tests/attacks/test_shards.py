@@ -1,6 +1,7 @@
 """Shards that lie: sums that nobody can have said, another question for one shard alone, and users who make noise."""
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -142,6 +143,23 @@ class OtherBroadcast(Forked):
             return message, frame
         changed = replace(message, broadcast={name: each / 2 for name, each in message.broadcast.items()})
         return changed, encode(changed, analyst, self.nonce)
+
+
+class Replayed(SubAnalystRole):
+    """Whatever the head analyst says to shard-1 is followed by what it said in another run of this name."""
+
+    def told(self, message: wire.Message, frame: bytes) -> None:
+        super().told(message, frame)
+        if self.node == "shard-1" and isinstance(message, wire.Setup | wire.Announce) and self._setup is not None:
+            for each in (replace(self._setup, nonce=bytes(16)), message):
+                with suppress(RemoteProtocolError):
+                    super().told(each, encode(each, derived(KEY, "analyst"), bytes(16)))
+
+
+def test_what_was_signed_for_another_run_of_this_name_is_not_passed_on(tmp_path: Path) -> None:
+    whole = Whole(tmp_path, protocol(USERS), np.arange(USERS) % 3, shards=3, nodes=6, sub_analyst=Replayed)
+    whole.run()
+    assert audit(tmp_path / FILE, build, keys=whole.keys).verdicts["authorship"].verdict == "pass"
 
 
 @pytest.mark.parametrize(("forked", "most"), [(OtherNonce, 1), (OtherBroadcast, 2)])

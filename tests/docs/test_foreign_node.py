@@ -7,9 +7,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from parley.emulator.record.merkle import Tree, leaf_of
+from parley.emulator.roles.replies import Speakers
 from parley.emulator.wire.codec import decode, encode
 from parley.emulator.wire.messages import (
     Abort,
@@ -224,6 +226,17 @@ def test_a_reply_declared_missing_is_kept_as_evidence(scene: Scene) -> None:
     scene.hear(scene.receipt(frame, absent=(FOREIGN,)))
     assert scene.node.proven == 1
     assert load_evidence(scene.table.folder / FOREIGN / "evidence-1.parley").frames == (frame,)
+
+
+def test_after_an_answer_it_is_not_started_with_other_inputs(scene: Scene) -> None:
+    scene.answer()
+    state, mine = scene.node.state, scene.node.inputs
+    with pytest.raises(SystemExit, match="other inputs"):
+        foreign_node.Node(state, [(mine[0] + 1) % 5, *mine[1:]], scene.said.append)
+    foreign_node.Node(state, mine, scene.said.append)
+    # Parley marks them in the same way.
+    parleys = Speakers(node=FOREIGN, first=0, inputs=np.array(mine), key=state.identity["coin_key"])
+    assert {each["inputs"] for each in state.answered.values()} == {parleys.mark}
 
 
 def test_a_cut_state_is_refused(scene: Scene) -> None:

@@ -92,6 +92,7 @@ class SubAnalystRole:
         elif isinstance(message, wire.Setup):
             self._setup, self._terms = message, terms_of(message)
             self._sums = Sums(self._build(message.protocol, message.parameters), self.run, message.domain)
+            self._said = {kind: each for kind, each in self._said.items() if self._is_authentic(*each)}
         elif isinstance(message, wire.Announce):
             self._adding(is_open=False).ask(message)
             self.round, self._is_open, self.answer = message.round, True, None
@@ -152,7 +153,9 @@ class SubAnalystRole:
         if self._keys is None:
             return True
         setup = self._said.get(wire.Setup)
-        nonce = setup[0].nonce if setup is not None and isinstance(setup[0], wire.Setup) else self.nonce
+        said = setup[0].nonce if setup is not None and isinstance(setup[0], wire.Setup) else b""
+        # Once its board has recorded a setup, no other counts.
+        nonce = self.nonce or said
         authors = (ANALYST_NAME, BOARD_NAME) if isinstance(message, wire.Abort) else (ANALYST_NAME,)
         return any(said_by(self._keys[author], frame, message, nonce) for author in authors)
 

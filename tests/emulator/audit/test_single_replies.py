@@ -26,8 +26,8 @@ def ledgers_only(path: Path, patch: pytest.MonkeyPatch) -> dict[str, Any]:
     """The same audit as if everybody had spoken several times."""
     answering = privacy._answering
 
-    def everybody(*given: Any, **named: Any) -> tuple[UserSet, UserSet]:
-        users, _ = answering(*given, **named)
+    def everybody(*given: Any) -> tuple[UserSet, UserSet]:
+        users, _ = answering(*given)
         return users, users
 
     with patch.context() as inside:
@@ -87,3 +87,25 @@ def test_offences_are_those_of_the_ledgers(change: Change, tmp_path: Path, monke
     found = said_of(path)
     assert found["verdict"] == "fail"
     assert found == ledgers_only(path, monkeypatch)
+
+
+def of_another_type(replies: Replies) -> Replies:
+    """Columns of another type than declared: these replies have no likelihood."""
+    columns = {name: column.astype(np.uint32) for name, column in replies.columns.items()}
+    return _with(replies, replies.users, columns)
+
+
+def test_a_sample_is_of_those_whose_replies_can_be_judged(tmp_path: Path) -> None:
+    """Who answered is known from what was heard, unless a frame is not as declared: then each is looked at."""
+    whole = recorded(tmp_path, "two-round-tuned")
+    altered = rewrite(whole, tmp_path / "altered", replace_first(Replies, of_another_type))
+    for path, lost in ((whole, 0), (altered, sum(len(each.users) for each in first_replies(whole)))):
+        for sample in (None, 50):
+            found = check_privacy(heard(path), sample=sample, generator=np.random.default_rng(1)).record()
+            assert (found["verdict"], found["population"]) == ("fail" if lost else "pass", USERS - lost)
+            assert len(found["offences"]) == (1 if lost else 0)
+
+
+def first_replies(path: Path) -> list[Replies]:
+    """The first frame of replies on record."""
+    return [message for _, message in heard(path).messages() if isinstance(message, Replies)][:1]

@@ -73,6 +73,8 @@ def test_pages_and_runs_are_sets(frames: list[set[int]], others: list[set[int]],
     everybody = np.arange(100)
     assert users.holds(everybody).tolist() == np.isin(everybody, expected).tolist()
     assert users.holds(everybody[::-1]).tolist() == np.isin(everybody[::-1], expected).tolist()
+    for first in (0, 5, 16, 17, 99):
+        assert users.marks(first, 100).tolist() == np.isin(everybody[first:], expected).tolist()
     for size in (1, 7, 100):
         assert [int(user) for block in users.blocks(size) for user in block] == expected
     chosen = users.choose(5, np.random.default_rng(1))

@@ -99,7 +99,9 @@ def test_what_is_to_be_on_disk_comes_before_what_depends_on_it() -> None:
     (sat,) = role.hear(setup())
     assert sat == Seated(run=RUN, digest=setup_digest(setup()), nonce=NONCE)
     answer = role.hear(announce())
-    assert next(answer) == Answered(round=1, question=question(), announce=encode(announce()))
+    assert next(answer) == Answered(
+        round=1, question=question(), announce=encode(announce()), inputs=role._speakers.mark
+    )
     assert all(isinstance(each, Replies) and each.question == question() for each in answer)
     assert list(role.hear(RESULT)) == [Finished(run=RUN)]
 
@@ -303,6 +305,9 @@ def seen(inputs: np.ndarray, script: list[Message]) -> Iterator[object]:
                     shapes = {name: (column.dtype, column.shape) for name, column in said.columns.items()}
                     blank = {name: np.zeros_like(column) for name, column in said.columns.items()}
                     yield encode(dataclasses.replace(said, columns=blank)), shapes, len(role.frame(said))
+                elif isinstance(said, Answered):
+                    # It stays on the node's own disk, and tells only who has the coin key.
+                    yield dataclasses.replace(said, inputs=bytes(len(said.inputs)))
                 else:
                     yield encode(said) if isinstance(said, Message) else said
         except ParleyError as error:

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from parley.emulator.errors import LocalProtocolError, RemoteProtocolError
-from parley.emulator.wire import codec, messages
+from parley.emulator.wire import canonical, codec, messages
 from parley.emulator.wire.canonical import DEEPEST, CutOff, extent
 
 LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
@@ -352,7 +352,7 @@ def test_the_frames_those_forms_were_made_from_are_good() -> None:
     "users",
     [
         [5, 0],
-        [0, codec.MOST_USERS + 1],
+        [0, canonical.MOST_USERS + 1],
         [2**62, 1],
         [-1, 2],
         [0, np.array([0, 1], dtype="<u4")],
@@ -366,7 +366,7 @@ def test_the_frames_those_forms_were_made_from_are_good() -> None:
         [0, b"\xfb\x00"],
         [0, b"\x01"],
         [0, b"\x07"],
-        [0, b"\xff" * (codec.MOST_USERS // 8) + b"\x01"],
+        [0, b"\xff" * (canonical.MOST_USERS // 8) + b"\x01"],
         [0],
         0,
     ],
@@ -450,7 +450,7 @@ def test_what_cannot_be_received_cannot_be_sent(value: Any) -> None:
 
 def test_a_cohort_too_large_for_a_frame_cannot_be_sent() -> None:
     rest: dict[str, Any] = {"run": "r", "round": 1, "node": "n", "chunk": 0, "chunks": 1, "columns": {}}
-    for users in (np.arange(codec.MOST_USERS + 1), np.array([0, 2**32])):
+    for users in (np.arange(canonical.MOST_USERS + 1), np.array([0, 2**32])):
         with pytest.raises(LocalProtocolError, match="send several"):
             codec.encode(messages.Replies(users=users, **rest))
 
@@ -490,10 +490,10 @@ def test_a_bomb_costs_next_to_nothing(body: bytes) -> None:
     assert peak < 2**18
 
 
-@pytest.mark.parametrize("columns", [{}, {"v": np.zeros((codec.MOST_USERS, 0), np.uint8)}], ids=["none", "empty"])
+@pytest.mark.parametrize("columns", [{}, {"v": np.zeros((canonical.MOST_USERS, 0), np.uint8)}], ids=["none", "empty"])
 def test_a_million_users_in_a_few_bytes_cost_next_to_nothing(columns: dict[str, Any]) -> None:
     """Nobody is counted before there is a reply: a byte for each user at least."""
-    frame = seal(codec.pack([4, "r", 1, "n", 0, 1, [0, codec.MOST_USERS], columns, b""]))
+    frame = seal(codec.pack([4, "r", 1, "n", 0, 1, [0, canonical.MOST_USERS], columns, b""]))
     tracemalloc.start()
     try:
         with pytest.raises(RemoteProtocolError, match="replies of 1048576 users in"):

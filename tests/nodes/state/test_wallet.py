@@ -20,6 +20,7 @@ from parley.emulator.roles.wallet.wallet import Wallet
 from parley.emulator.simulate import conversation
 from parley.emulator.wire.messages import Announce, Replies
 from parley.nodes.state.disk import Disk
+from parley.nodes.state.log import SLOT
 from parley.nodes.state.wallet import StoredWallet
 from parley.protocols.baselines.frequency import FrequencyGrr
 from parley.protocols.registry import build, design
@@ -236,6 +237,20 @@ def test_a_changed_byte_is_refused(tmp_path: Path) -> None:
         (folder / "log").write_bytes(whole[:place] + bytes([whole[place] ^ 4]) + whole[place + 1 :])
         with pytest.raises(BadInput, match=r"cut or damaged|is not a wallet"):
             opened(folder)
+
+
+def test_two_changes_that_cancel_are_refused(tmp_path: Path) -> None:
+    """Without the newest slot of the head the last entry would pass for one that was not written to its end."""
+    folder = filled(tmp_path)
+    log, head = (folder / "log").read_bytes(), (folder / "head").read_bytes()
+    for slot in range(0, len(head), SLOT.size):
+        (folder / "head").write_bytes(head[:slot] + bytes([head[slot] ^ 4]) + head[slot + 1 :])
+        for damaged in (log[:-1], log[:-1] + b"\0"):
+            (folder / "log").write_bytes(damaged)
+            with pytest.raises(BadInput, match="cut or damaged"):
+                opened(folder)
+        (folder / "log").write_bytes(log)
+        opened(folder).close()
 
 
 @pytest.mark.parametrize("damage", [b"", b"nonsense" * 20])
