@@ -93,7 +93,7 @@ class Protocol:
     """What a setup describes, if it is one of the two this node speaks."""
 
     def __init__(self, name, parameters):
-        own = {"frequency-grr": set(), "one-round": {"top"}}
+        own = {"frequency-grr": {"cautious"}, "one-round": {"top"}}
         if name not in own or set(parameters) != {"workload", "epsilon", "users"} | own[name]:
             raise Refused(f"this node does not speak {name} with these parameters")
         workload, self.epsilon, self.name = parameters["workload"], parameters["epsilon"], name

@@ -67,6 +67,9 @@ class Frequency(Pairwise):
 
     randomizer: ClassVar[type[Any]]
 
+    # Whether the interval knows how little few users show of the histogram; older records do not say so.
+    cautious: bool | None = None
+
     @cached_property
     def oracle(self) -> FrequencyOracle:
         made: FrequencyOracle = self.randomizer(categories=self.inputs, epsilon=self.epsilon)

@@ -29,7 +29,7 @@ class TwoRound(TwoFactors):
     summary: ClassVar[str] = "The overview's white-box protocol: VRand(L 1_x), then <O^L, R 1_x> + kappa; eps/2 each"
     parts: ClassVar[int] = 2
 
-    # Whether the interval knows how little few users show of |Lh|; older records do not say so, and theirs does not.
+    # Whether the interval knows how little few users show of the histogram; older records do not say so.
     cautious: bool | None = None
 
     @property

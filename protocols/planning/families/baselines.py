@@ -2,11 +2,12 @@
 
 import math
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import cached_property
 
 import numpy as np
 
-from parley.emulator.protocol import Heard
+from parley.emulator.protocol import QUANTILE_95, Estimate, Heard
 from parley.emulator.randomizer import Floats, Integers
 from parley.protocols.baselines.frequency import Frequency
 from parley.protocols.baselines.hierarchical import Hierarchical
@@ -21,6 +22,35 @@ LARGEST_DENSE = 4096
 
 class FrequencyPlanning(NonInteractivePlanning[Frequency]):
     """4 (Mh)'Cov(Mh)/n + 2 tr(M Cov M Cov)/n^2. The AUC is a ratio whose two halves come from the same replies."""
+
+    @classmethod
+    def design(cls, kind: type[Frequency], workload: Workload, *, epsilon: float, users: int) -> Frequency:
+        return kind(workload=workload, epsilon=epsilon, users=users, cautious=True)
+
+    def estimate(self, form: float, heard: tuple[Heard, ...], variance: float | None = None) -> Estimate:
+        """With the interval of a curved estimate, where the statistic is the form.
+
+        Along its gradient the form is a parabola, -c u^2 from its vertex. The histogram's noise, as a normal z, makes
+        it -c (u + z)^2: the variance is about 4 c^2 u^2, and depends on what is estimated. The interval is that of u.
+        """
+        found = super().estimate(form, heard, variance)
+        if not (self.protocol.cautious and self.pairs_alone):
+            return found
+        (only,) = heard
+        diagonal, mixing = self.protocol.moments.covariance(self.protocol.histogram(only))
+        basis = np.stack([np.ones(self.protocol.inputs), self.protocol.histogram(only)], axis=1)
+        gradient = 2 * self.protocol.apply(basis[:, 1])
+        carried = diagonal * gradient + basis @ (mixing @ (basis.T @ gradient))
+        along = float(gradient @ carried) * only.tally.replies
+        # By how much the variance grows with the form: -4 c.
+        slope = 4 * float(carried @ self.protocol.apply(carried)) / along if along > 0 else 0.0
+        deviation = math.hypot(found.predicted_rmse, slope / 2)
+        bent, reach = slope * QUANTILE_95**2 / 4, QUANTILE_95 * deviation
+        # The parabola ends at its vertex.
+        ends = [found.value + bent - reach, found.value + bent + reach]
+        if reach < abs(slope) * QUANTILE_95**2 / 2:
+            ends[int(slope < 0)] = found.value - deviation**2 / slope
+        return replace(found, interval95=(ends[0], ends[1]))
 
     @property
     def pairs_alone(self) -> bool:

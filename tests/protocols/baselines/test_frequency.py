@@ -1,6 +1,7 @@
 """The histogram baselines under the contract; their moments against enumeration and against decoded replies."""
 
 import itertools
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -8,9 +9,11 @@ import pytest
 
 from parley.emulator.coins import addressed, key_from_seed
 from parley.emulator.protocol import Heard
+from parley.protocols import registry
 from parley.protocols.baselines.frequency import Frequency, FrequencyGrr, FrequencyOue, FrequencySubset
+from parley.protocols.planning import fast_simulation
 from parley.protocols.workloads.auc import AreaUnderCurve
-from parley.protocols.workloads.gini import GiniDiversity
+from parley.protocols.workloads.gini import GiniDiversity, GiniMeanDifference
 from parley.protocols.workloads.kendall import Kendall
 from parley.protocols.workloads.kernel import Kernel
 from parley.protocols.workloads.synthetic import draw
@@ -22,24 +25,29 @@ KINDS = (FrequencyGrr, FrequencyOue, FrequencySubset)
 
 class TestFrequencyGrr(ProtocolContract):
     protocol = "frequency-grr"
+    flags = ("cautious",)
 
 
 class TestFrequencyOue(ProtocolContract):
     protocol = "frequency-oue"
+    flags = ("cautious",)
 
 
 class TestFrequencySubset(ProtocolContract):
     protocol = "frequency-subset"
+    flags = ("cautious",)
 
 
 class TestFrequencyGrrOfAKernel(ProtocolContract):
     protocol = "frequency-grr"
+    flags = ("cautious",)
     workload = KERNEL
     data = "uniform"
 
 
 class TestFrequencyOueOfAKernel(ProtocolContract):
     protocol = "frequency-oue"
+    flags = ("cautious",)
     workload = KERNEL
     data = "uniform"
     epsilon = 2.0
@@ -47,6 +55,7 @@ class TestFrequencyOueOfAKernel(ProtocolContract):
 
 class TestFrequencySubsetOfAuc(ProtocolContract):
     protocol = "frequency-subset"
+    flags = ("cautious",)
     workload = AreaUnderCurve(levels=4)
     data = "scores"
     users = 10_000
@@ -109,3 +118,17 @@ def test_published_accuracy_of_unclipped_baselines() -> None:
     histogram = workload.histogram(draw("correlated", workload, 100_000, np.random.default_rng(1)))
     for kind in (FrequencyOue, FrequencySubset):
         assert 0.065 < kind(workload=workload, epsilon=1.0, users=10**5).predicted_rmse(histogram) < 0.095
+
+
+def test_the_interval_reaches_further_to_where_the_error_is_larger() -> None:
+    """Near its least value, 0, a mean difference is known better than further up: the estimate is a parabola."""
+    workload, users = GiniMeanDifference(levels=12), 5000
+    counts = np.array([4600, 400, *[0] * 10])
+    made: Any = registry.design("frequency-grr", workload, epsilon=0.3, users=users)
+    bent = fast_simulation.play(made, counts, np.random.default_rng(1))
+    even = fast_simulation.play(replace(made, cautious=None), counts, np.random.default_rng(1))
+    (low, high), (left, right) = (np.array(each.interval95) - even.value for each in (bent, even))
+    assert (bent.value, bent.predicted_rmse) == (even.value, even.predicted_rmse)
+    assert left == pytest.approx(-right)
+    assert high - low >= right - left
+    assert -low > high
