@@ -6,7 +6,7 @@ Runs the command in this process, prints what it prints and then one line of JSO
 the interpreter and its imports, `data` makes the inputs, `protocol` chooses parameters, `processes` starts everybody,
 `rounds` is the conversation until the record is complete, `answer` counts who replied, and `report` writes the page.
 Memory is the largest resident size of each kind of process in MiB, `processor` its seconds of processor time; `used` is
-the launcher's own, stage by stage, which moves less on a busy machine.
+the launcher's own, stage by stage, which moves less on a busy machine. What watching takes is left out of both.
 """
 
 import json
@@ -40,19 +40,19 @@ Marks = dict[str, tuple[float, float]]
 """When a stage began: the time, and the processor time that the launcher had used."""
 
 
-def note_stages(marks: Marks) -> None:
+def note_stages(marks: Marks, watcher: Watcher) -> None:
     """Have every stage write down when it begins for the first time."""
     for stage, (module, name) in STAGES.items():
         *path, last = name.split(".")
         place: Any = import_module(module)
         for each in path:
             place = getattr(place, each)
-        setattr(place, last, _noting(stage, getattr(place, last), marks))
+        setattr(place, last, _noting(stage, getattr(place, last), marks, watcher))
 
 
-def _noting(stage: str, work: Callable[..., Any], marks: Marks) -> Callable[..., Any]:
+def _noting(stage: str, work: Callable[..., Any], marks: Marks, watcher: Watcher) -> Callable[..., Any]:
     def noted(*given: Any, **named: Any) -> Any:
-        marks.setdefault(stage, (time.time(), time.process_time()))
+        marks.setdefault(stage, (time.time(), time.process_time() - watcher.used))
         return work(*given, **named)
 
     return noted
@@ -67,8 +67,8 @@ def began() -> float:
 
 def main(arguments: list[str]) -> None:
     marks: Marks = {"start": (began(), 0.0)}
-    note_stages(marks)
     with Watcher() as watcher:
+        note_stages(marks, watcher)
         code = run_command(["run", *OPTIONS, *arguments])
     if code:
         raise SystemExit(code)
@@ -81,7 +81,7 @@ def main(arguments: list[str]) -> None:
         "used": spent,
         "mebibytes": {role: watcher.of(role, "peak") for role in roles} | {"launcher": own.ru_maxrss / 1024},
         "processor": {role: watcher.of(role, "processor") / 1e3 for role in roles}
-        | {"launcher": own.ru_utime + own.ru_stime, "others": others.ru_utime + others.ru_stime},
+        | {"launcher": own.ru_utime + own.ru_stime - watcher.used, "others": others.ru_utime + others.ru_stime},
     }
     print(json.dumps(figures))
 

@@ -1,4 +1,4 @@
-"""Ten protocols with planted faults: which check of `parley test` finds each, and after how many seconds.
+"""Protocols with planted faults: which check of `parley test` finds each, and after how many seconds.
 
     python -m benchmarks.planted [--write docs/testing.md] [--json]
 
@@ -43,6 +43,13 @@ FAULTS = (
     Fault("unchecked_broadcast", "an unchecked broadcast", "exact loss"),
     Fault("double_budget", "a budget that sums to more than the claim", "budget"),
     Fault("input_silence", "silence that depends on the input", "same for every input"),
+    Fault("boot_salt", "coins that a process makes its own, and a restart", "a restart changes nothing"),
+    Fault("forgotten_limit", "a limit that a restart forgets, and a lie", "a restart changes nothing"),
+    Fault("set_order", "a list in the order of a set, and a replay", "a restart changes nothing"),
+    Fault("first_user", "one user who is not like the others", "sampler follows likelihood"),
+    Fault("open_door", "a reply that is not checked, and a liar", "crafted replies"),
+    Fault("twin_replies", "equal replies taken for duplicates", "order changes nothing"),
+    Fault("lost_users", "a loss and a wrong denominator", "users missing"),
 )
 
 

@@ -3,6 +3,7 @@
 import os
 import statistics
 import threading
+import time
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -56,6 +57,8 @@ class Watcher:
 
     def __init__(self, nodes: int = 8) -> None:
         self._wanted = nodes
+        self.used = 0.0
+        """Processor seconds that watching itself took in this process."""
         self._free = self._least = available()
         self._seen: dict[str, dict[str, float]] = {}
         self._done = threading.Event()
@@ -91,6 +94,7 @@ class Watcher:
                 found, before = look(pid), self._seen.get(who, {})
                 if found:
                     self._seen[who] = {name: max(value, before.get(name, 0.0)) for name, value in found.items()}
+            self.used = time.thread_time()
 
     def _choose(self, pids: list[int]) -> dict[str, int]:
         nodes = pids[2:][:: max(1, (len(pids) - 2) // self._wanted)][: self._wanted]

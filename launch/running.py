@@ -18,9 +18,9 @@ from parley.launch.cluster.layout import LOOPBACK
 from parley.launch.processes.command_lines import CROWD
 from parley.launch.processes.processes import Processes
 from parley.launch.results.answer import Answer
+from parley.launch.results.display.effort import warning
 from parley.launch.results.display.progress import Working, make_progress
 from parley.launch.results.display.wording import source_words
-from parley.launch.results.effort import warning
 from parley.launch.results.reporting import reporting
 from parley.launch.settings import Stopped, signals
 from parley.protocols.shuffle.sealed import sealed

@@ -1,7 +1,6 @@
 """The board as a process: every frame is decoded, judged by the role, written down, and only then delivered."""
 
 import asyncio
-import itertools
 import logging
 import secrets
 import signal
@@ -14,24 +13,20 @@ from typing import Any
 
 import click
 
-from parley.emulator.errors import LocalProtocolError, RemoteProtocolError
-from parley.emulator.record.merkle import Tree
+from parley.emulator.errors import RemoteProtocolError
 from parley.emulator.record.question import FIELD, Question, read_question
-from parley.emulator.record.transcript import TranscriptReader, TranscriptWriter
+from parley.emulator.record.transcript import TranscriptWriter
 from parley.emulator.roles.board import ANALYST_NAME, BOARD_NAME, Board, BoardRole, Terms
-from parley.emulator.roles.seats import Chunk
 from parley.emulator.roles.shards.boards import HeadBoardRole, ShardBoardRole
 from parley.emulator.transport.addresses import BoardAddresses
-from parley.emulator.transport.ports import BROADCAST, REPLY, BoardPort, Received, topic_for
+from parley.emulator.transport.ports import BROADCAST, BoardPort, Received
 from parley.emulator.wire import messages as wire
-from parley.emulator.wire.codec import decode, encode, envelope, seal
+from parley.emulator.wire.codec import decode
 from parley.emulator.wire.security import Security, read_relays, read_signer, read_trust
-from parley.emulator.wire.shapes import Alike, Shapes
 from parley.emulator.wire.signatures import Signer
 from parley.nodes import common
 from parley.nodes.bulk import all_apart, judge, stretches
-from parley.nodes.state.allowance import Allowance
-from parley.nodes.state.receipts import Receipts
+from parley.nodes.state.announcer import Announcer
 from parley.nodes.state.reopen import bind, open_record
 
 FAREWELL_SECONDS = 2.0
@@ -45,11 +40,8 @@ NAMED = wire.Ready | wire.Shard | wire.Replies | wire.Tally | wire.Tie | wire.Re
 log = logging.getLogger("board")
 
 
-class BoardNode:
-    """A role, a port and a transcript. It outlives nothing: whoever restarts it gives it the same transcript.
-
-    Without a writer the record is closed already, and all that is left is to tell those who did not hear its end.
-    """
+class BoardNode(Announcer):
+    """Judges what comes in, and ends the run."""
 
     def __init__(
         self,
@@ -60,36 +52,12 @@ class BoardNode:
         relays: Mapping[str, str] | None = None,
         signer: Signer | None = None,
     ) -> None:
-        self.role = role
-        self.signer = signer
-        self._tree = Tree() if writer is None else writer.tree
-        self._receipts = Receipts(role.terms.run)
+        super().__init__(role, port, writer, record, signer)
         self.relays = dict(relays or {})
-        self.port = port
-        self.writer = writer
-        self._reader = TranscriptReader(record)
-        self._allowance = Allowance()
         self._refused: Counter[str] = Counter()
-        self._recent: dict[str, bytes] = {}
-        self._ties: dict[int, bytes] = {}
-        self._seatings: dict[str, bytes] = {}
-        self._length = 0
-        self._repeated = 0.0
         self._stopped = ""
         self._heard_out = False
         self._waits = 0
-        self._shapes = Shapes()
-        self.recorded: Callable[[wire.Message], None] | None = None
-        """Told of every message on record; for whoever runs the board in its own process."""
-
-    def restore(self, now: float) -> None:
-        """Bring the role to where the record ends. Deadlines go on from when the record says they began."""
-        today = self.port.clock.time_ns() / 1e9
-        for record in self._reader:
-            self.role.record(record.message, now - max(0.0, today - record.time))
-            self._remember(record.sequence, record.time_ns, record.sender, record.frame, record.message)
-            if self.writer is None:
-                self._tree.append(record.leaf)
 
     def stop(self, reason: str) -> None:
         """End the run at the next step: the record is closed as aborted, whole."""
@@ -130,23 +98,6 @@ class BoardNode:
                 if not self.role.over:
                     await self.take(late)
 
-    async def _put_all(self, alike: Alike, chunks: Sequence[Chunk]) -> None:
-        """As `put`, for replies of one shape that the role has heard: one record, and one delivery."""
-        if len(alike) == 1:
-            frame = alike.frames[0].tobytes()
-            await self._write(chunks[0].node, frame, self._shapes.decode(frame))
-            return
-        batch = self._writing().append_batch(alike.shape.node, alike.frames, self.port.clock.time_ns())
-        shown = ((chunk.node, chunk.number) for chunk in chunks)
-        self._receipts.note_chunks(alike.shape.round, shown, batch.sequence, batch.time_ns)
-        self._length = batch.sequence + len(batch)
-        if self.recorded is not None:
-            for frame in batch.frames:
-                self.recorded(self._shapes.decode(frame))
-        sealed = seal(batch.payload)
-        self.port.publish(REPLY, sealed)
-        await self.port.deliver(sealed)
-
     async def take(self, received: Received) -> None:
         """Judge one frame; whatever is wrong with it is dropped with its cause, and never fatal."""
         sender, said, ready = received.sender or "unknown", list[tuple[str, wire.Message]](), ""
@@ -178,66 +129,6 @@ class BoardNode:
         if ready and (said or self.role.lacks(ready)):
             self._remind_of_setup()
 
-    async def put(self, said: list[tuple[str, wire.Message]], frames: dict[int, bytes] | None = None) -> None:
-        """Write down, then deliver. A received frame is recorded as it came: each message has one encoding."""
-        for sender, each in said:
-            message = self._with_head(each)
-            frame = (frames or {}).get(id(message)) or encode(message, self.signer, self.role.nonce)
-            await self._write(sender, frame, message)
-            if isinstance(message, wire.BROADCASTS):
-                log.info("%s %s", message.kind, getattr(message, "round", ""))
-            if (shown := self.role.shows(message)) is not None:
-                for node in self.role.seats:
-                    self._show(node, shown)
-
-    async def _write(self, sender: str, frame: bytes, message: wire.Message) -> None:
-        now = self.port.clock.time_ns()
-        sequence = self._writing().append(sender, frame, now)
-        self._remember(sequence, now, sender, frame, message)
-        sealed = envelope(sequence, sender, frame)
-        if isinstance(message, wire.Reminder) and "announce" in self._recent:
-            self.port.publish(BROADCAST, self._recent["announce"])
-        self.port.publish(common.topic_of(message), sealed)
-        await self.port.deliver(sealed)
-
-    def _writing(self) -> TranscriptWriter:
-        if self.writer is None:
-            raise LocalProtocolError("board: the record is closed; nothing more can be said")
-        return self.writer
-
-    def _with_head(self, message: wire.Message) -> wire.Message:
-        """A close says under its signature what is on record so far."""
-        if not isinstance(message, wire.Close) or self.signer is None:
-            return message
-        return replace(message, size=len(self._tree), root=self._tree.root())
-
-    def _show(self, node: str, number: int) -> None:
-        """Show a node its frames of a closed round on record; for round 0, which key holds its seat."""
-        frame = b""
-        if number == 0 and self.signer is not None and (seating := self.role.seating(node)) is not None:
-            # Signed once: nodes say ready again and again.
-            frame = self._seatings[node] = self._seatings.get(node) or encode(seating, self.signer)
-        elif node in self.role.seats and (receipt := self._receipts.make(node, number, self._tree)) is not None:
-            frame = encode(receipt)
-            if number in self._ties:
-                # A node of a shard wants both, and may have missed the first.
-                self.port.publish(topic_for(node), self._ties[number])
-        if frame:
-            self.port.publish(topic_for(node), envelope(0, BOARD_NAME, frame))
-
-    def _remember(self, sequence: int, time_ns: int, sender: str, frame: bytes, message: wire.Message) -> None:
-        """What may have to be said again or shown to its sender, and what somebody has used of the record."""
-        self._receipts.note(sequence, time_ns, message, frame)
-        self._length = sequence + 1
-        if self.recorded is not None:
-            self.recorded(message)
-        if isinstance(message, wire.BROADCASTS):
-            self._recent[message.kind] = envelope(sequence, sender, frame)
-            if isinstance(message, wire.Tie):
-                self._ties[message.round] = self._recent[message.kind]
-        elif isinstance(message, wire.Event):
-            self._allowance.charge(message, len(frame))
-
     def _sender(self, received: Received, message: wire.Message) -> str:
         """Who speaks: with keys the authenticated name, which must be the one claimed; without, the claim."""
         claimed = message.node if isinstance(message, NAMED) else ANALYST_NAME
@@ -261,22 +152,6 @@ class BoardNode:
         until = self.port.clock.now() + SUBSCRIBE_SECONDS
         while self.port.subscribers < peers(terms.nodes, self.relays) and self.port.clock.now() < until:
             await asyncio.sleep(0.01)
-
-    def _remind_of_setup(self) -> None:
-        """A node that says ready may be new in an old seat, or have missed the setup: publish it once more."""
-        now = self.port.clock.now()
-        if now - self._repeated > self.role.terms.first_wait / 2:
-            self._repeated = now
-            for kind in ("setup", "announce", "result", "abort"):
-                if kind in self._recent:
-                    self.port.publish(BROADCAST, self._recent[kind])
-
-    async def _redeliver(self, wanted: wire.Resume) -> None:
-        if wanted.sequence >= self._length:
-            return
-        for record in itertools.islice(self._reader.since(wanted.sequence), wanted.count or None):
-            if not await self.port.deliver(envelope(record.sequence, record.sender, record.frame)):
-                return
 
     async def _drop(self, sender: str, cause: str) -> None:
         """A dropped frame is an event on record, until there are too many of its kind to be worth the space."""

@@ -16,8 +16,7 @@ import click
 
 from parley.emulator.errors import BadInput, LocalProtocolError, ParleyError
 from parley.emulator.transport.addresses import BoardAddresses
-from parley.emulator.transport.ports import BROADCAST, NOTICE, REPLY, NodePort
-from parley.emulator.wire.messages import BROADCASTS, NOTICES, Message
+from parley.emulator.transport.ports import NodePort
 from parley.emulator.wire.security import SERVER_PREFIXES, Security, read_allowed, read_keys
 
 Command = Callable[..., None]
@@ -202,13 +201,6 @@ def read_hex(text: str, size: int, otherwise: str) -> bytes:
     if len(content) != size:
         raise BadInput(otherwise)
     return content
-
-
-def topic_of(message: Message) -> bytes:
-    """Under which topic a message is published."""
-    if isinstance(message, NOTICES):
-        return NOTICE
-    return BROADCAST if isinstance(message, BROADCASTS) else REPLY
 
 
 def board_security(keys: Path | None, allowed: Path | None) -> Security | None:

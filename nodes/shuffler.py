@@ -25,6 +25,7 @@ from parley.emulator.wire.codec import decode, envelope, open_envelope
 from parley.emulator.wire.security import read_signer, read_trust
 from parley.nodes import common
 from parley.nodes.between import UserSide, both_ports, together, user_side_options
+from parley.nodes.state.announcer import topic_of
 from parley.nodes.state.batches import Batches
 
 SILENCE_SECONDS = 0.5
@@ -125,7 +126,7 @@ class ShufflerNode:
         if isinstance(said.message, wire.Seating):
             topic = topic_for(said.message.node)
         else:
-            topic = BROADCAST if isinstance(said.message, wire.Pledge) else common.topic_of(said.message)
+            topic = BROADCAST if isinstance(said.message, wire.Pledge) else topic_of(said.message)
         self.inner.publish(topic, envelope(0, SHUFFLER_NAME, self.role.frame(said)))
 
     async def _farewell(self) -> None:

@@ -13,7 +13,7 @@ import numpy as np
 
 from parley.emulator.errors import BadInput, LocalProtocolError, RemoteProtocolError
 from parley.emulator.protocol import Inputs
-from parley.emulator.roles.cohort import Cohort, CohortRole, Unpledged
+from parley.emulator.roles.cohort import Cohort, CohortRole, Unheeded
 from parley.emulator.roles.node_memory import Distrust, Evidence
 from parley.emulator.transport.ports import NodePort, topic_for
 from parley.emulator.transport.zmq.ports import connect_node
@@ -155,8 +155,8 @@ class UserNode:
                     self._spoke = self.port.clock.now()
                 else:
                     self.state.write(said)
-        except Unpledged as error:
-            # The pledge may have been lost on its way; and whoever is not the shuffler is owed no word.
+        except Unheeded as error:
+            # What it waits for may have been lost on its way; and whoever says old or unpledged things is owed no word.
             log.warning("waits: %s", error)
         except (RemoteProtocolError, BadInput) as error:
             reason = in_one_line(error)

@@ -92,6 +92,8 @@ class Node:
         if keys and not any(wire.is_signed_by(key, kind, nonce, body, signature) for key in keys):
             raise Refused(f"a {kind} that is not signed by whom it must come from")
         if kind == "setup" and not self.state.seated:
+            if self._is_of_another(heard):
+                return
             # Even if the setup is refused: the end of the run is signed with it.
             self.nonce = heard["nonce"]
         try:
@@ -111,11 +113,8 @@ class Node:
             elif kind in ("result", "abort") and self.run in ("", heard["run"]) and not self.over:
                 if kind == "result" and self.state.seated and not self.protocol:
                     return  # started again: the board repeats the setup first
-                told = self.seating or {}
-                own = (told.get("run"), told.get("key")) == (heard["run"], self.public)
-                known = self.state.seated or (told if own else None)
-                if kind == "abort" and known and heard["nonce"] != known["nonce"]:
-                    return  # of another run of this name
+                if kind == "abort" and self._is_of_another(heard):
+                    return
                 self.over, self.result = True, kind == "result" and self.protocol is not None and self.seated
                 self.leaving = self.result and self.proven < max(self.state.answered, default=0)
                 self.inquire() if self.leaving else self._leave()
@@ -126,6 +125,13 @@ class Node:
                 self.complaints.add(complaint)
                 self.tell("refusal", run=heard["run"], round=complaint[0], node=self.name, reason=complaint[1])
             raise
+
+    def _is_of_another(self, heard):
+        """Whether a setup or an abort is of another run of this name than the one it takes part or holds a seat in."""
+        told = self.seating or {}
+        own = (told.get("run"), told.get("key")) == (heard["run"], self.public)
+        known = self.state.seated or (told if own else None)
+        return known is not None and heard["nonce"] != known["nonce"]
 
     def _sit(self, setup):
         """The checks of wire.md, "Consent", in their order; no input is looked at."""

@@ -50,8 +50,9 @@ COHORT: Mapping[tuple[Cohort, type[wire.Message]], Cohort] = {
 }
 
 
-class Unpledged(RemoteProtocolError):
-    """A setup for which the shuffler that users trust has not said its word, or not yet: nothing is answered."""
+class Unheeded(RemoteProtocolError):
+    """A setup that is neither accepted nor refused: it is about another run of this name, or no shuffler has pledged
+    itself to it yet."""
 
 
 Said = wire.Message | Commit | Evidence
@@ -189,6 +190,9 @@ class CohortRole:
                 raise self._refuse(f"a second, different setup for run {setup.run}")
             if self.protocol is not None:
                 return iter(())
+        held = self.seat.nonce_of(setup.run)
+        if seated is None and held and setup.nonce != held:
+            raise Unheeded(f"node {self.node}: a setup for another run {setup.run} than the one it holds a seat in")
         if setup.run in self.memory.finished:
             raise self._refuse(f"the run {setup.run} is over, and nothing of it is answered again")
         self._check(self.consent.check_setup, setup)
@@ -201,7 +205,7 @@ class CohortRole:
         self._check(self.consent.check_columns, setup, protocol.column_levels)
         behind = protocol.claim.trusts == "shuffler" and self.consent.trusts == "shuffler"
         if behind and self.consent.shuffler and self._pledged != digest:
-            raise Unpledged(f"node {self.node}: the shuffler these users trust has not pledged itself to this setup")
+            raise Unheeded(f"node {self.node}: the shuffler these users trust has not pledged itself to this setup")
         self.seat.take(setup.run, setup.nonce)
         if not self._speakers.can_afford(setup, protocol, self.consent.trusts):
             raise self._refuse("none of its users can afford this run")

@@ -47,6 +47,8 @@ _PLAIN = frozenset((int, str, bytes, bool, type(None)))
 # Making one takes longer than packing a short list.
 _PACKER = msgpack.Packer(use_bin_type=True)
 _TAGS: dict[type[wire.Message], int] = {kind: tag for tag, kind in enumerate(wire.MESSAGES)}
+# Where numbers of users stand in a frame of replies, in either format.
+_USERS = [each.name for each in fields(wire.Replies)].index("users")
 
 
 def learn_fields() -> None:
@@ -87,7 +89,7 @@ def decode(frame: bytes, *, format: int = FORMAT, recorded: bool = False) -> wir
     if len(values) != len(readers):
         raise RemoteProtocolError(f"{kind.kind}: {len(values)} fields instead of {len(readers)}")
     if kind is wire.Replies:
-        _check_room(values[[name for name, *_ in readers].index("users")], len(body))
+        _check_room(values[_USERS], len(body))
     return kind(**{name: read(value) for (name, _, read), value in zip(readers, values, strict=True)})
 
 

@@ -23,10 +23,10 @@ from parley.launch.problem import (
     make_problem,
     problem_options,
 )
+from parley.launch.results.display.effort import warning
 from parley.launch.results.display.plot import check_plot, draw
 from parley.launch.results.display.printable import fitted
 from parley.launch.results.display.progress import Working
-from parley.launch.results.effort import warning
 from parley.launch.results.plans import Plan, make_plan
 from parley.launch.settings import list_of, output_options, path_option, print_table
 from parley.protocols.planning.influence import Influence

@@ -9,8 +9,7 @@ from rich.console import Console
 from parley.emulator.errors import BadInput
 from parley.launch.results.display.printable import printable_json
 from parley.launch.settings import CHECK_FAILED, GOOD, debug_option, path_option
-from parley.launch.testkit.page import write_page
-from parley.launch.testkit.show import Bar, last_line, table_of, write_junit
+from parley.launch.testkit.show import Bar, last_line, table_of, write_junit, write_page
 from parley.launch.testkit.stages import MODULES, find_stages, run_stages
 from parley.launch.testkit.target import find_target
 from parley.launch.testkit.verdicts import Effort

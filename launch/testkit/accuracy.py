@@ -30,6 +30,9 @@ SIGMAS = float(scipy.stats.norm.isf(ALPHA / 2))
 BIAS = 0.1
 RATIO = 1.15
 COVERAGE = 0.92
+# Of the users, and of the predicted error as bias: an estimate may be worse without them, but not about somebody else.
+MISSING, MISSING_BIAS = 0.3, 0.5
+MISSING_TRIALS = {"quick": 20, "usual": 40, "thorough": 100}
 
 
 @dataclass(frozen=True)
@@ -72,10 +75,10 @@ def judge(target: Target, effort: Effort) -> Iterator[Said]:
 
 
 def judge_case(case: Case, effort: Effort) -> Iterator[Said]:
-    """Bias, error against prediction and coverage on one problem."""
+    """Bias, error against prediction, coverage, and bias when users are missing, on one problem."""
     for said in measure(case, effort):
         if isinstance(said, Trials):
-            yield from (bias_of(said), ratio_of(said), coverage_of(said))
+            yield from (bias_of(said), ratio_of(said), coverage_of(said), missing_of(case, MISSING_TRIALS[effort]))
         else:
             yield said
 
@@ -144,3 +147,32 @@ def coverage_of(trials: Trials) -> Verdict:
     if held < least:
         return failed("coverage", f"{says}; fewer than {COVERAGE:.0%} beyond chance", **evidence)
     return passed("coverage", says, **evidence)
+
+
+def missing_of(case: Case, trials: int) -> Verdict:
+    """Some users are lost on the way: the estimate is about those who answered."""
+    check, inputs, errors, predicted = "users missing", case.inputs(), list[float](), list[float]()
+    for trial in range(trials):
+        generator = np.random.default_rng([10, trial])
+        there = generator.random(len(inputs)) >= MISSING
+        try:
+            estimate = play(case.protocol, inputs, generator, there)[1]
+        except CRASHES as error:
+            return failed(
+                check, f"with {MISSING:.0%} of {len(inputs)} users missing it gives no estimate: {error!s:.200}"
+            )
+        truth = truth_of(case.protocol, inputs[there])
+        assert truth is not None
+        errors.append(estimate.value - truth)
+        predicted.append(estimate.predicted_rmse)
+    mean, size = float(np.mean(errors)), float(np.mean(predicted))
+    deviation = float(np.std(errors, ddof=1)) / math.sqrt(trials)
+    allowed = max(MISSING_BIAS, float(getattr(case.protocol, "test_bias", 0.0))) * size
+    excess, chance = (abs(mean) - allowed) / (deviation or 1e-300), float(scipy.stats.t.isf(ALPHA / 2, trials - 1))
+    says = f"{mean:+.3g} ± {deviation:.2g} without {MISSING:.0%} of the users, {trials} runs"
+    evidence = {"bias": mean, "standard_error": deviation, "allowed": allowed, "severity": excess, "trials": trials}
+    if not excess <= chance:
+        return failed(
+            check, f"{says}; {excess:.1f} standard errors above the {allowed:.2g} that is allowed", **evidence
+        )
+    return passed(check, says, **evidence)

@@ -11,7 +11,7 @@ from threading import Event, Thread
 from parley.emulator.arithmetic import one_thread
 from parley.emulator.errors import BadInput, ParleyError
 from parley.launch.settings import release
-from parley.launch.testkit.contract import behaviour, exact, nodes
+from parley.launch.testkit.contract import behaviour, exact, nodes, restart
 from parley.launch.testkit.contract.checks import Check
 from parley.launch.testkit.contract.scene import Scene
 from parley.launch.testkit.target import Target
@@ -24,7 +24,9 @@ CHECKS: tuple[Check, ...] = (
     exact.check_likelihoods,
     exact.check_loss,
     exact.check_sampler,
+    exact.check_crafted,
     behaviour.check_coins,
+    restart.check_restart,
     behaviour.check_sharding,
     behaviour.check_tallies,
     behaviour.check_hostile,

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import ClassVar
 
 from parley.launch.testkit import accuracy
-from parley.launch.testkit.contract import behaviour, exact, nodes
+from parley.launch.testkit.contract import behaviour, exact, nodes, restart
 from parley.launch.testkit.contract.checks import Check
 from parley.launch.testkit.contract.scene import Scene
 from parley.launch.testkit.show import last_line
@@ -70,8 +70,14 @@ class ProtocolContract:
     def test_sampler_follows_likelihood(self) -> None:
         self.confirm(exact.check_sampler)
 
+    def test_crafted_replies(self) -> None:
+        self.confirm(exact.check_crafted)
+
     def test_coins_serve_one_purpose(self) -> None:
         self.confirm(behaviour.check_coins)
+
+    def test_a_restart_changes_nothing(self) -> None:
+        self.confirm(restart.check_restart)
 
     def test_sharding_changes_nothing(self) -> None:
         self.confirm(behaviour.check_sharding)

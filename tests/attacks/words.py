@@ -42,6 +42,15 @@ def old_aborts_of_a_run_of_this_name_before_the_setup(stage: Stage) -> Batches:
     yield from stage.end()
 
 
+@harmless
+def an_old_setup_of_a_run_of_this_name_before_the_setup(stage: Stage) -> Batches:
+    yield from stage.seat(replace(stage.setup, nonce=OTHER))
+    yield [stage.said(stage.announces[0], nonce=OTHER)]
+    yield from stage.seat()
+    yield from stage.rounds(1)
+    yield from stage.end()
+
+
 @attack("none", refuses=False, code=3)
 def an_abort_before_the_setup(stage: Stage) -> Batches:
     """Who has heard no setup must not wait for a run that is over."""

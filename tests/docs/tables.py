@@ -22,7 +22,7 @@ from parley.emulator.randomizer import Shape
 from parley.emulator.record.transcript import TranscriptWriter
 from parley.emulator.wire.codec import encode
 from parley.emulator.wire.messages import _LENGTHS, MESSAGES, Message, Outcome, Ready, Users
-from parley.nodes.common import topic_of
+from parley.nodes.state.announcer import topic_of
 from parley.protocols.registry import BUILT_IN, design
 from parley.protocols.workloads.gini import GiniMeanDifference
 from parley.protocols.workloads.kernel import Kernel

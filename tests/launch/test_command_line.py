@@ -18,8 +18,8 @@ from parley.launch.cli import COMMANDS
 from parley.launch.cluster.fault_driver import ready_made
 from parley.launch.help import TOPICS
 from parley.launch.results.display import progress
+from parley.launch.results.display.effort import about, warning
 from parley.launch.results.display.progress import Standing, Terminal, Working
-from parley.launch.results.effort import about, warning
 from parley.nodes.environment import SINGLE_THREADED
 from parley.protocols.registry import names
 from parley.protocols.workloads.choice import STATISTICS, make_question

@@ -21,6 +21,7 @@ from parley.launch.testkit.contract.laws import (
     affordable,
     compare,
     compare_posteriors,
+    draw,
     largest_losses,
     likelihoods,
     listing,
@@ -208,6 +209,42 @@ def check_loss(scene: Scene) -> Verdict:
     return good(f"at most {loss:.6g} of {allowed:g}; {replies:,} replies, {many(looked, 'broadcast')}", **evidence)
 
 
+@check("crafted replies")
+def check_crafted(scene: Scene) -> Verdict:
+    """What no honest user can send is refused; it would count like any other reply, or for more."""
+    generator, tried = np.random.default_rng(7), 0
+    for step, public, name, send in scene.sends(SAMPLED[scene.effort]):
+        if not math.isfinite(send.randomizer.epsilon):
+            # Shares of a number: only together are they something that nobody can send.
+            continue
+        honest = draw(send, np.arange(send.inputs), generator)
+        for column, (dtype, _) in send.randomizer.reply.items():
+            for value in _crafted(dtype):
+                crafted = {each: np.array(values) for each, values in honest.items()}
+                crafted[column].reshape(send.inputs, -1)[:, 0] = value
+                taken = np.asarray(send.randomizer.check(crafted))
+                tried += 1
+                if not taken.any():
+                    continue
+                where = f"round {step.number} takes {value!r} as {column!r} of {name!r}"
+                try:
+                    log = likelihoods(send, {each: values[taken] for each, values in crafted.items()})
+                except LookupError:
+                    log = np.full((1, send.inputs), -np.inf)
+                if not np.isfinite(log.max(axis=1)).all():
+                    return bad(f"{where}, which no user can send", broadcast=brief(public))
+    return good(f"{many(tried, 'crafted column')}: what nobody can send is refused", tried=tried)
+
+
+def _crafted(dtype: np.dtype[Any]) -> list[Any]:
+    if dtype.kind == "f":
+        return [math.nan, math.inf, -math.inf]
+    if dtype.kind not in "iu":
+        return []
+    info = np.iinfo(dtype)
+    return sorted({info.min, -1 if info.min else info.max // 2, 2, info.max - 1, info.max})
+
+
 @check("sampler follows likelihood")
 def check_sampler(scene: Scene) -> Verdict:
     """What is drawn follows the likelihood: for every input, under several broadcasts."""
@@ -226,7 +263,9 @@ def check_sampler(scene: Scene) -> Verdict:
             )
             compared = compare(send, x, listed, log, share, generator, ALPHA / tests)
             if x == 0:
-                compared.append(compare_posteriors(send, affordable(send, draws), generator, ALPHA / tests))
+                # More of them where users differ: some may be few.
+                wanted = draws if send.given is None else 4 * draws
+                compared.append(compare_posteriors(send, affordable(send, wanted), generator, ALPHA / tests))
             for found in compared:
                 made, seen = made + 1, seen + found.draws
                 if not found.agrees:

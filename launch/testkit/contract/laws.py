@@ -74,7 +74,8 @@ def draw(send: Send, inputs: Integers, generator: np.random.Generator, coins: Co
     chance = flips(send.randomizer.coins, len(inputs), generator) if coins is None else coins
     if send.given is None:
         return send.randomizer.sample(send.at(inputs), chance)
-    public = send.given(generator.integers(MOST_USERS, size=len(inputs)))
+    # Small numbers are as likely as large ones: the first users may be somebody.
+    public = send.given((MOST_USERS ** generator.random(len(inputs))).astype(np.int64) - 1)
     values = np.column_stack([send.at(inputs), *public.values()]).astype(np.float64)
     return {**send.randomizer.sample(values, chance), **public}
 

@@ -40,14 +40,17 @@ class Played:
         return self.step.complete(self.public, self.users, self.replies)
 
 
-def play(protocol: Protocol, inputs: Inputs, generator: np.random.Generator) -> tuple[list[Played], Estimate]:
-    """A whole run: what was played, and what the analyst says."""
+def play(
+    protocol: Protocol, inputs: Inputs, generator: np.random.Generator, there: NDArray[np.bool_] | None = None
+) -> tuple[list[Played], Estimate]:
+    """A whole run: what was played, and what the analyst says. `there`: which users answer; without it, all do."""
     analysis, rounds = Analysis(protocol), list[Played]()
     said: Broadcast | Estimate = analysis.open()
     for step in protocol.rounds:
         if isinstance(said, Estimate):
             raise LocalProtocolError(f"{protocol.name} ended before round {step.number}")
-        users = np.flatnonzero(step.participates(np.arange(len(inputs))))
+        speaking = step.participates(np.arange(len(inputs)))
+        users = np.flatnonzero(speaking if there is None else speaking & there)
         coins = flips(step.coins, len(users), generator)
         rounds.append(Played(step, said, users, coins, step.respond(said, inputs[users], coins, users)))
         said = analysis.hear(said, step.tally(said, rounds[-1].complete))

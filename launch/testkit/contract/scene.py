@@ -34,6 +34,11 @@ class Looked:
         """The honest ones first."""
         return [*self.honest, *self.answered]
 
+    def some(self, most: int) -> list[Broadcast]:
+        """At most so many, of each kind some."""
+        places = np.linspace(0, len(self.all) - 1, min(most, len(self.all))).astype(int)
+        return [self.all[place] for place in places]
+
 
 @dataclass(frozen=True)
 class Scene:
@@ -71,9 +76,8 @@ class Scene:
     def sends(self, most: int) -> Iterator[tuple[Round, Broadcast, str, Send]]:
         """Every send of every round under at most so many broadcasts, of each kind some; equal ones once."""
         for step in self.case.protocol.rounds:
-            listed, known = self.rounds[step.number].all, list[tuple[str, Send]]()
-            places = np.linspace(0, len(listed) - 1, most).astype(int) if len(listed) > most else range(len(listed))
-            for public in (listed[place] for place in places):
+            known = list[tuple[str, Send]]()
+            for public in self.rounds[step.number].some(most):
                 for name, send in step.sends(public).items():
                     if not any(name == other and equal(send, before) for other, before in known):
                         known.append((name, send))

@@ -41,6 +41,13 @@ MENDED = {
     ),
     "wrong_variance": ("self.unit / 3", "self.unit"),
     "input_silence": ("(inputs > 0.99).all()", "(inputs > 1.99).all()"),
+    "boot_salt": ("default_rng()", "default_rng(1)"),
+    "forgotten_limit": ("HEARD.get(self.epsilon / 2, 1000.0)", "1.0"),
+    "set_order": ("list(set(shares))", "sorted(set(shares))"),
+    "first_user": ("np.where(inputs[:, 1] > 0,", "np.where(inputs[:, 1] > 1,"),
+    "open_door": ('np.ones(len(reply["bit"]), np.bool_)', "super().check(reply)"),
+    "twin_replies": ("sent[1:] != sent[:-1]", "sent[1:] == sent[1:]"),
+    "lost_users": (" * heard.replies / self.users", ""),
 }
 
 
