@@ -233,7 +233,7 @@ def check_crafted(scene: Scene) -> Verdict:
                     log = np.full((1, send.inputs), -np.inf)
                 if not np.isfinite(log.max(axis=1)).all():
                     return bad(f"{where}, which no user can send", broadcast=brief(public))
-    return good(f"{many(tried, 'crafted column')}: what nobody can send is refused", tried=tried)
+    return good(f"{tried} kinds of altered replies; those that nobody can send are refused", tried=tried)
 
 
 def _crafted(dtype: np.dtype[Any]) -> list[Any]:

@@ -56,14 +56,14 @@ def check_restart(scene: Scene) -> Verdict:
         last = ran.stderr.decode(errors="replace").strip().splitlines()[-1:]
         return untested(f"it cannot be loaded by another process: {''.join(last):.200}")
     theirs = ran.stdout.decode().splitlines()
-    mine = list(deeds(protocol, asked, inputs))
+    mine = list(answers(protocol, asked, inputs))
     for here, there in zip(mine, theirs, strict=True):
         if here != there:
             return bad(f"a process that has just started differs in {here.rsplit(maxsplit=1)[0]}")
-    return good(f"{many(len(mine), 'deed')} of a process that has just started are those of any other", deeds=len(mine))
+    return good(f"{many(len(mine), 'answer')} of a process that has just started, the same as here", answers=len(mine))
 
 
-def deeds(protocol: Protocol, asked: Asked, inputs: Inputs) -> Iterator[str]:
+def answers(protocol: Protocol, asked: Asked, inputs: Inputs) -> Iterator[str]:
     """All that a process does, each with its digest: what it makes of questions, its replies, and a whole run."""
     every, steps = np.arange(protocol.inputs), protocol.rounds[::-1]
     with one_thread():
@@ -100,10 +100,10 @@ def _digest(parts: Sequence[bytes]) -> str:
 
 
 def main() -> None:
-    """Print the deeds of this process, which has just started."""
+    """Print the answers of this process, which has just started."""
     told = unpack(sys.stdin.buffer.read())
     if told["file"]:
         plugins.add_file(Path(told["file"]))
     protocol = registry.lookup(told["name"]).from_parameters(told["parameters"])
-    for each in deeds(protocol, told["asked"], told["inputs"]):
+    for each in answers(protocol, told["asked"], told["inputs"]):
         print(each)
