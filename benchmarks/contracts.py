@@ -116,7 +116,7 @@ def intervals_cover(page: str) -> Verdict:
     readings = [
         Reading(value=number(row["below 92%"]) / number(row["problems"]), where=row["protocol"]) for row in found
     ]
-    promise = "a protocol's intervals hold the truth in less than 92% of the runs, beyond chance, on at most 2% of them"
+    promise = "a protocol's intervals hold the truth in less than 92% of the runs on at most 2% of these problems"
     return within(promise, 0.0, 0.02, readings, len(statistics_names()))
 
 
