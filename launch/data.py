@@ -4,7 +4,8 @@ Files are read in batches. Of each batch only its inputs stay, and the values th
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -29,15 +30,19 @@ BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 class Encoded:
     """The inputs of all rows that count, and what had to be done to the others."""
 
-    def __init__(self, domain: Domain, batches: Iterable[Columns], missing: Missing, *, keep: bool = False) -> None:
-        """`keep`: keep the values too, as they were before they were put into bins."""
-        # Buffers that grow in place: lists of batches would be in memory twice when they are joined.
-        inputs, values = bytearray(), defaultdict[str, bytearray](bytearray)
+    def __init__(
+        self, domain: Domain, batches: Iterable[Columns], missing: Missing, most: Callable[[], int], keep: bool
+    ) -> None:
+        """`most`: how many rows there are at most; `keep`: keep the values too, from before they were put into bins.
+
+        What is as long as the data is made once: what grows or is joined would be in memory twice.
+        """
+        values: dict[str, NDArray[np.float64]] = {}
         clipped: dict[str, int] = defaultdict(int)
         absent: dict[str, list[Integers]] = defaultdict(list)
         # In as few bytes as the largest input needs.
-        narrow = np.min_scalar_type(domain.size - 1)
-        self.rows = 0
+        inputs = np.zeros(0, np.min_scalar_type(domain.size - 1))
+        self.rows = filled = 0
         for columns in batches:
             found = domain.read(columns, self.rows + 1)
             for name, count in found.clipped.items():
@@ -47,15 +52,20 @@ class Encoded:
             kept = np.ones(len(found.indices), dtype=bool)
             for rows in found.missing.values():
                 kept[rows - self.rows - 1] = False
-            inputs += found.indices[kept].astype(narrow).data
-            for name, column in found.values.items() if keep else ():
-                values[name] += column[kept].data
+            if not self.rows:
+                length = most()
+                inputs = np.empty(length, inputs.dtype)
+                values = {name: np.empty(length) for name in found.values} if keep else {}
             self.rows += len(found.indices)
+            new = slice(filled, filled := filled + int(np.count_nonzero(kept)))
+            inputs[new] = found.indices[kept]
+            for name, column in values.items():
+                column[new] = found.values[name][kept]
         if missing != "drop":
             for name, several in absent.items():
                 refuse_missing(name, np.concatenate(several).tolist())
-        self.inputs: Inputs = np.frombuffer(inputs, narrow)
-        self.values = {name: np.frombuffer(column) for name, column in values.items()}
+        self.inputs: Inputs = inputs[:filled]
+        self.values = {name: column[:filled] for name, column in values.items()}
         self.clipped = {name: count for name, count in clipped.items() if count}
 
     @property
@@ -71,7 +81,8 @@ def encode_data(data: Any, domain: Domain, missing: Missing = "refuse", *, keep:
         encoded = _encode_file(Path(data), domain, missing, keep)
     else:
         source = "the data"
-        encoded = Encoded(domain, batches_of(data, domain.columns), missing, keep=keep)
+        many = len(next(iter(data.values()), ())) if isinstance(data, Mapping) else len(data)
+        encoded = Encoded(domain, batches_of(data, domain.columns), missing, lambda: many, keep)
     if len(encoded.inputs) < 2:
         left = f", of which {encoded.dropped} lack a value" if encoded.dropped else ""
         count = {0: "no rows", 1: "only one row"}.get(encoded.rows, f"{encoded.rows} rows")
@@ -108,9 +119,22 @@ def _encode_file(path: Path, domain: Domain, missing: Missing, keep: bool) -> En
     }
     texts = {name: pyarrow.string() for name in domain.columns}
     try:
-        return Encoded(domain, file_batches(path, domain.columns, {**texts, **kinds}), missing, keep=keep)
+        read = file_batches(path, domain.columns, {**texts, **kinds})
+        return Encoded(domain, read, missing, lambda: _most_rows(path), keep)
     except _Unreadable:
-        return Encoded(domain, file_batches(path, domain.columns, texts, LONG_BLOCK_BYTES), missing, keep=keep)
+        read = file_batches(path, domain.columns, texts, LONG_BLOCK_BYTES)
+        return Encoded(domain, read, missing, lambda: _most_rows(path), keep)
+
+
+def _most_rows(path: Path) -> int:
+    """How many rows a file has at most: as many as lines. Memory that is not written to is none."""
+    if path.suffix.lower() == ".parquet":
+        from pyarrow import parquet
+
+        return int(parquet.read_metadata(path).num_rows)
+    with path.open("rb") as file:
+        blocks = iter(partial(file.read, LONG_BLOCK_BYTES), b"")
+        return sum(block.count(b"\n") + block.count(b"\r") for block in blocks) + 1
 
 
 class _Unreadable(BadInput):
@@ -134,9 +158,10 @@ def file_batches(
         if kind == ".parquet":
             from pyarrow import parquet
 
-            with parquet.ParquetFile(path) as file:
+            # Reading ahead takes as much memory as the file.
+            with parquet.ParquetFile(path, pre_buffer=False) as file:
                 _check_names(names, file.schema_arrow.names, str(path))
-                for batch in file.iter_batches(BATCH_ROWS, columns=list(names)):
+                for batch in file.iter_batches(BATCH_ROWS, columns=list(names), use_threads=False):
                     yield {name: _plain(batch.column(name)) for name in names}
             return
         from pyarrow import csv

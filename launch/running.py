@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from parley.emulator.errors import BadInput
+from parley.emulator.transport.unread import give_back
 from parley.emulator.wire.sealing import new_secret
 from parley.emulator.wire.signatures import derived
 from parley.launch.api import USUAL_PROCESSES, Problem, coin_key
@@ -69,11 +70,13 @@ def hold_run(
             hosts, address, usual = Farm(workers), workers.own_address(), len(workers.names)
         with Working("reading the data", quiet=quiet):
             problem = make()
+        give_back()
         if problem.bins is None and (slow := warning(problem.question, protocol)) is not None:
             say(slow)
         with Working("choosing a protocol", quiet=quiet):
             chosen = problem.protocol(protocol, epsilon, delta=delta, quorum=quorum, seed=seed)
         forget_tables()
+        give_back()
         opening_key = b""
         if seal:
             opening_key = new_secret() if seed is None else derived(coin_key(seed), "opening").secret

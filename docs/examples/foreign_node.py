@@ -9,8 +9,6 @@ It speaks `frequency-grr`, and `one-round` for the statistic gini-diversity. It 
 
 import argparse
 import fnmatch
-import hashlib
-import hmac
 import json
 import os
 import re
@@ -22,7 +20,7 @@ from pathlib import Path
 import foreign_wire as wire
 import numpy as np
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-from foreign_replies import Protocol, coins
+from foreign_replies import Protocol, coins, mark_of
 from foreign_wire import Refused, State
 
 CHUNK = 4096
@@ -54,9 +52,7 @@ class Node:
         self.head = (state.answered[last]["size"], state.answered[last]["root"]) if last else (0, b"")
         if len(inputs) != me["users"] or not all(0 <= x < self.consent["domain"]["inputs"] for x in inputs):
             raise SystemExit("the inputs are not those of these users")
-        # Under the same coins another input would show how the two differ.
-        packed = b"parley inputs" + np.array(inputs, dtype="<i8").tobytes()
-        self.mark = hmac.new(me["coin_key"], packed, hashlib.sha256).digest()
+        self.mark = mark_of(me["coin_key"], inputs)
         if any(each.get("inputs") not in (None, b"", self.mark) for each in state.answered.values()):
             raise SystemExit("these are other inputs than those it has answered about")
         if not self.consent["board"] or self.consent["trusts"] != "nobody":
@@ -230,7 +226,7 @@ class Node:
         known, absent = self.state.answered.get(number), self.name in close["absent"]
         if not known and (receipt["chunks"] or not absent):
             self._distrust(receipt, "the board has a reply that this node does not remember")
-        if known and not absent and not self._all_included(known, receipt, close):
+        if known and not absent and not wire.all_included(self._again(known), self.name, receipt, close):
             self._distrust(receipt, "its reply is not on record, and the close does not name it")
         if known and absent:
             self._keep(receipt, "it answered, and the board declared its reply missing")
@@ -240,21 +236,13 @@ class Node:
         elif self.leaving and self.proven >= max(self.state.answered, default=0):
             self._leave()
 
-    def _all_included(self, known, receipt, close):
-        frames = self._reply(wire.decode(known["announce"])[1], self._chunks(), quiet=True)
-        rows = list(zip(*(receipt[name] for name in ("chunks", "sequences", "times", "paths")), strict=True))
-        leaves = [
-            wire.leaf(at, when, self.name, frames[chunk]) for chunk, at, when, _ in rows if chunk in self._chunks()
-        ]
-        return {chunk for chunk, *_ in rows} == set(self._chunks()) and all(
-            wire.is_included(leaf, at, close["size"], path, close["root"])
-            for leaf, (_, at, _, path) in zip(leaves, rows, strict=True)
-        )
+    def _again(self, known):
+        """The frames of a round that was answered."""
+        return self._reply(wire.decode(known["announce"])[1], self._chunks(), quiet=True)
 
     def _keep(self, receipt, reason):
         known = self.state.answered.get(receipt["round"])
-        frames = self._reply(wire.decode(known["announce"])[1], self._chunks(), quiet=True) if known else []
-        self.state.keep_evidence(receipt, reason, frames)
+        self.state.keep_evidence(receipt, reason, self._again(known) if known else [])
 
     def _distrust(self, receipt, reason):
         self._keep(receipt, reason)

@@ -207,6 +207,15 @@ def leaf(sequence, time, sender, frame):
     return hashlib.sha256(b"\0" + pack([sequence, time, sender, hashlib.sha256(frame).digest()])).digest()
 
 
+def all_included(frames, sender, receipt, close):
+    """Whether a receipt shows that each of these frames is on record, under the head in the board's close."""
+    rows = list(zip(*(receipt[name] for name in ("chunks", "sequences", "times", "paths")), strict=True))
+    return {chunk for chunk, *_ in rows} == set(range(len(frames))) and all(
+        is_included(leaf(at, when, sender, frames[chunk]), at, close["size"], path, close["root"])
+        for chunk, at, when, path in rows
+    )
+
+
 class State:
     """`state.parley`: PARLEYS2, then entries of a length, a payload and the SHA-256 of everything so far."""
 

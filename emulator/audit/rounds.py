@@ -48,14 +48,15 @@ def _half_hearted(conversation: Conversation) -> str:
     A shuffler speaks for those who came to it.
     """
     seats = {seat.node: seat for seat in conversation.seats if seat.node != SHUFFLER_NAME}
+    # Together: who is to speak is counted user by user, and a name costs a record a few bytes.
+    if (claimed := sum(seat.users for seat in seats.values())) > MOST_USERS:
+        return f"nodes claim {claimed} users, more than a run has"
     for each in conversation.rounds:
         step = conversation.step(each.number)
         for node, turnout in each.nodes.items():
             if step is None or node not in seats or not turnout.whole:
                 continue
             first, users = seats[node].first, seats[node].users
-            if users > MOST_USERS:
-                return f"{node} claims {users} users, more than a run has"
             speakers = step.speakers(first, first + users)
             if turnout.replies + conversation.silent.get((each.number, node), 0) != speakers:
                 said = f"{node} answered round {each.number} for {turnout.replies} of its {speakers} users"

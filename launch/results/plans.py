@@ -68,7 +68,9 @@ class Plan(Sequence[Option]):
     @property
     def best(self) -> Option:
         """What `auto` takes: of nearly equal protocols the one with fewer rounds and bytes."""
-        return self.options[0] if isinstance(self.question, Levels) else pick_option(self.options)
+        if isinstance(self.question, Levels):
+            return self.options[0]
+        return pick_option(self.options, known=self.guess is not None)
 
     @property
     def title(self) -> str:

@@ -192,7 +192,7 @@ def _tabled(weights: bytes, shape: tuple[int, ...], **fields: Any) -> Any:
 
 def forget_tables() -> None:
     """Let go of the tables of drafts, 16 MiB for each codebook of 256 inputs. A protocol keeps its own."""
-    from parley.protocols.tuned.decoder import decoder_of
+    from parley.protocols.tuned.decoder import decoder_of, single_of
 
-    decoder_of.cache_clear()
-    _codebook.cache_clear()
+    for kept in (decoder_of, single_of, _codebook):
+        kept.cache_clear()

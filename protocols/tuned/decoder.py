@@ -40,10 +40,10 @@ class Decoder:
         """q u: how likely each index is when all inputs are equally common."""
         return np.asarray(self.likelihood.mean(axis=1))
 
-    @cached_property
+    @property
     def single(self) -> NDArray[np.float32]:
-        """q in single precision, for predictions."""
-        return self.likelihood.astype(np.float32)
+        """q in single precision, for predictions; kept for one decoder at a time."""
+        return single_of(self)
 
     @cached_property
     def information(self) -> Floats:
@@ -122,6 +122,11 @@ class Decoder:
         # Counts add up to the number of users, so their noise adds up to nothing.
         moved = self.likelihood.T @ ((spread / self.even)[:, None] * draws) - np.outer(centre, spread @ draws)
         return np.asarray(centre[:, None] + moved / np.sqrt(users))
+
+
+@lru_cache(maxsize=1)
+def single_of(decoder: Decoder) -> NDArray[np.float32]:
+    return decoder.likelihood.astype(np.float32)
 
 
 @lru_cache(maxsize=8)

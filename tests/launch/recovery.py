@@ -36,7 +36,9 @@ def estimates(messages: Iterable[Message]) -> list[float]:
 
 
 def events(messages: Iterable[Message], *kinds: str) -> list[Event]:
-    return [message for message in messages if isinstance(message, Event) and message.event in kinds]
+    """Each once: on a busy machine the launcher says again what is slow to come on record."""
+    said = [message for message in messages if isinstance(message, Event) and message.event in kinds]
+    return list({(each.event, each.detail): each for each in said}.values())
 
 
 def conditions(path: Path, *rules: str) -> Path:

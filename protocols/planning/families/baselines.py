@@ -31,7 +31,7 @@ class FrequencyPlanning(NonInteractivePlanning[Frequency]):
         """With the interval of a curved estimate, where the statistic is the form.
 
         Along its gradient the form is a parabola, -c u^2 from its vertex. The histogram's noise, as a normal z, makes
-        it -c (u + z)^2: the variance is about 4 c^2 u^2, and depends on what is estimated. The interval is that of u.
+        it -c (u + z)^2: the variance is about 4 c^2 u^2, and depends on what is estimated. The interval holds u's.
         """
         found = super().estimate(form, heard, variance)
         if not (self.protocol.cautious and self.pairs_alone):
@@ -44,13 +44,10 @@ class FrequencyPlanning(NonInteractivePlanning[Frequency]):
         along = float(gradient @ carried) * only.tally.replies
         # By how much the variance grows with the form: -4 c.
         slope = 4 * float(carried @ self.protocol.apply(carried)) / along if along > 0 else 0.0
-        deviation = math.hypot(found.predicted_rmse, slope / 2)
-        bent, reach = slope * QUANTILE_95**2 / 4, QUANTILE_95 * deviation
-        # The parabola ends at its vertex.
-        ends = [found.value + bent - reach, found.value + bent + reach]
-        if reach < abs(slope) * QUANTILE_95**2 / 2:
-            ends[int(slope < 0)] = found.value - deviation**2 / slope
-        return replace(found, interval95=(ends[0], ends[1]))
+        bent = slope * QUANTILE_95**2 / 4
+        reach = QUANTILE_95 * math.hypot(found.predicted_rmse, slope / 2)
+        # Other directions may curve the other way: the interval is not cut where this parabola ends.
+        return replace(found, interval95=(found.value + min(bent, 0.0) - reach, found.value + max(bent, 0.0) + reach))
 
     @property
     def pairs_alone(self) -> bool:

@@ -368,6 +368,21 @@ def test_seats_that_claim_more_users_than_speak_are_caught(tmp_path: Path, input
     assert not report.ok
 
 
+def test_users_beyond_number_are_not_counted_one_by_one(tmp_path: Path, inputs: Inputs) -> None:
+    """Each node claims what one may claim, all together more: a short record would keep its reader busy for days."""
+    protocol = design("two-round-tuned", Kendall(levels=(3, 3)), epsilon=1.0, users=USERS)
+    alone = record(tmp_path / "t", protocol, inputs, nodes=4)
+
+    def relabel(said: list[Said]) -> Iterator[Said]:
+        for sender, message in said:
+            if isinstance(message, Ready):
+                message = replace(message, first=message.first << 30, users=2**30)
+            yield sender, message
+
+    verdict = audited(rewrite(alone, tmp_path / "u", relabel)).verdicts["rounds"]
+    assert (verdict.verdict, verdict.reason) == ("fail", "nodes claim 4294967296 users, more than a run has")
+
+
 def test_a_closing_record_gives_the_reason_of_the_last_word(honest: Path, tmp_path: Path) -> None:
     abort = Abort(run="recorded", outcome="failed", reason="below the quorum")
     with TranscriptWriter.create(tmp_path / "t", "recorded") as writer:

@@ -94,8 +94,8 @@ def test_counts_up_and_ends_as_the_report(start: Starter, visitor: Visitor, tmp_
         page.wait_for_timeout(50)
     counts = [(int(found[1]), int(found[2])) for words in seen if (found := COUNTS.fullmatch(words))]
     assert counts == sorted(counts)
+    # How many of them a busy machine shows depends on the machine.
     assert len({number for number, _ in counts}) >= 2
-    assert len(counts) >= 4
     out, _ = process.communicate()
     assert process.returncode == 0
     assert gone(url)

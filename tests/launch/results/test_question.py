@@ -81,9 +81,9 @@ def test_the_header_holds_the_question_and_nothing_private(asked: Path) -> None:
 
 def test_the_private_side_knows_the_file_and_what_was_clipped(asked: Path) -> None:
     source = {"origin": "secret-name.csv", "clipped": {"age": 19}}
-    assert Witness.load(asked / "witness.parley").source == source
     result = json.loads((asked / "result.json").read_text())
     assert result["source"] == source
+    assert Witness.load(asked / "witness.parley").source == {**source, "unbinned": result["truth_unbinned"]}
     assert result["title"] == result["question"]["title"] == "Kendall's tau of age and score"
 
 

@@ -20,7 +20,7 @@ def test_the_page_keeps_its_promises(capsys: pytest.CaptureFixture[str]) -> None
         ("sweep", "ratio", "1.16", "within 15%"),
         ("near limit", "over limit", "1.41", "over the limit"),
         ("near limit", "coverage", "92.9%", "95% intervals of two-round-tuned"),
-        ("auto grid", "below 92%", "1", "no protocol's intervals"),
+        ("auto grid", "below 92%", "9", "a protocol's intervals"),
     ],
 )
 def test_a_number_beyond_its_limit_breaks_a_promise(table: str, column: str, value: str, promise: str) -> None:
