@@ -304,7 +304,7 @@ def reason(found: dict[str, Any]) -> str:
     own, other = best_other(found)
     measured_ratio, guessed = own["rmse"] / other["rmse"], own["predicted"] / other["predicted"]
     if other["protocol"] in plan.VERBATIM:
-        return "a form with the paper's own constants, which auto hardly ever takes"
+        return "a form with the paper's own constants, which auto never takes"
     return f"at the public guesses {guessed:.2f} was predicted, on these data it is {measured_ratio:.2f}"
 
 
