@@ -28,8 +28,6 @@ from parley.protocols.workloads.workload import Levels, Workload
 
 # The paper's own constants are for comparison with its theorems; `auto` picks among tuned forms and baselines.
 VERBATIM = ("one-round", "two-round", "two-round-black-box", "three-round")
-# But where all of these err by more than the middle of the range does, it may take the one that shrinks its answer.
-SHRINKING = "one-round"
 # A further round or more bytes are worth it only if they lower the error by so much.
 WORTH = 1.02
 # What a round that adapts to the data is worth where data are not as guessed: on problems drawn at random
@@ -119,8 +117,6 @@ def choose(workload: Workload | Levels, epsilon: float, users: int, histogram: F
         raise BadInput("say what to estimate: --statistic NAME, --kernel FILE, or --protocol NAME of your own")
     tried = [name for name in suitable_names(workload) if name not in VERBATIM]
     options = rank_protocols(workload, epsilon, users, histogram, tried)
-    if is_hopeless(options[0]):
-        options = rank_protocols(workload, epsilon, users, histogram, [*tried, SHRINKING])
     return pick(options, known=histogram is not None).protocol
 
 
@@ -130,18 +126,10 @@ def pick(options: Sequence[Option], *, known: bool = False) -> Option:
     Unless the histogram is known, a protocol that adapts to it counts as ADAPTS better than predicted.
     """
     asked = [option for option in options if option.name not in VERBATIM]
-    if asked and is_hopeless(asked[0]):
-        asked = [option for option in options if option.name not in VERBATIM or option.name == SHRINKING]
     asked = asked or list(options)
     expected = [option.predicted_rmse / (1.0 if known or option.rounds == 1 else ADAPTS) for option in asked]
     good = [option for option, error in zip(asked, expected, strict=True) if error <= WORTH * min(expected)]
     return min(good, key=lambda option: (option.rounds, option.bytes_up + option.bytes_down))
-
-
-def is_hopeless(option: Option) -> bool:
-    """Whether whoever says the middle of the statistic's range, and asks nobody, errs by less."""
-    protocol = option.protocol
-    return isinstance(protocol, Pairwise) and option.predicted_rmse > np.ptp(protocol.workload.bounds) / 2
 
 
 def bounds(workload: Workload | Levels, epsilon: float, users: int, histogram: Floats | None = None) -> Bounds | None:
