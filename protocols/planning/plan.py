@@ -125,8 +125,7 @@ def pick(options: Sequence[Option], *, known: bool = False) -> Option:
 
     Unless the histogram is known, a protocol that adapts to it counts as ADAPTS better than predicted.
     """
-    asked = [option for option in options if option.name not in VERBATIM]
-    asked = asked or list(options)
+    asked = [option for option in options if option.name not in VERBATIM] or list(options)
     expected = [option.predicted_rmse / (1.0 if known or option.rounds == 1 else ADAPTS) for option in asked]
     good = [option for option, error in zip(asked, expected, strict=True) if error <= WORTH * min(expected)]
     return min(good, key=lambda option: (option.rounds, option.bytes_up + option.bytes_down))
