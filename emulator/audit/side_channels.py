@@ -21,6 +21,7 @@ from parley.emulator.wire.messages import Users
 GROUPS = 16
 FEWEST_ABSENT = 20
 FEWEST_FRAMES = 20
+ROUNDING = 1e-9
 NOTHING_TO_TEST = (
     f"not tested: fewer than {FEWEST_ABSENT} users are missing, and no round has {FEWEST_FRAMES} frames whose order "
     "could reveal more than the users' numbers do"
@@ -56,9 +57,11 @@ class Presence:
         pool = np.zeros((merged, GROUPS))
         pool[np.arange(GROUPS) * merged // GROUPS, np.arange(GROUPS)] = 1.0
         off, covariance = pool @ self.off, pool @ self.covariance @ pool.T
-        rank = int(np.linalg.matrix_rank(covariance, hermitian=True))
-        if rank:
-            statistic = float(off @ np.linalg.pinv(covariance, hermitian=True) @ off)
+        values, vectors = np.linalg.eigh(covariance)
+        # Less than that is rounding: where all inputs fall into one group, there is nothing else.
+        real = values > ROUNDING * self.absent
+        if rank := int(np.count_nonzero(real)):
+            statistic = float(np.sum((off @ vectors[:, real]) ** 2 / values[real]))
             family.add(f"{what}, presence", self.absent, statistic, float(scipy.special.chdtrc(rank, statistic)))
 
 

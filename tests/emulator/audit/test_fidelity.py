@@ -7,7 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from parley.emulator.audit.statistics import ALPHA, mean_p_value
+from parley.emulator.audit.side_channels import Presence
+from parley.emulator.audit.statistics import ALPHA, Family, mean_p_value
 from parley.emulator.protocol import Inputs, Protocol
 from parley.emulator.randomizer import Randomizer
 from parley.emulator.simulate import conversation
@@ -128,6 +129,18 @@ def test_presence_that_depends_on_the_input(tmp_path: Path, level: int, verdict:
     report = audited(rewrite(path, tmp_path / "u", change), inputs, builder(protocol))
     assert report.verdicts["integrity"].verdict == "pass", report.verdicts["integrity"].reason
     assert report.verdicts["side_channels"].verdict == verdict
+
+
+def test_where_all_inputs_are_in_one_group_their_absence_tells_nothing() -> None:
+    """What rounding leaves of a covariance of 0 is no evidence, and has no p-value of 0."""
+    generator = np.random.default_rng(4)
+    for users in range(20, 60):
+        presence, family = Presence(), Family()
+        for _ in range(4):
+            absent = generator.permutation(users) < 6
+            presence.add(generator.integers(0, 4, users), absent)
+        presence.test(family, "round 1")
+        assert not family.tests
 
 
 def one_user_a_node(path: Path, users: int = 120) -> tuple[list[Said], Protocol, Inputs]:
