@@ -53,6 +53,8 @@ LEFT = 0.2
 # The AUC is worth little when one label is rarer than this (the paper's balancedness assumption).
 RARE = 0.05
 VERTICES = 32
+# The standard deviation of a truth that lies anywhere in a range is the range over this.
+ROOT_12 = math.sqrt(12)
 SAMPLING = "sampling of the last users"
 
 
@@ -182,7 +184,9 @@ class CodebookPlanning(Planning[Tuned], Generic[Tuned]):
         return replace(seen, variance=max(seen.variance, usual))
 
     def predicted_rmse(self, histogram: Floats | None = None) -> float:
-        return math.sqrt(self.form_variance(self.planned_replies, histogram))
+        # Estimates whose errors are larger are pulled to the middle, at the worst from an end.
+        most = float(np.ptp(self.protocol.workload.bounds)) / (2 if histogram is None else ROOT_12)
+        return min(most, math.sqrt(self.form_variance(self.planned_replies, histogram)))
 
     @property
     def widest(self) -> float:
@@ -216,7 +220,8 @@ class CodebookPlanning(Planning[Tuned], Generic[Tuned]):
             # How users are spread over the bins of each column: it shows what bins hide.
             grid = point.histogram.reshape(workload.shape)
             details["margins"] = [grid.sum(axis=1).tolist(), grid.sum(axis=0).tolist()]
-        value = min(max(value, low), high)
+        # The interval stays where the replies put it.
+        value = min(max(shrunk(value, rmse, low, high), low), high)
         ends = [min(max(end, low), high) for end in interval]
         return Estimate(
             value=value,
@@ -241,6 +246,15 @@ class CodebookPlanning(Planning[Tuned], Generic[Tuned]):
         left_out = max(0.0, 1 - first.users / self.protocol.users)
         noise = self.protocol.decoder.variance(positive, point.histogram)
         return float((noise + left_out * share * (1 - share)) / max(1, first.users))
+
+
+def shrunk(value: float, rmse: float, low: float, high: float) -> float:
+    """An estimate whose error exceeds that of the middle of the range, pulled there as a uniform truth would have it.
+
+    Wherever in the range the truth is, its error is then at most the former.
+    """
+    middle, prior = (low + high) / 2, (high - low) / ROOT_12
+    return value if rmse <= prior else middle + (value - middle) * prior**2 / (prior**2 + rmse**2)
 
 
 def worst_error(guessed: Iterable[SecondOrder]) -> float:
