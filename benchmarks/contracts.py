@@ -107,8 +107,8 @@ def _cell(row: Row) -> str:
 def auto_is_nearly_the_best(page: str) -> Verdict:
     found = re.findall(r"Over (\d+) problems .*?, on (\d+);", block(page, "auto grid"))
     readings = [Reading(value=int(near) / int(many), where=f"{near} of {many}") for many, near in found]
-    promise = "auto within 5% of the best other, beyond three standard errors, on 90 of 100 problems"
-    return within(promise, 0.90, 1.0, readings, 1)
+    promise = "auto within 5% of the best other, beyond three standard errors, on 95 of 100 problems"
+    return within(promise, 0.95, 1.0, readings, 1)
 
 
 def intervals_cover(page: str) -> Verdict:
