@@ -25,7 +25,7 @@ def test_the_page_keeps_its_promises(capsys: pytest.CaptureFixture[str]) -> None
 )
 def test_a_number_beyond_its_limit_breaks_a_promise(table: str, column: str, value: str, promise: str) -> None:
     text = PAGE.read_text()
-    row = rows(text, table)[0]
+    row = next(each for each in rows(text, table) if each["protocol"] == "two-round-tuned")
     line, changed = ("| " + " | ".join(each.values()) + " |" for each in (row, {**row, column: value}))
     assert line in text
     assert any(promise in each for each in broken(text.replace(line, changed, 1)))
