@@ -281,7 +281,9 @@ async def test_strangers_are_refused_on_every_channel(
     assert await known.receive(LONG) == [b"for members"]
     assert [await each.receive(0.05) for each in (stranger, reader, observer)] == [[], [], []]
     assert board.subscribers == 1
-    await _refusals(board, 2, among=cause)
+    await _refusals(board, 2)
+    # On a busy machine a stranger may be gone before it is known what was wrong with it.
+    await _refusals(board, 1, among=cause)
     for port in (stranger, reader, observer, board):
         port.close()
 
