@@ -139,10 +139,10 @@ class UserNode:
         if not self.role.consent.is_authentic(message, frame, nonce):
             log.warning("dropped a message (%s) that its author did not sign", message.kind)
             return False
-        self._authentic[message.kind] = frame, nonce
         if isinstance(message, Setup):
             # Who refuses a setup is to hear that its run is over all the same.
-            self._offered = message.nonce
+            self._offered = nonce = message.nonce
+        self._authentic[message.kind] = frame, nonce
         return True
 
     async def _hear(self, message: Message) -> None:
