@@ -5,7 +5,7 @@ import logging
 import secrets
 import signal
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
@@ -14,7 +14,7 @@ from typing import Any
 import click
 
 from parley.emulator.errors import RemoteProtocolError
-from parley.emulator.record.question import FIELD, Question, read_question
+from parley.emulator.record.question import FIELD, read_question
 from parley.emulator.record.transcript import TranscriptWriter
 from parley.emulator.roles.board import ANALYST_NAME, BOARD_NAME, Board, BoardRole, Terms
 from parley.emulator.roles.shards.boards import HeadBoardRole, ShardBoardRole
@@ -222,52 +222,10 @@ def peers(nodes: int, relays: Mapping[str, str]) -> int:
     return nodes - len(relays) + len(set(relays.values()))
 
 
-async def serve_board(
-    terms: Terms,
-    wanted: BoardAddresses,
-    transcript: Path,
-    addresses: Path | None,
-    security: Security | None = None,
-    relays: Mapping[str, str] | None = None,
-    *,
-    signer: Signer | None = None,
-    keys: Mapping[str, bytes] | None = None,
-    draw_nonce: Callable[[], bytes] = fresh_nonce,
-    question: Question | None = None,
-    shard: str | None = None,
-    whole: bool = False,
-) -> int:
-    """Bind, say where, serve to the end. `keys`: the signing key that is listed for each user node.
-
-    `shard`: the name of the shard whose board this is; `whole`: it is the head board, whose nodes are shards.
-    """
-    role = HeadBoardRole(terms, draw_nonce, keys) if whole else BoardRole(terms, draw_nonce, keys)
-    if shard is not None:
-        # The sub-analyst is this board's analyst, and says ties in its own name.
-        role, relays = ShardBoardRole(terms, shard, keys), {shard: ANALYST_NAME}
-        security = None if security is None else _of_shard(security, shard)
-    room = peers(terms.nodes, relays or {})
-    with closing(await bind(wanted, security, again=transcript.exists(), peers=room)) as port:
-        writer = open_record(transcript, terms.run, **({} if question is None else {FIELD: question}))
-        node = BoardNode(role, port, writer, transcript, relays, signer)
-        node.restore(port.clock.now())
-        if addresses is not None:
-            common.write_addresses(addresses, port.addresses)
-        for number in (signal.SIGINT, signal.SIGTERM):
-            asyncio.get_running_loop().add_signal_handler(number, node.stop, f"stopped by {number.name}")
-        await node.serve()
-    return common.GOOD if isinstance(role.ending, wire.Result) else common.UNFINISHED
-
-
 def _of_shard(security: Security, shard: str) -> Security:
     """Whom a shard's board lets in: the sub-analyst in the analyst's place."""
     listed = {key: name for key, name in security.allowed.items() if name != ANALYST_NAME}
     return replace(security, allowed={key: ANALYST_NAME if name == shard else name for key, name in listed.items()})
-
-
-def read_nonce(text: str) -> bytes:
-    mistyped = f"--nonce {text[:80]!r} is not {wire.NONCE_BYTES} bytes in hexadecimal"
-    return common.read_hex(text, wire.NONCE_BYTES, mistyped)
 
 
 @click.command(name="board")
@@ -314,21 +272,28 @@ def main(
     """Run the board: number every message, write it down, deliver it."""
 
     async def work() -> int:
-        given = None if nonce is None else read_nonce(nonce)
-        return await serve_board(
-            Terms(**terms),
-            BoardAddresses(inbox=inbox, feed=feed, delivery=delivery),
-            transcript,
-            addresses,
-            common.board_security(keys, allowed),
-            None if relays is None else read_relays(relays),
-            signer=None if signing_key is None else read_signer(signing_key),
-            keys=None if trust is None else read_trust(trust),
-            draw_nonce=fresh_nonce if given is None else lambda: given,
-            question=None if plan is None else read_question(plan),
-            shard=shard,
-            whole=whole,
-        )
+        agreed, wanted = Terms(**terms), BoardAddresses(inbox=inbox, feed=feed, delivery=delivery)
+        security, behind = common.board_security(keys, allowed), {} if relays is None else read_relays(relays)
+        signer = None if signing_key is None else read_signer(signing_key)
+        listed = None if trust is None else read_trust(trust)
+        mistyped = f"--nonce {(nonce or '')[:80]!r} is not {wire.NONCE_BYTES} bytes in hexadecimal"
+        given = None if nonce is None else common.read_hex(nonce, wire.NONCE_BYTES, mistyped)
+        role = (HeadBoardRole if whole else BoardRole)(agreed, fresh_nonce if given is None else lambda: given, listed)
+        if shard is not None:
+            # The sub-analyst is this board's analyst, and says ties in its own name.
+            role, behind = ShardBoardRole(agreed, shard, listed), {shard: ANALYST_NAME}
+            security = None if security is None else _of_shard(security, shard)
+        header = {} if plan is None else {FIELD: read_question(plan)}
+        room = peers(agreed.nodes, behind)
+        with closing(await bind(wanted, security, again=transcript.exists(), peers=room)) as port:
+            node = BoardNode(role, port, open_record(transcript, agreed.run, **header), transcript, behind, signer)
+            node.restore(port.clock.now())
+            if addresses is not None:
+                common.write_addresses(addresses, port.addresses)
+            for number in (signal.SIGINT, signal.SIGTERM):
+                asyncio.get_running_loop().add_signal_handler(number, node.stop, f"stopped by {number.name}")
+            await node.serve()
+        return common.GOOD if isinstance(role.ending, wire.Result) else common.UNFINISHED
 
     common.run_to_exit(work())
 

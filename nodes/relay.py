@@ -93,14 +93,6 @@ class RelayNode:
             self.inner.publish(topic_for(passed.only) if passed.only else BROADCAST, each)
 
 
-async def serve_relay(name: str, nodes: int, side: UserSide, link: BoardLink) -> int:
-    """Serve the nodes of this host to the end."""
-    role = RelayRole(name)
-    async with both_ports(side, link, name, nodes, own=PERSONAL) as (inner, outer):
-        await RelayNode(role, inner, outer, pace_for(nodes)).serve()
-    return GOOD if isinstance(role.ending, Result) else UNFINISHED
-
-
 @click.command(name="relay")
 @link_options
 @click.option("--name", required=True, help="Name of this relay.")
@@ -108,7 +100,14 @@ async def serve_relay(name: str, nodes: int, side: UserSide, link: BoardLink) ->
 @user_side_options
 def main(link: BoardLink, side: UserSide, name: str, nodes: int) -> None:
     """Run a relay: pass the frames of this host's user nodes on to the board, and broadcasts to them."""
-    run_to_exit(serve_relay(name, nodes, side, link))
+
+    async def work() -> int:
+        role = RelayRole(name)
+        async with both_ports(side, link, name, nodes, own=PERSONAL) as (inner, outer):
+            await RelayNode(role, inner, outer, pace_for(nodes)).serve()
+        return GOOD if isinstance(role.ending, Result) else UNFINISHED
+
+    run_to_exit(work())
 
 
 if __name__ == "__main__":

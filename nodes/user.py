@@ -4,7 +4,7 @@ import logging
 import math
 from collections.abc import Callable
 from contextlib import closing, nullcontext
-from functools import lru_cache, partial
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -280,27 +280,22 @@ def main(
             raise BadInput("a user node needs --inputs or, in an emulation, --witness; give one of them")
         # An emulation ends with its machine; a person's node must remember even if the power fails.
         with State(state, durable=witness is None) as opened:
-            mine = _inputs_of(opened.identity, inputs, witness)
-            with nullcontext() if wallet is None else closing(_purse(wallet, opened.identity, witness)) as purse:
-                port = partial(_connect, link, opened.identity, patience)
-                return await serve_user(opened, mine, lambda node: port(), patience, purse)
+            own = opened.identity
+            if inputs is not None:
+                mine = read_inputs(inputs)
+            else:
+                assert witness is not None
+                mine = read_witness(witness).inputs[own.first : own.first + own.users].copy()
+                read_witness.cache_clear()
+            purse = None
+            if wallet is not None:
+                from parley.nodes.state.wallet import StoredWallet
+
+                purse = StoredWallet.open(wallet, users=own.users, durable=witness is None)
+            with nullcontext() if purse is None else closing(purse):
+                return await serve_user(opened, mine, lambda node: _connect(link, own, patience), patience, purse)
 
     run_to_exit(work(), blocking=link.calm)
-
-
-def _inputs_of(identity: Identity, inputs: Path | None, witness: Path | None) -> Inputs:
-    if inputs is not None:
-        return read_inputs(inputs)
-    assert witness is not None
-    mine = read_witness(witness).inputs[identity.first : identity.first + identity.users].copy()
-    read_witness.cache_clear()
-    return mine
-
-
-def _purse(folder: Path, identity: Identity, witness: Path | None) -> "StoredWallet":
-    from parley.nodes.state.wallet import StoredWallet
-
-    return StoredWallet.open(folder, users=identity.users, durable=witness is None)
 
 
 def _connect(link: BoardLink, identity: Identity, patience: float) -> NodePort:

@@ -21,21 +21,8 @@ from parley.emulator.record.records import MEMORY, Closing, Record, medium
 from parley.emulator.roles.board import BOARD_NAME, BoardRole
 from parley.emulator.roles.shards.boards import ShardBoardRole
 from parley.emulator.roles.shuffler import SHUFFLER_NAME
+from parley.emulator.wire import messages as wire
 from parley.emulator.wire.codec import is_signed, said_by
-from parley.emulator.wire.messages import (
-    Abort,
-    Announce,
-    Close,
-    Event,
-    Message,
-    Ready,
-    Refusal,
-    Replies,
-    Roster,
-    Setup,
-    Shard,
-    Tally,
-)
 from parley.emulator.wire.signatures import Keys
 
 NAMED = 20
@@ -53,11 +40,11 @@ UNSIGNED_END = (
 ANONYMOUS = "only the shuffler's batch is signed: nobody can prove who sent which reply, by design"
 
 
-def author_of(sender: str, message: Message) -> str | None:
+def author_of(sender: str, message: wire.Message) -> str | None:
     """Who must have signed a message; nobody signs the events of nodes and of the launcher."""
-    if isinstance(message, Event) and sender != BOARD_NAME:
+    if isinstance(message, wire.Event) and sender != BOARD_NAME:
         return None
-    return sender if isinstance(message, Abort) else senders_of(message)[0]
+    return sender if isinstance(message, wire.Abort) else senders_of(message)[0]
 
 
 @dataclass(frozen=True)
@@ -80,7 +67,7 @@ class Claim:
     author: str
     key: bytes
     frame: bytes
-    message: Message
+    message: wire.Message
     nonces: tuple[bytes, ...]
     unlike: str
 
@@ -110,7 +97,7 @@ class Reading:
     _terms: bytes = b""
     _questions: dict[int, bytes] = field(default_factory=dict)
 
-    def take(self, record: Record, message: Message) -> Claim | None:
+    def take(self, record: Record, message: wire.Message) -> Claim | None:
         """The signature that this record must bear, if it must bear one."""
         unlike = self.heads.take(record, message) or self._unlike(message)
         author = author_of(record.sender, message)
@@ -126,12 +113,12 @@ class Reading:
             return None
         if record.sender != author:
             self._accuse(record.sequence, f"a {message.kind} of {author} from {record.sender}")
-        if isinstance(message, Ready | Shard) and message.key != key:
+        if isinstance(message, wire.Ready | wire.Shard) and message.key != key:
             self._accuse(record.sequence, f"{author} came with a foreign key, not with the one listed for it")
             return None
         self.signatures += 1
         self.authors.add(author)
-        nonces = (self.nonce, b"") if isinstance(message, Refusal) and self.nonce else (self.nonce,)
+        nonces = (self.nonce, b"") if isinstance(message, wire.Refusal) and self.nonce else (self.nonce,)
         return Claim(record.sequence, author, key, record.frame, message, nonces, unlike)
 
     def _accuse(self, record: int | None, what: str) -> None:
@@ -151,33 +138,33 @@ class Reading:
         if wrong:
             self._accuse(None, wrong)
 
-    def _unlike(self, message: Message) -> str:
+    def _unlike(self, message: wire.Message) -> str:
         """What is wrong with the record if its author really said this: the other words must fit it."""
         named = getattr(message, "run", self.run)
-        if named != self.run and not (isinstance(message, Ready) and named == ""):
+        if named != self.run and not (isinstance(message, wire.Ready) and named == ""):
             return f"a {_named(message)} of the run {named}, where the header names {self.run}"
-        if isinstance(message, Roster):
+        if isinstance(message, wire.Roster):
             self.nonce = message.nonce
             drawn = message.nonce or self.board is ShardBoardRole
             return "" if drawn else "the board drew no nonce, so signatures of another run would fit"
-        if isinstance(message, Setup):
+        if isinstance(message, wire.Setup):
             self._terms = self._terms or terms_of(message)
             # A shard's users hear the nonce of the run with its setup.
             self.nonce = message.nonce if self.board is ShardBoardRole else self.nonce
             self.domain = message.domain if self.domain is None else self.domain
             return "" if message.nonce == self.nonce else "the analyst's setup is for another roster than this one"
-        if isinstance(message, Abort) and message.nonce != self.nonce:
+        if isinstance(message, wire.Abort) and message.nonce != self.nonce:
             return "an abort bound to another nonce than that of the roster"
-        if isinstance(message, Announce):
+        if isinstance(message, wire.Announce):
             self._questions.setdefault(message.round, question_of(self._terms, message))
-        if isinstance(message, Replies | Tally) and message.question != self._questions.get(message.round):
+        if isinstance(message, wire.Replies | wire.Tally) and message.question != self._questions.get(message.round):
             return f"{message.node} answered a different question in round {message.round} than the one on record"
         return ""
 
-    def _is_last_word_of_another(self, record: Record, message: Message) -> bool:
+    def _is_last_word_of_another(self, record: Record, message: wire.Message) -> bool:
         """The launcher writes the last word of a board that has died, and cannot sign it."""
         return (
-            isinstance(message, Abort)
+            isinstance(message, wire.Abort)
             and record.sender == BOARD_NAME
             and self.closing is not None
             and not self.closing.signature
@@ -251,13 +238,13 @@ def _batches(claims: Iterator[Claim]) -> Iterator[list[Claim]]:
         yield batch
 
 
-def _named(message: Message) -> str:
-    if isinstance(message, Replies):
+def _named(message: wire.Message) -> str:
+    if isinstance(message, wire.Replies):
         return f"reply of {message.node} in round {message.round}"
-    if isinstance(message, Announce):
+    if isinstance(message, wire.Announce):
         return f"broadcast of round {message.round}"
-    if isinstance(message, Close):
+    if isinstance(message, wire.Close):
         return f"close of round {message.round}"
-    if isinstance(message, Ready | Refusal):
+    if isinstance(message, wire.Ready | wire.Refusal):
         return f"{message.kind} of {message.node}"
     return message.kind

@@ -4,17 +4,20 @@ import asyncio
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
 from parley.emulator.errors import BadInput
 from parley.emulator.record.transcript import TranscriptReader, TranscriptWriter
 from parley.emulator.roles.board import BoardRole, Terms
-from parley.emulator.transport.addresses import BoardAddresses, descriptors_for
+from parley.emulator.transport.addresses import descriptors_for
 from parley.emulator.transport.memory import MemoryTransport
 from parley.emulator.transport.ports import Received
 from parley.emulator.wire.codec import bundle, encode
 from parley.emulator.wire.messages import Event, Message, Ready, Replies
-from parley.nodes.board import BoardNode, peers, serve_board
+from parley.emulator.wire.security import write_relays
+from parley.nodes.board import BoardNode, main, peers
 from parley.nodes.bulk import apart
+from parley.nodes.common import BAD_INPUT
 from tests.launch.conftest import Parley
 
 PROBLEM = ("--statistic", "gini-diversity", "--levels", 4, "--users", 60, "--epsilon", 2, "--seed", 3, "--quiet")
@@ -127,18 +130,17 @@ def test_who_connects_to_the_board() -> None:
     assert peers(10, {f"node-{n}": f"relay-{n % 2}" for n in range(6)}) == 6
 
 
-async def test_a_board_behind_relays_asks_for_their_files_alone(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_board_behind_relays_asks_for_their_files_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(needed: int) -> None:
         raise BadInput(f"{needed}")
 
     monkeypatch.setattr("parley.nodes.state.reopen.raise_file_limit", refuse)
     relays = {f"node-{n}": f"relay-{n % 2}" for n in range(10_000)}
-    terms = Terms(run="r", users=10_000, nodes=10_000)
-    for behind, connected in ((relays, 2), (None, 10_000)):
-        with pytest.raises(BadInput, match=f"^{descriptors_for(connected)}$"):
-            await serve_board(terms, BoardAddresses.on(), tmp_path / "t.parley", None, relays=behind)
+    write_relays(tmp_path / "relays", relays)
+    board = ["--run", "r", "--users", "10000", "--nodes", "10000", "--transcript", str(tmp_path / "t.parley")]
+    for behind, connected in ((["--relays", str(tmp_path / "relays")], 2), ([], 10_000)):
+        answer = CliRunner().invoke(main, [*board, *behind])
+        assert (answer.exit_code, answer.stderr) == (BAD_INPUT, f"parley: {descriptors_for(connected)}\n")
 
 
 async def test_a_relay_speaks_for_its_own_nodes_and_for_nobody_else(tmp_path: Path) -> None:
