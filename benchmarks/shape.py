@@ -58,6 +58,10 @@ FEATURES = {
         "launch/cluster/in_memory.py",
         "launch/cluster/virtual_run.py",
         "launch/cluster/fault_driver.py::Strike.step",
+        "emulator/transport/ports.py::SYSTEM_CLOCK",
+        "emulator/transport/ports.py::BoardPort.clock",
+        "emulator/transport/ports.py::ObserverPort.clock",
+        "launch/results/answer.py::Answer.virtual",
     ),
     "explicit channels, public coins, replies decoded by their likelihood": (
         "emulator/coins.py::public_words",
@@ -114,7 +118,7 @@ FEATURES = {
         "emulator/transport/zmq/watching.py::Watch.hear_reports",
         "emulator/transport/zmq/watching.py::Watch.refusals",
     ),
-    "an audit on all cores, each different reply once": (
+    "an audit on all cores, each different reply once, a sample without one more reading": (
         "emulator/cores.py",
         "emulator/record/likelihoods.py",
         "emulator/audit/fidelity.py::Law",
@@ -123,6 +127,11 @@ FEATURES = {
         "emulator/audit/privacy.py::_likelihoods",
         "emulator/audit/privacy.py::_take_singles",
         "emulator/audit/privacy.py::_watched",
+        "emulator/audit/privacy.py::_answering_as_heard",
+        "emulator/record/summary.py::Form",
+        "emulator/record/summary.py::MOST_FORMS",
+        "emulator/record/summary.py::form_of",
+        "emulator/record/summary.py::RoundSummary.forms",
         "emulator/record/conversation.py::_part",
         "emulator/record/conversation.py::watched",
         "emulator/randomizer.py::Randomizer.log_law",
@@ -138,8 +147,9 @@ FEATURES = {
         "protocols/randomizers/categories/subset_selection.py::SubsetSelection._holds",
         "protocols/randomizers/vectors/expansion.py::all_short_directions",
     ),
-    "plans, audits and replays as Python objects": (
+    "plans, audits and replays as Python objects, errors in Python's words": (
         "launch/notebook.py",
+        "launch/api.py::_ends",
         "launch/results/display/progress.py::has_viewer",
         "launch/results/display/html.py",
         "launch/results/plans.py::Plan.__len__",
@@ -170,8 +180,11 @@ FEATURES = {
         "launch/data.py::_encode_file",
         "launch/data.py::_header",
         "launch/data.py::_plain_series",
+        "launch/data.py::_cast",
+        "launch/data.py::_filled",
+        "launch/data.py::_most_rows",
     ),
-    "topics of help, spinners, CSV, what an interval means": (
+    "topics of help, spinners, CSV, what an interval means, lines of 80 columns": (
         "launch/help.py",
         "launch/cli.py::usage",
         "launch/commands/show.py::named_format",
@@ -186,6 +199,7 @@ FEATURES = {
         "launch/results/display/progress.py::RateColumn",
         "launch/results/display/progress.py::Working",
         "launch/settings.py::complete",
+        "launch/results/display/printable.py::fitted",
     ),
     "bins at private quantiles, and what they hide": (
         "protocols/bins",
@@ -306,6 +320,9 @@ FEATURES = {
         "emulator/round.py::_rows",
         "protocols/randomizers/exact.py::TwoLevel._thresholds",
         "protocols/workloads/workload.py::count_inputs",
+        "protocols/tuned/groups.py::_page_of_groups",
+        "protocols/tuned/groups.py::MOST_PAGES",
+        "launch/processes/system.py::keep_freed_memory",
     ),
     "users or epsilon for a target, and what a plan means": (
         "protocols/planning/target.py",
@@ -383,6 +400,14 @@ FEATURES = {
         "protocols/planning/families/paper.py::ThreeRoundPlanning._unclipped_loss",
         "protocols/planning/families/paper.py::excess_variance",
     ),
+    "intervals that hold with few users, estimates that tell less than the middle does pulled there": (
+        "protocols/baselines/frequency.py::Frequency.cautious",
+        "protocols/paper/two_round.py::TwoRound.cautious",
+        "protocols/planning/families/baselines.py::FrequencyPlanning.estimate",
+        "protocols/planning/families/paper.py::TwoRoundPlanning.design",
+        "protocols/planning/families/paper.py::CAUTION",
+        "protocols/planning/families/tuned.py::shrunk",
+    ),
     "iterations that say when they stop short": ("protocols/convergence.py",),
     "a seat that is held by the node's own key": (
         "emulator/roles/board.py::BoardRole.seating",
@@ -393,6 +418,10 @@ FEATURES = {
         "emulator/roles/shuffler.py::ShufflerRole._inquired",
         "emulator/roles/shuffler.py::ShufflerRole._seating",
         "emulator/wire/messages.py::Seating",
+    ),
+    "frames that claim more users than they have bytes, refused": (
+        "emulator/wire/codec.py::_USERS",
+        "emulator/wire/codec.py::_check_room",
     ),
     "protocols that take more than they claim, refused at the start": (
         "emulator/protocol.py::spent",
