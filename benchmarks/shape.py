@@ -60,7 +60,7 @@ FEATURES = {
         "launch/cluster/fault_driver.py::Strike.step",
         "emulator/transport/ports.py::SYSTEM_CLOCK",
         "emulator/transport/ports.py::BoardPort.clock",
-        "emulator/transport/ports.py::ObserverPort.clock",
+        "emulator/transport/ports.py::NodePort.clock",
         "launch/results/answer.py::Answer.virtual",
     ),
     "explicit channels, public coins, replies decoded by their likelihood": (
@@ -286,6 +286,7 @@ FEATURES = {
         "emulator/wire/codec.py::_read_bundle",
         "emulator/roles/analyst.py::AnalystRole.hear_all",
         "emulator/roles/board.py::BoardRole.asks_for",
+        "emulator/roles/board.py::BoardRole.is_complete",
         "emulator/roles/board.py::BoardRole.hear_all",
         "emulator/roles/relay.py::RelayRole.hear_replies",
         "emulator/roles/seats.py::Chunk.read_all",
@@ -335,11 +336,15 @@ FEATURES = {
         "launch/results/plans.py::Plan.title",
         "launch/results/plans.py::Plan.assumed",
         "protocols/planning/planning.py::assumed_histograms",
+        "protocols/planning/planning.py::halving_shares",
         "launch/settings.py::list_of",
     ),
     "sweeps that draw rare events exactly": (
         "protocols/planning/fast_simulation.py::_subsets",
         "protocols/planning/fast_simulation.py::_distinct",
+        "protocols/planning/fast_simulation.py::_from_replies",
+        "protocols/planning/fast_simulation.py::FEW_REPLIES",
+        "protocols/planning/fast_simulation.py::FEW_EVENTS",
     ),
     "the influence of one crafted reply": (
         "protocols/planning/influence.py",

@@ -167,7 +167,10 @@ def sends(method: Method, /) -> Method: ...
 def sends(**arrays: Numbers | Length | tuple[Length, ...]) -> Callable[[Method], Method]: ...
 def sends(method: Method | None = None, /, **arrays: Any) -> Any:
     """Mark a method as a round. The keywords are the arrays of its broadcast: `mu="d"` is a vector of d float64."""
-    declared = {name: _numbers(given) for name, given in arrays.items()}
+    declared = {
+        name: each if isinstance(each, Numbers) else Numbers(each if isinstance(each, tuple) else (each,))
+        for name, each in arrays.items()
+    }
 
     def mark(function: Any) -> Any:
         title = function.__name__.strip("_").replace("_", " ")
@@ -176,12 +179,6 @@ def sends(method: Method | None = None, /, **arrays: Any) -> Any:
         return function
 
     return mark if method is None else mark(method)
-
-
-def _numbers(given: Any) -> Numbers:
-    if isinstance(given, Numbers):
-        return given
-    return Numbers(given if isinstance(given, tuple) else (given,))
 
 
 def require(condition: bool | np.bool_, otherwise: str) -> None:

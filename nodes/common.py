@@ -105,11 +105,6 @@ class BoardLink:
             raise BadInput(f"{public} must hold the board's public key and no other; see `parley keys`")
         return listed[0]
 
-    @property
-    def calm(self) -> bool:
-        """Without conditions a user node has nothing to wait for but its port, and needs no event loop."""
-        return self.conditions is None
-
     def under(self, port: NodePort, node: str) -> NodePort:
         """The port itself, or the port under the conditions of a file."""
         if self.conditions is None:

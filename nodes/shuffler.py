@@ -18,7 +18,7 @@ from parley.emulator.coins import KEY_BYTES
 from parley.emulator.errors import LocalProtocolError, RemoteProtocolError
 from parley.emulator.roles.board import Terms
 from parley.emulator.roles.mixing import keyed_draws, system_draws
-from parley.emulator.roles.shuffler import SHUFFLER_NAME, Batch, Down, Pledged, Said, Shuffler, ShufflerRole, Up
+from parley.emulator.roles.shuffler import SHUFFLER_NAME, Down, Keep, Said, Shuffler, ShufflerRole, Up
 from parley.emulator.transport.ports import BROADCAST, BoardPort, NodePort, Received, topic_for
 from parley.emulator.wire import messages as wire
 from parley.emulator.wire.codec import decode, envelope, open_envelope
@@ -110,7 +110,7 @@ class ShufflerNode:
     async def put(self, said: Said) -> None:
         """Keep what is to be kept, then send up and down. Nothing leaves once something could not be kept."""
         for each in said:
-            if isinstance(each, Pledged | Batch):
+            if isinstance(each, Keep):
                 self.batches.write(each)
         self.batches.check()
         for each in said:

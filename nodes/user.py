@@ -295,7 +295,8 @@ def main(
             with nullcontext() if purse is None else closing(purse):
                 return await serve_user(opened, mine, lambda node: _connect(link, own, patience), patience, purse)
 
-    run_to_exit(work(), blocking=link.calm)
+    # Without conditions it has nothing to wait for but its port, and needs no event loop.
+    run_to_exit(work(), blocking=link.conditions is None)
 
 
 def _connect(link: BoardLink, identity: Identity, patience: float) -> NodePort:
@@ -305,9 +306,8 @@ def _connect(link: BoardLink, identity: Identity, patience: float) -> NodePort:
         name, key = ("nobody", "") if link.board_key is None else link.server(link.board_key)
         if name != "shuffler" or (consent.shuffler_link and key != consent.shuffler_link):
             raise BadInput("these users agreed to speak only to the shuffler; give --keys and its key as --board-key")
-    port = connect_node(
-        link.board(), security, blocking=link.calm, own=topic_for(identity.node), pace=pace_of(patience)
-    )
+    own, blocking = topic_for(identity.node), link.conditions is None
+    port = connect_node(link.board(), security, blocking=blocking, own=own, pace=pace_of(patience))
     return link.under(port, identity.node)
 
 

@@ -7,7 +7,7 @@ not show that a board and a node which both lie kept to the truth; and whoever c
 speaks.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -187,7 +187,8 @@ def check_authorship(conversation: Conversation, keys: Keys | None, authors: set
     taken = (reading.take(*each) for each in conversation.messages("authorship"))
     batches = _batches(claim for claim in taken if claim is not None)
     # On all cores: the library lets go of the interpreter while it verifies.
-    forged = [fault for _, faults in in_order(_faults, batches) for fault in faults]
+    found = in_order(lambda claims: [claim.fault() for claim in claims], batches)
+    forged = [fault for _, faults in found for fault in faults if fault is not None]
     reading.end()
     if authors is not None:
         authors |= {keys[each] for each in reading.authors}
@@ -219,10 +220,6 @@ def check_authorship(conversation: Conversation, keys: Keys | None, authors: set
     if not reading.ended_by_board:
         return unknown(UNSIGNED_END, **evidence)
     return passed(**evidence)
-
-
-def _faults(claims: Sequence[Claim]) -> list[Fault]:
-    return [fault for claim in claims if (fault := claim.fault()) is not None]
 
 
 def _batches(claims: Iterator[Claim]) -> Iterator[list[Claim]]:

@@ -6,7 +6,7 @@ epsilon from below. The bound can show that a claim is false; it cannot show tha
 """
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -29,21 +29,6 @@ PILOT = 512
 TRIED = 96
 BLOCK = 4096
 THRESHOLDS = 64
-
-Seat = Callable[[Protocol, Setup, int, Inputs, bytes], CohortRole]
-"""A role for users first, first + 1, ... with these inputs and this coin key."""
-
-
-def honest_seat(protocol: Protocol, setup: Setup, first: int, inputs: Inputs, key: bytes) -> CohortRole:
-    return CohortRole(
-        node=NODE,
-        first=first,
-        inputs=inputs,
-        key=key,
-        consent=consent_to(protocol, setup.run, setup.domain),
-        build=lambda name, parameters: protocol,
-        chunk=BLOCK,
-    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,13 +57,21 @@ class Experiment:
     protocol: Protocol
     questions: Mapping[int, Announce]
     key: bytes
-    seat: Seat
+    kind: type[CohortRole]
 
     def ledger(self, first: int, inputs: Inputs) -> tuple[Ledger, dict[str, Floats]]:
         """Likelihoods and readable features of everything these users say, resends included."""
         ledger = Ledger(np.arange(first, first + len(inputs)), self.protocol.inputs)
         features: dict[str, Floats] = {}
-        role = self.seat(self.protocol, self.setup, first, inputs, self.key)
+        role = self.kind(
+            node=NODE,
+            first=first,
+            inputs=inputs,
+            key=self.key,
+            consent=consent_to(self.protocol, self.setup.run, self.setup.domain),
+            build=lambda name, parameters: self.protocol,
+            chunk=BLOCK,
+        )
         list(role.hear(self.setup))
         for number, announce in sorted(self.questions.items()):
             step = self.protocol.rounds[number - 1]
@@ -136,7 +129,12 @@ def last_digit(values: Floats) -> Floats:
 
 
 def check_empirical(
-    conversation: Conversation, trials: int, key: bytes, generator: np.random.Generator, *, seat: Seat = honest_seat
+    conversation: Conversation,
+    trials: int,
+    key: bytes,
+    generator: np.random.Generator,
+    *,
+    kind: type[CohortRole] = CohortRole,
 ) -> Verdict:
     """A lower confidence bound on epsilon at level 1 - ALPHA from `trials` conversations under each of two inputs."""
     setup, protocol = spoken(conversation, exact=bool(conversation.announces))
@@ -144,7 +142,7 @@ def check_empirical(
         return unknown("no round was announced")
     # Old setups have no nonce; users of today want one, and the coins of an experiment are fresh anyway.
     today = setup if setup.nonce else replace(setup, nonce=bytes(NONCE_BYTES), domain=domain_of(protocol.inputs))
-    experiment = Experiment(setup=today, protocol=protocol, questions=conversation.questions, key=key, seat=seat)
+    experiment = Experiment(setup=today, protocol=protocol, questions=conversation.questions, key=key, kind=kind)
     try:
         pair = experiment.pair(generator)
         tables = []

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -89,10 +90,7 @@ def audit(
         unread = {name: unknown("the record cannot be read: see integrity") for name in CHECKS}
         return Report(verdicts=unread | {"integrity": integrity}, needed=needed)
     generator = generator or np.random.default_rng()
-
-    def privacy(heard: Conversation) -> Verdict:
-        return check_privacy(heard, sample=sample, generator=generator)
-
+    privacy = partial(check_privacy, sample=sample, generator=generator)
     checks: dict[str, Callable[[], Verdict]] = {
         "authorship": lambda: check_authorship(conversation, keys),
         "rounds": lambda: check_rounds(conversation),
@@ -128,7 +126,5 @@ def _attempt(check: Callable[[], Verdict]) -> Verdict:
     """A verdict in any case: a setup may describe a protocol that can be built and yet not be spoken."""
     try:
         return check()
-    except NotTested as error:
-        return unknown(str(error))
     except ParleyError as error:
-        return unknown(f"the check could not be made: {error}")
+        return unknown(str(error) if isinstance(error, NotTested) else f"the check could not be made: {error}")

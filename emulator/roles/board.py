@@ -152,7 +152,7 @@ class BoardRole:
             self.record(message, now)
         if self.state is Board.GATHERING and len(self.seats) == self.terms.nodes:
             return said + self.settle([(BOARD_NAME, self._roster(late=False))], now)
-        if self.state is Board.OPEN and self.seats and self.is_complete:
+        if self.state is Board.OPEN and self.seats and not self._unfinished:
             return said + self.settle([(BOARD_NAME, self._cut())], now)
         return said
 
@@ -211,7 +211,7 @@ class BoardRole:
 
     @property
     def is_complete(self) -> bool:
-        """Whether nobody owes an answer to the open question."""
+        """Whether nobody owes an answer to the open question any more."""
         return not self._unfinished
 
     def asks_for(self, shape: Shape) -> bool:

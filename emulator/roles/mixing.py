@@ -28,11 +28,10 @@ from parley.emulator.wire.messages import Replies, Setup
 Draw = Callable[[int], bytes]
 Draws = Callable[[int], Draw]
 """The randomness of each round, by its number."""
+system_draw: Draw = os.urandom
 Order = NDArray[np.intp]
 MOST_CROWD = 2**40
 MOST_AXES = 8
-FRAME_BYTES = 32 * 2**20
-MOST_ROWS = 2**20
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,10 +66,6 @@ def read_mixing(setup: Setup) -> Mixing:
         return Mixing.from_parameters(rule)
     except BadInput as error:
         raise RemoteProtocolError(f"shuffler: {error}") from None
-
-
-def system_draw(size: int) -> bytes:
-    return os.urandom(size)
 
 
 def keyed_draw(key: bytes) -> Draw:
@@ -127,11 +122,6 @@ def gather(held: Iterable[Replies]) -> tuple[Columns, int, int]:
     order = np.argsort(np.concatenate([replies.users for replies in kept]), kind="stable")
     columns = {name: np.concatenate([replies.columns[name] for replies in kept])[order] for name, _, _ in chosen}
     return columns, sizes[chosen], sizes.total() - sizes[chosen]
-
-
-def rows_a_frame(columns: Columns, rows: int) -> int:
-    each = sum(column.nbytes for column in columns.values()) // rows + 1
-    return max(1, min(FRAME_BYTES // each, MOST_ROWS))
 
 
 def mix(columns: Columns, mixing: Mixing, draw: Draw) -> Columns:

@@ -23,13 +23,15 @@ import numpy as np
 from parley.emulator.coins import question_of, setup_digest, terms_of
 from parley.emulator.errors import RemoteProtocolError
 from parley.emulator.roles.board import Terms
-from parley.emulator.roles.mixing import Draws, Mixing, gather, mix, read_mixing, rows_a_frame, system_draws
+from parley.emulator.roles.mixing import Draws, Mixing, gather, mix, read_mixing, system_draws
 from parley.emulator.roles.seats import ShufflerSeat, owed
 from parley.emulator.wire import messages as wire
 from parley.emulator.wire.codec import decode, encode
 from parley.emulator.wire.signatures import Keys, Signer
 
 SHUFFLER_NAME = "shuffler"
+FRAME_BYTES = 32 * 2**20
+MOST_ROWS = 2**20
 
 Shuffler = Enum("Shuffler", "GATHERING SEATED OPEN POSTED DONE")
 WORDS = (wire.Ready, wire.Roster, wire.Setup, wire.Announce, wire.Replies, wire.Reminder, wire.Close)
@@ -54,38 +56,29 @@ SAID: Mapping[tuple[Shuffler, type[wire.Message]], Shuffler] = {
 
 
 @dataclass(frozen=True, kw_only=True)
-class Pledged:
-    """On disk before the pledge leaves: the one setup of the run that this shuffler serves."""
+class Keep:
+    """On disk before the pledge leaves: the one setup of the run that this shuffler serves. That is round 0.
+
+    On disk before its first frame leaves: the one batch of a round. It is mixed, and public from then on.
+    """
 
     run: str
     setup: bytes
-
-
-@dataclass(frozen=True, kw_only=True)
-class Batch:
-    """On disk before its first frame leaves: the one batch of a round. It is mixed, and public from then on."""
-
-    run: str
-    setup: bytes
-    round: int
-    frames: tuple[bytes, ...] = field(repr=False)
-
-
-Keep = Pledged | Batch
+    round: int = 0
+    frames: tuple[bytes, ...] = field(default=(), repr=False)
 
 
 @dataclass
 class Memory:
-    """What a shuffler knows from an earlier life."""
+    """What a shuffler knows from an earlier life: the setup, and the frames of each batch."""
 
     setup: bytes = b""
-    batches: dict[int, Batch] = field(default_factory=dict)
+    batches: dict[int, tuple[bytes, ...]] = field(default_factory=dict)
 
     def note(self, keep: Keep) -> None:
-        if isinstance(keep, Pledged):
-            self.setup = keep.setup
-        else:
-            self.batches[keep.round] = keep
+        self.setup = keep.setup
+        if keep.round:
+            self.batches[keep.round] = keep.frames
 
 
 @dataclass(frozen=True)
@@ -270,7 +263,7 @@ class ShufflerRole:
             raise RemoteProtocolError("shuffler: a second, different setup; it serves one setup of a run")
         kept: Said = []
         if not self.memory.setup:
-            pledged = Pledged(run=self.terms.run, setup=digest)
+            pledged = Keep(run=self.terms.run, setup=digest)
             self.memory.note(pledged)
             kept = [pledged]
         self._mixing, self._terms, self._nonce = mixing, terms_of(setup), setup.nonce
@@ -295,8 +288,8 @@ class ShufflerRole:
 
     def _batch(self, number: int) -> Said:
         """The batch of a round that was made before, in this life or an earlier one: frame by frame as it was."""
-        found = self.memory.batches.get(number) if self._mixing is not None else None
-        return [] if found is None else [Up(decode(frame), frame) for frame in found.frames]
+        found = self.memory.batches.get(number, ()) if self._mixing is not None else ()
+        return [Up(decode(frame), frame) for frame in found]
 
     def _take(self, replies: wire.Replies, frame: bytes, now: float) -> Said:
         seat = self.seats.get(replies.node)
@@ -335,7 +328,8 @@ class ShufflerRole:
         except RemoteProtocolError as error:
             return [Up(self._refusal(str(error)))]
         # As few frames as fit; users are places in the batch, not people.
-        step = rows_a_frame(mixed, rows)
+        row_bytes = sum(column.nbytes for column in mixed.values()) // rows + 1
+        step = max(1, min(FRAME_BYTES // row_bytes, MOST_ROWS))
         starts = range(0, rows, step)
         frames = [
             wire.Replies(
@@ -351,7 +345,7 @@ class ShufflerRole:
             for chunk, start in enumerate(starts)
         ]
         signed = tuple(self.frame(Up(each)) for each in frames)
-        batch = Batch(run=self.terms.run, setup=self.memory.setup, round=self.round, frames=signed)
+        batch = Keep(run=self.terms.run, setup=self.memory.setup, round=self.round, frames=signed)
         self.memory.note(batch)
         return [batch, *self._batch(self.round)]
 

@@ -95,16 +95,12 @@ class MemoryTransport:
     def node(self, name: str, *, notices: bool = False) -> ports.NodePort:
         """A user node that hears broadcasts and its own topic, with `notices` also what needs no answer."""
         topics = (ports.BROADCAST, ports.topic_for(name), *([ports.NOTICE] if notices else []))
-        return MemorySender(self, name, self._subscribe(name, *topics))
+        return MemoryNode(self, name, self.subscribe(name, *topics))
 
     def analyst(self) -> ports.NodePort:
         """The analyst; the delivery serves the one that came last."""
         self.delivery = self._make_queue(ports.ANALYST)
-        return MemorySender(self, ports.ANALYST, self.delivery)
-
-    def observer(self) -> ports.ObserverPort:
-        """An observer that hears all topics from now on."""
-        return MemoryListener(self, self._subscribe("observer", b""))
+        return MemoryNode(self, ports.ANALYST, self.delivery)
 
     def leave(self, queue: Queue[bytes]) -> None:
         queue.close()
@@ -112,7 +108,8 @@ class MemoryTransport:
         if self.delivery is queue:
             self.delivery = None
 
-    def _subscribe(self, name: str, *topics: bytes) -> Queue[bytes]:
+    def subscribe(self, name: str, *topics: bytes) -> Queue[bytes]:
+        """What is published under these topics from now on, for whoever has this name."""
         queue = self._make_queue(name)
         self.feeds.append((topics, queue))
         return queue
@@ -163,22 +160,17 @@ class MemoryBoard(ports.BoardPort):
             self._transport.opened.clear()
 
 
-class MemoryListener(ports.ObserverPort):
-    def __init__(self, transport: MemoryTransport, queue: Queue[bytes]) -> None:
+class MemoryNode(ports.NodePort):
+    def __init__(self, transport: MemoryTransport, name: str, queue: Queue[bytes]) -> None:
         self._transport = transport
         self._queue = queue
+        self._sender = name if transport.authenticated else None
 
     async def receive(self, timeout: float) -> list[bytes]:
         return await self._queue.take(timeout)
 
     def close(self) -> None:
         self._transport.leave(self._queue)
-
-
-class MemorySender(MemoryListener, ports.NodePort):
-    def __init__(self, transport: MemoryTransport, name: str, queue: Queue[bytes]) -> None:
-        super().__init__(transport, queue)
-        self._sender = name if transport.authenticated else None
 
     async def send(self, frame: bytes) -> None:
         self._queue.check_open()

@@ -1,4 +1,4 @@
-"""Ports of the board, the user nodes, the analyst and observers, and the clock that comes with each of them.
+"""Ports of the board, the user nodes and the analyst, and the clock that comes with each of them.
 
 A port moves opaque frames and knows no message. The inbox (everybody to the board) and the delivery (board to analyst)
 wait at their high-water mark and lose nothing while both ends live. The feed (board to all) never waits: who comes
@@ -92,8 +92,11 @@ class BoardPort(ABC):
         """Give everything back; a second time does nothing."""
 
 
-class ObserverPort(ABC):
-    """Hears the feed, all topics: the broadcast model, literally."""
+class NodePort(ABC):
+    """A user node hears the broadcasts of the feed, the analyst the delivery; both send to the inbox.
+
+    Whoever subscribes to all topics of the feed hears everything: the broadcast model, literally.
+    """
 
     clock: Clock = SYSTEM_CLOCK
 
@@ -102,16 +105,12 @@ class ObserverPort(ABC):
         """Wait for a frame, then all that is there up to MOST_FRAMES or MOST_BYTES; nothing after `timeout` seconds."""
 
     @abstractmethod
-    def close(self) -> None:
-        """Give everything back; a second time does nothing."""
-
-
-class NodePort(ObserverPort):
-    """A user node hears the broadcasts of the feed, the analyst the delivery; both send to the inbox."""
-
-    @abstractmethod
     async def send(self, frame: bytes) -> None:
         """Send to the board, waiting while the queue is full; SendTimeout after a bounded time."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Give everything back; a second time does nothing."""
 
 
 def check_frame(frame: bytes) -> None:

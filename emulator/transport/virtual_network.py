@@ -11,7 +11,7 @@ import random
 from collections.abc import Callable
 from typing import TypeVar
 
-from parley.emulator.transport.memory import MemoryBoard, MemorySender, MemoryTransport, Queue
+from parley.emulator.transport.memory import MemoryBoard, MemoryNode, MemoryTransport, Queue
 from parley.emulator.transport.ports import BoardPort, NodePort, Received
 from parley.emulator.transport.virtual_time import Process, VirtualLoop
 
@@ -103,11 +103,11 @@ class VirtualTransport(MemoryTransport):
         if topics:
             self._listening[queue] = process.name, topics
             self._subscribe_later(queue)
-        return VirtualNode(MemorySender(self, process.name, queue), process)
+        return VirtualNode(MemoryNode(self, process.name, queue), process)
 
     def connect_analyst(self, process: Process) -> NodePort:
         inner = self.analyst()
-        assert isinstance(inner, MemorySender)
+        assert isinstance(inner, MemoryNode)
         return VirtualNode(inner, process)
 
     def leave(self, queue: Queue[bytes]) -> None:
@@ -168,7 +168,7 @@ class VirtualBoard(BoardPort):
 class VirtualNode(NodePort):
     """A port that a pause holds up and a kill ends: what a faulty link has delayed is held up and lost with it."""
 
-    def __init__(self, inner: MemorySender, process: Process) -> None:
+    def __init__(self, inner: MemoryNode, process: Process) -> None:
         self._inner, self._process, self.clock = inner, process, process.clock
 
     async def send(self, frame: bytes) -> None:

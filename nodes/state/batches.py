@@ -15,7 +15,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from parley.emulator.errors import BadInput, LocalProtocolError, RemoteProtocolError
-from parley.emulator.roles.shuffler import SHUFFLER_NAME, Batch, Keep, Memory, Pledged
+from parley.emulator.roles.shuffler import SHUFFLER_NAME, Keep, Memory
 from parley.emulator.wire.codec import decode, pack, unpack
 from parley.emulator.wire.messages import Replies
 from parley.nodes.state.disk import REAL, Chain, Disk, Locked, create_whole, open_locked, read_whole
@@ -48,10 +48,8 @@ class Batches(Locked):
     def write(self, keep: Keep) -> None:
         """Put it on disk; when this returns, what depends on it may be sent."""
         self.check()
-        number = 0 if isinstance(keep, Pledged) else keep.round
-        frames = () if isinstance(keep, Pledged) else keep.frames
-        payloads = (pack([keep.run, keep.setup, number, len(frames)]), *frames)
-        draft, path = self.folder / DRAFT, self.folder / (f"batch-{number}.parley" if number else SETUP)
+        payloads = (pack([keep.run, keep.setup, keep.round, len(keep.frames)]), *keep.frames)
+        draft, path = self.folder / DRAFT, self.folder / (f"batch-{keep.round}.parley" if keep.round else SETUP)
         try:
             # What an earlier life left half written.
             with suppress(FileNotFoundError):
@@ -74,14 +72,14 @@ class Batches(Locked):
             setup, number, _ = self._read(SETUP)
             if number:
                 raise self._altered(SETUP)
-            self.memory.note(Pledged(run=self._run, setup=setup))
+            self.memory.note(Keep(run=self._run, setup=setup))
         for path in sorted(self.folder.iterdir()):
             found = _BATCH.fullmatch(path.name)
             if found is not None:
                 setup, number, frames = self._read(path.name)
                 if not setup or setup != self.memory.setup or number != int(found[1]):
                     raise BadInput(f"{path} is not a batch of the setup in {SETUP}; the shuffler must not use it")
-                self.memory.note(Batch(run=self._run, setup=setup, round=number, frames=frames))
+                self.memory.note(Keep(run=self._run, setup=setup, round=number, frames=frames))
 
     def _read(self, name: str) -> tuple[bytes, int, tuple[bytes, ...]]:
         """Digest of the setup, round and frames of a file of this run."""

@@ -21,14 +21,13 @@ from parley.emulator.transport.ports import (
     REPLY,
     BoardPort,
     NodePort,
-    ObserverPort,
     SendTimeout,
 )
 from parley.emulator.wire.codec import LARGEST_FRAME
 
 QUEUE = 50
 LONG = 60.0
-Port = TypeVar("Port", BoardPort, NodePort, ObserverPort)
+Port = TypeVar("Port", BoardPort, NodePort)
 
 
 class Bench(ABC):
@@ -36,7 +35,7 @@ class Bench(ABC):
 
     def __init__(self) -> None:
         self.patience = LONG
-        self._ports: list[BoardPort | ObserverPort] = []
+        self._ports: list[BoardPort | NodePort] = []
 
     @abstractmethod
     def make_board(self) -> BoardPort: ...
@@ -48,7 +47,7 @@ class Bench(ABC):
     def make_analyst(self) -> NodePort: ...
 
     @abstractmethod
-    def make_observer(self) -> ObserverPort: ...
+    def make_observer(self) -> NodePort: ...
 
     def board(self) -> BoardPort:
         return self.keep(self.make_board())
@@ -59,7 +58,7 @@ class Bench(ABC):
     def analyst(self) -> NodePort:
         return self.keep(self.make_analyst())
 
-    def observer(self) -> ObserverPort:
+    def observer(self) -> NodePort:
         return self.keep(self.make_observer())
 
     def close(self) -> None:
@@ -325,7 +324,7 @@ async def present(board: BoardPort, nodes: int) -> None:
             await asyncio.sleep(0.002)
 
 
-async def heard(board: BoardPort, observer: ObserverPort) -> None:
+async def heard(board: BoardPort, observer: NodePort) -> None:
     """Wait until the observer hears, and read all that this took."""
     async with asyncio.timeout(LONG):
         while True:
@@ -335,7 +334,7 @@ async def heard(board: BoardPort, observer: ObserverPort) -> None:
                 return
 
 
-async def read_to_mark(board: BoardPort, reader: ObserverPort, topic: bytes) -> list[bytes]:
+async def read_to_mark(board: BoardPort, reader: NodePort, topic: bytes) -> list[bytes]:
     """Read until the last mark published has come, so that nothing more is on its way; marks are left out."""
     frames: list[bytes] = []
     async with asyncio.timeout(LONG):

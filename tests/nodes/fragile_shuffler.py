@@ -10,7 +10,7 @@ import sys
 import time
 from pathlib import Path
 
-import parley.emulator.roles.mixing
+import parley.emulator.roles.shuffler
 import parley.nodes.between
 import parley.nodes.shuffler
 from parley.emulator.transport.ports import NodePort
@@ -44,7 +44,7 @@ class FragilePort(NodePort):
 
 def main(size: int, mark: Path, options: list[str]) -> None:
     connect = parley.nodes.between.connect_node
-    parley.emulator.roles.mixing.FRAME_BYTES = size
+    parley.emulator.roles.shuffler.FRAME_BYTES = size
     parley.nodes.between.connect_node = lambda *given, **named: FragilePort(connect(*given, **named), mark)  # type: ignore[assignment]
     parley.nodes.shuffler.main(options)
 

@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 from benchmarks.reference.simulate_shuffled import ShuffledRun, Words
 from parley.emulator.coins import key_from_seed
 from parley.emulator.protocol import Protocol
-from parley.emulator.roles import mixing
 from parley.emulator.roles.mixing import system_draw
 from parley.emulator.roles.shuffler import SHUFFLER_NAME, Down, Said, ShufflerRole, Up
 from parley.emulator.wire.messages import BROADCASTS, Message, Replies, Result
@@ -35,7 +34,7 @@ def small_frames(protocol: Protocol) -> object:
     """A batch of this protocol fills three frames."""
     patch = pytest.MonkeyPatch()
     row = sum(dtype.itemsize * int(np.prod(shape)) for dtype, shape in protocol.rounds[0].reply.values())
-    patch.setattr(mixing, "FRAME_BYTES", -(-USERS // FRAMES) * (row + 1))
+    patch.setattr("parley.emulator.roles.shuffler.FRAME_BYTES", -(-USERS // FRAMES) * (row + 1))
     yield
     patch.undo()
 

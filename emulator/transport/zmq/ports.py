@@ -1,4 +1,4 @@
-"""The ports of the board, the nodes, the analyst and observers over ZeroMQ, and how they are opened."""
+"""The ports of the board, the nodes and the analyst over ZeroMQ, and how they are opened."""
 
 from collections import Counter
 from collections.abc import Mapping
@@ -75,12 +75,13 @@ class ZmqBoardPort(ports.BoardPort):
             self._subscribers += events.count(b"\1" + ports.BROADCAST) - events.count(b"\0" + ports.BROADCAST)
 
 
-class ZmqObserverPort(ports.ObserverPort):
-    """The feed, each frame without its topic; or the delivery, which has no topics."""
+class ZmqNodePort(ports.NodePort):
+    """In comes the feed, each frame without its topic, or the delivery, which has no topics; out goes the inbox."""
 
-    def __init__(self, sockets: Sockets, source: Channel) -> None:
+    def __init__(self, sockets: Sockets, source: Channel, inbox: Channel, patience: float) -> None:
         self._sockets = sockets
-        self._source = source
+        self._source, self._inbox = source, inbox
+        self._patience = patience
 
     async def receive(self, timeout: float) -> list[bytes]:
         if not await self._source.readable(timeout):
@@ -90,15 +91,6 @@ class ZmqObserverPort(ports.ObserverPort):
 
     def close(self) -> None:
         self._sockets.close()
-
-
-class ZmqNodePort(ZmqObserverPort, ports.NodePort):
-    """The feed or the delivery in, the inbox out."""
-
-    def __init__(self, sockets: Sockets, source: Channel, inbox: Channel, patience: float) -> None:
-        super().__init__(sockets, source)
-        self._inbox = inbox
-        self._patience = patience
 
     async def send(self, frame: bytes) -> None:
         ports.check_frame(frame)
@@ -168,14 +160,6 @@ def connect_analyst(
     sockets = Sockets(queue, security)
     delivery, inbox = sockets.connect(zmq.PULL, addresses.delivery), sockets.push(addresses.inbox)
     return ZmqNodePort(sockets, delivery, inbox, patience)
-
-
-def connect_observer(
-    addresses: BoardAddresses, security: Security | None = None, *, queue: int = QUEUE
-) -> ports.ObserverPort:
-    """An observer's port: all that is published from now on."""
-    sockets = Sockets(queue, security)
-    return ZmqObserverPort(sockets, sockets.subscribe(addresses.feed, b""))
 
 
 def connect_reporter(

@@ -26,7 +26,7 @@ from parley.emulator.roles.board import Terms
 from parley.emulator.roles.consent import Consent
 from parley.emulator.roles.replies import Speakers
 from parley.emulator.roles.shuffler import Memory
-from parley.emulator.transport.ports import BoardPort, ObserverPort
+from parley.emulator.transport.ports import BoardPort, NodePort
 from parley.emulator.wire.codec import encode
 from parley.emulator.wire.messages import Message
 from parley.emulator.wire.signatures import Signer
@@ -34,7 +34,7 @@ from parley.nodes.state.batches import Batches
 from parley.nodes.state.user_state import State
 
 FIXED = (
-    *(Protocol, Consent, Signer, Speakers, Terms, BoardPort, ObserverPort),
+    *(Protocol, Consent, Signer, Speakers, Terms, BoardPort, NodePort),
     *(State, Batches, Memory, TranscriptReader, TranscriptWriter, Tree),
 )
 """What never changes in a small world, or is a function of the bytes on disk, which are compared as they are."""

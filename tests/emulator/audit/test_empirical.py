@@ -7,13 +7,11 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
-from parley.emulator.audit.empirical import check_empirical, honest_seat, last_digit, lower_bound
+from parley.emulator.audit.empirical import check_empirical, last_digit, lower_bound
 from parley.emulator.audit.verdict import Verdict
 from parley.emulator.coins import key_from_seed
 from parley.emulator.errors import BadInput
-from parley.emulator.protocol import Inputs, Protocol
-from parley.emulator.roles.cohort import CohortRole
-from parley.emulator.wire.messages import Setup
+from parley.emulator.protocol import Protocol
 from parley.protocols.registry import design, names
 from parley.protocols.workloads.choice import make_workload
 from tests.emulator.audit.broken import (
@@ -76,21 +74,9 @@ def test_too_little_noise_rises_above_the_claim(tmp_path: Path, name: str, broke
 
 
 def test_fresh_noise_on_resend_rises_above_the_claim(tmp_path: Path) -> None:
-    def seat(protocol: Protocol, setup: Setup, first: int, inputs: Inputs, key: bytes) -> CohortRole:
-        honest = honest_seat(protocol, setup, first, inputs, key)
-        return Forgetful(
-            node=honest.node,
-            first=first,
-            inputs=inputs,
-            key=key,
-            consent=honest.consent,
-            build=builder(protocol),
-            chunk=len(inputs),
-        )
-
     protocol = Mean(randomizer=HONEST["one-bit"](EPSILON))
     assert experiment(tmp_path / "t", protocol, 20_000).verdict == "pass"
-    verdict = experiment(tmp_path / "u", protocol, 20_000, seat=seat)
+    verdict = experiment(tmp_path / "u", protocol, 20_000, kind=Forgetful)
     assert verdict.verdict == "fail"
     assert verdict.evidence["lower_bound"] > EPSILON
 

@@ -13,7 +13,6 @@ import pytest
 
 from benchmarks.reference.simulate_shuffled import ShuffledRun
 from parley.emulator.protocol import Protocol
-from parley.emulator.roles import mixing
 from parley.emulator.roles.analyst import AnalystRole
 from parley.emulator.roles.board import BoardRole
 from parley.emulator.roles.mixing import system_draw
@@ -35,7 +34,7 @@ def protocol() -> Protocol:
 @pytest.fixture(autouse=True)
 def small_frames(protocol: Protocol, monkeypatch: pytest.MonkeyPatch) -> None:
     row = sum(dtype.itemsize * int(np.prod(shape)) for dtype, shape in protocol.rounds[0].reply.values())
-    monkeypatch.setattr(mixing, "FRAME_BYTES", USERS // FRAMES * (row + 1))
+    monkeypatch.setattr("parley.emulator.roles.shuffler.FRAME_BYTES", USERS // FRAMES * (row + 1))
 
 
 class Interrupted(ShuffledRun):

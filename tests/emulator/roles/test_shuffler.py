@@ -10,16 +10,14 @@ import pytest
 
 from parley.emulator.coins import question_of, setup_digest, terms_of
 from parley.emulator.errors import RemoteProtocolError
-from parley.emulator.roles import mixing
 from parley.emulator.roles.board import Terms
 from parley.emulator.roles.mixing import keyed_draw, keyed_draws
 from parley.emulator.roles.shuffler import (
     HEARD,
     SHUFFLER_NAME,
-    Batch,
     Down,
+    Keep,
     Memory,
-    Pledged,
     Said,
     Shuffler,
     ShufflerRole,
@@ -210,7 +208,7 @@ def test_the_pledge_is_kept_and_then_goes_before_the_setup() -> None:
     signed = encode(setup(), derived(bytes(32), "analyst"), NONCE)
     kept, *seats, pledge, passed = shuffler.hear(setup(), 0.0, signed)
     assert [type(each) for each in down(seats)] == [Seating, Seating]
-    assert kept == Pledged(run=RUN, setup=setup_digest(setup()))
+    assert kept == Keep(run=RUN, setup=setup_digest(setup()))
     assert isinstance(pledge, Down)
     assert isinstance(pledge.message, Pledge)
     assert (pledge.message.run, pledge.message.setup) == (RUN, setup_digest(setup()))
@@ -264,7 +262,7 @@ def test_the_same_draws_give_the_same_batch_whoever_answers_first() -> None:
     ):
         shuffler = opened()
         said = [each for message in order for each in shuffler.hear(message, 1.0)]
-        (batch,) = [each for each in said if isinstance(each, Batch)]
+        (batch,) = [each for each in said if isinstance(each, Keep)]
         frames.add(batch.frames)
     assert len(frames) == 1
 
@@ -304,15 +302,15 @@ def test_a_shuffler_that_came_back_asks_for_the_round_again() -> None:
 
 def test_a_batch_is_kept_before_its_first_frame_and_comes_back_as_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
     """The next life says the same frames without a node being there, and never makes another batch."""
-    monkeypatch.setattr(mixing, "FRAME_BYTES", 40)
+    monkeypatch.setattr("parley.emulator.roles.shuffler.FRAME_BYTES", 40)
     shuffler = opened()
     shuffler.hear(replies("a", 0, 4), 1.0)
     batch, *posted = shuffler.hear(replies("b", 4, 2), 1.0)
-    assert isinstance(batch, Batch)
+    assert isinstance(batch, Keep)
     assert len(batch.frames) == 3
     assert [shuffler.frame(each) for each in posted if isinstance(each, Up)] == list(batch.frames)
     again = ShufflerRole(
-        Terms(run=RUN, users=6, nodes=2), memory=Memory(setup=batch.setup, batches={1: batch}), signer=SIGNER
+        Terms(run=RUN, users=6, nodes=2), memory=Memory(setup=batch.setup, batches={1: batch.frames}), signer=SIGNER
     )
     again.hear(setup(), 0.0)
     assert [encode(each, SIGNER, NONCE) for each in up(again.hear(announce(), 0.0))] == list(batch.frames)
@@ -328,8 +326,8 @@ def test_a_batch_is_kept_before_its_first_frame_and_comes_back_as_it_was(monkeyp
 def test_a_kept_batch_is_said_for_its_own_setup_alone() -> None:
     shuffler = opened()
     shuffler.hear(replies("a", 0, 4), 1.0)
-    batch = next(each for each in shuffler.hear(replies("b", 4, 2), 1.0) if isinstance(each, Batch))
-    again = role(Memory(setup=batch.setup, batches={1: batch}))
+    batch = next(each for each in shuffler.hear(replies("b", 4, 2), 1.0) if isinstance(each, Keep))
+    again = role(Memory(setup=batch.setup, batches={1: batch.frames}))
     assert again.hear(announce(), 0.0) == [], "no setup was heard yet"
     with pytest.raises(RemoteProtocolError, match="a second, different setup"):
         again.hear(setup(epsilon=3.0), 0.0)

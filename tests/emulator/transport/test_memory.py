@@ -3,8 +3,8 @@
 import pytest
 
 from parley.emulator.errors import LocalProtocolError
-from parley.emulator.transport.memory import MemoryTransport
-from parley.emulator.transport.ports import ANALYST, BoardPort, NodePort, ObserverPort, Received
+from parley.emulator.transport.memory import MemoryNode, MemoryTransport
+from parley.emulator.transport.ports import ANALYST, BoardPort, NodePort, Received
 from tests.contracts.transport_contract import QUEUE, Bench, TransportContract, present
 
 
@@ -23,8 +23,8 @@ class MemoryBench(Bench):
     def make_analyst(self) -> NodePort:
         return self.transport.analyst()
 
-    def make_observer(self) -> ObserverPort:
-        return self.transport.observer()
+    def make_observer(self) -> NodePort:
+        return MemoryNode(self.transport, "observer", self.transport.subscribe("observer", b""))
 
 
 class TestMemoryTransport(TransportContract):

@@ -15,18 +15,11 @@ from parley.emulator.transport.ports import (
     ANALYST,
     BROADCAST,
     NodePort,
-    ObserverPort,
     Received,
     SendTimeout,
 )
-from parley.emulator.transport.zmq.ports import (
-    ZmqBoardPort,
-    connect_analyst,
-    connect_node,
-    connect_observer,
-    open_board,
-)
-from parley.emulator.transport.zmq.sockets import make_keys
+from parley.emulator.transport.zmq.ports import ZmqBoardPort, ZmqNodePort, connect_analyst, connect_node, open_board
+from parley.emulator.transport.zmq.sockets import Sockets, make_keys
 from parley.emulator.wire.codec import LARGEST_FRAME
 from parley.emulator.wire.security import KeyPair, Security
 from tests.contracts.transport_contract import (
@@ -48,6 +41,13 @@ def peer(keys: KeyPair, server: str = BOARD_KEYS.public) -> Security:
     return Security(keys=keys, server=server)
 
 
+def connect_observer(addresses: BoardAddresses, security: Security | None = None) -> NodePort:
+    """The port of one who hears all that is published from now on."""
+    sockets = Sockets(QUEUE, security)
+    feed = sockets.subscribe(addresses.feed, b"")
+    return ZmqNodePort(sockets, feed, feed, patience=1.0)
+
+
 class ZmqBench(Bench):
     """The board binds free ports the first time, and the same ones after that."""
 
@@ -66,8 +66,8 @@ class ZmqBench(Bench):
     def make_analyst(self) -> NodePort:
         return connect_analyst(self.addresses, queue=QUEUE, patience=self.patience)
 
-    def make_observer(self) -> ObserverPort:
-        return connect_observer(self.addresses, queue=QUEUE)
+    def make_observer(self) -> NodePort:
+        return connect_observer(self.addresses)
 
 
 class SecureBench(ZmqBench):
@@ -85,8 +85,8 @@ class SecureBench(ZmqBench):
     def make_analyst(self) -> NodePort:
         return connect_analyst(self.addresses, peer(LISTED[ANALYST]), queue=QUEUE, patience=self.patience)
 
-    def make_observer(self) -> ObserverPort:
-        return connect_observer(self.addresses, peer(LISTED["observer"]), queue=QUEUE)
+    def make_observer(self) -> NodePort:
+        return connect_observer(self.addresses, peer(LISTED["observer"]))
 
 
 class TestZmqTransport(TransportContract):

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from parley.emulator.record.records import EPOCH_SECONDS
-from parley.emulator.transport.ports import BROADCAST, NOTICE, BoardPort, NodePort, ObserverPort, topic_for
+from parley.emulator.transport.ports import BROADCAST, NOTICE, BoardPort, NodePort, topic_for
 from parley.emulator.transport.virtual_network import LONGEST_SECONDS, Schedule, Speaker, VirtualTransport
 from parley.emulator.transport.virtual_time import Killed, Process, Stalled, VirtualLoop
 from tests.contracts.transport_contract import QUEUE, Bench, TransportContract
@@ -160,7 +160,7 @@ class VirtualBench(Bench):
     def make_analyst(self) -> NodePort:
         return self.transport.connect_analyst(self.process("analyst"))
 
-    def make_observer(self) -> ObserverPort:
+    def make_observer(self) -> NodePort:
         return self.transport.connect(self.process("observer"), b"")
 
 

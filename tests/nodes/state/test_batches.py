@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from parley.emulator.errors import BadInput, LocalProtocolError
-from parley.emulator.roles.shuffler import SHUFFLER_NAME, Batch, Pledged
+from parley.emulator.roles.shuffler import SHUFFLER_NAME, Keep
 from parley.emulator.wire.codec import encode
 from parley.emulator.wire.messages import Replies
 from parley.nodes.state.batches import Batches
@@ -20,7 +20,7 @@ RUN = "kept"
 SETUP = bytes(range(32))
 
 
-def batch(number: int = 1, chunks: int = 3) -> Batch:
+def batch(number: int = 1, chunks: int = 3) -> Keep:
     frames = tuple(
         encode(
             Replies(
@@ -35,13 +35,13 @@ def batch(number: int = 1, chunks: int = 3) -> Batch:
         )
         for chunk in range(chunks)
     )
-    return Batch(run=RUN, setup=SETUP, round=number, frames=frames)
+    return Keep(run=RUN, setup=SETUP, round=number, frames=frames)
 
 
 def fill(folder: Path) -> None:
     folder.mkdir(exist_ok=True)
     with Batches(folder, RUN) as batches:
-        batches.write(Pledged(run=RUN, setup=SETUP))
+        batches.write(Keep(run=RUN, setup=SETUP))
         batches.write(batch())
 
 
@@ -49,7 +49,7 @@ def test_what_was_written_is_there_again(tmp_path: Path) -> None:
     fill(tmp_path)
     with Batches(tmp_path, RUN) as batches:
         assert batches.memory.setup == SETUP
-        assert batches.memory.batches == {1: batch()}
+        assert batches.memory.batches == {1: batch().frames}
     assert sorted(path.name for path in tmp_path.iterdir()) == ["batch-1.parley", "lock", "setup.parley"]
 
 
@@ -133,7 +133,7 @@ def test_a_full_disk_keeps_nothing(tmp_path: Path) -> None:
         folder.mkdir()
         disk = FullDisk(10_000)
         with Batches(folder, RUN, disk=disk) as batches:
-            batches.write(Pledged(run=RUN, setup=SETUP))
+            batches.write(Keep(run=RUN, setup=SETUP))
             disk.room = room
             with pytest.raises(LocalProtocolError, match="No space left on device; nothing was sent"):
                 batches.write(batch())
@@ -169,4 +169,4 @@ def test_what_is_not_safely_on_disk_is_not_said_to_be(tmp_path: Path, name: str)
         Batches(tmp_path, RUN, disk=BrokenDisk(name)) as batches,
         pytest.raises(LocalProtocolError, match="Input/output error; nothing was sent"),
     ):
-        batches.write(Pledged(run=RUN, setup=SETUP))
+        batches.write(Keep(run=RUN, setup=SETUP))
