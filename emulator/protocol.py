@@ -91,10 +91,8 @@ class Vectors(Interface):
 
     @property
     def rows(self) -> int: ...
-
     @property
     def inputs(self) -> int: ...
-
     def columns(self, indices: NDArray[np.int64]) -> Floats: ...
 
 

@@ -17,7 +17,7 @@ import click
 from parley.emulator.errors import BadInput, LocalProtocolError, ParleyError
 from parley.emulator.transport.addresses import BoardAddresses
 from parley.emulator.transport.ports import NodePort
-from parley.emulator.wire.security import SERVER_PREFIXES, Security, read_allowed, read_keys
+from parley.emulator.wire.security import SERVER_PREFIXES, Security, from_hex, read_allowed, read_keys
 
 Command = Callable[..., None]
 GOOD, CHECK_FAILED, BAD_INPUT, UNFINISHED = 0, 1, 2, 3
@@ -189,10 +189,7 @@ link_options = collect_options(
 
 def read_hex(text: str, size: int, otherwise: str) -> bytes:
     """So many bytes as they were typed in hexadecimal; BadInput says `otherwise`."""
-    try:
-        content = bytes.fromhex(text)
-    except ValueError:
-        content = b""
+    content = from_hex(text)
     if len(content) != size:
         raise BadInput(otherwise)
     return content

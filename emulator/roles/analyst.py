@@ -40,27 +40,10 @@ ANALYST: Mapping[tuple[Analyst, type[wire.Message]], Analyst] = {
 }
 
 
-class SilentUsers:
-    """How many users are silent for their wallets, as their nodes say: once a round, and no more than a node has."""
-
-    def __init__(self) -> None:
-        self._users: dict[str, int] = {}
-        self._said: dict[tuple[int, str], int] = {}
-
-    def seat(self, node: str, users: int) -> None:
-        self._users[node] = users
-
-    def note(self, number: int, node: str, silent: int) -> None:
-        if silent and node in self._users:
-            self._said[number, node] = min(silent, self._users[node])
-
-    def of(self, number: int) -> int:
-        """How many in one round."""
-        return sum(silent for (said, _), silent in self._said.items() if said == number)
-
-    @property
-    def total(self) -> int:
-        return sum(self._said.values())
+def note_silent(known: Counter[tuple[int, str]], number: int, node: str, silent: int, users: int) -> None:
+    """How many users of a node are silent for their wallets, as it says: once a round, and no more than it has."""
+    if silent:
+        known[number, node] = min(silent, users)
 
 
 class AnalystRole:
@@ -81,11 +64,12 @@ class AnalystRole:
         self.state = Analyst.WAITING
         self.pending: list[wire.Message] = []
         self.rejections: Counter[str] = Counter()
-        self._silent = SilentUsers()
+        self._silent: Counter[tuple[int, str]] = Counter()
         self.replied = 0
         self._seats: list[tuple[int, int]] = []
         self._seated = self._chunks = 0
-        self._shards: dict[str, int] = {}
+        self._users: dict[str, int] = {}
+        self._shards: set[str] = set()
         self._held: set[int] = set()
         self._heard: list[tuple[Broadcast, Tally]] = []
         self._analysis = Analysis(protocol)
@@ -167,11 +151,11 @@ class AnalystRole:
         if isinstance(message, wire.Ready | wire.Shard):
             if isinstance(message, wire.Shard):
                 self._seats += [(first, end) for first, end in message.stretches.tolist()]
-                self._shards[message.node] = message.users
+                self._shards.add(message.node)
             else:
                 self._seats.append((message.first, message.first + message.users))
             self._seated += message.users
-            self._silent.seat(message.node, message.users)
+            self._users[message.node] = message.users
             if self._seated > MOST_USERS:
                 raise RemoteProtocolError(f"analyst: nodes claim more than {MOST_USERS} users")
         if isinstance(message, wire.Roster):
@@ -197,7 +181,8 @@ class AnalystRole:
         if isinstance(message, wire.Tally):
             self._add(message)
         if isinstance(message, wire.Event) and message.round <= self.round:
-            self._silent.note(message.round, message.node, wire.silent_users(message))
+            most = self._users.get(message.node, 0)
+            note_silent(self._silent, message.round, message.node, wire.silent_users(message), most)
         if isinstance(message, wire.Close):
             return [self._conclude(message)]
         return []
@@ -245,10 +230,10 @@ class AnalystRole:
         broadcast, before = self._heard[-1]
         for node, count in tally.rejected.items():
             self.rejections[node] += count
-        self._silent.note(tally.round, tally.node, tally.silent)
+        note_silent(self._silent, tally.round, tally.node, tally.silent, self._users[tally.node])
         said = Tally(tally.replies, tally.sums)
         possible = self.protocol.rounds[self.round - 1].could_be(broadcast, said)
-        if not possible or tally.replies > self._shards[tally.node]:
+        if not possible or tally.replies > self._users[tally.node]:
             # A shard whose sums no replies can have counts for nothing.
             self.rejections[tally.node] += tally.replies
             return
@@ -273,7 +258,7 @@ class AnalystRole:
         # Whose replies were left out, and how many users were silent for their wallets: there for all to see. Who is
         # silent for that reason depends on past replies, so the interval does not cover it.
         rejected = {"rejected": dict(self.rejections)} if self.rejections else {}
-        silent = {"silent_for_wallets": self._silent.total} if self._silent.total else {}
+        silent = {"silent_for_wallets": self._silent.total()} if self._silent.total() else {}
         return wire.Result(
             run=self.run,
             estimate=conclusion.value,

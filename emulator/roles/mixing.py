@@ -28,7 +28,6 @@ from parley.emulator.wire.messages import Replies, Setup
 Draw = Callable[[int], bytes]
 Draws = Callable[[int], Draw]
 """The randomness of each round, by its number."""
-system_draw: Draw = os.urandom
 Order = NDArray[np.intp]
 MOST_CROWD = 2**40
 MOST_AXES = 8
@@ -66,6 +65,10 @@ def read_mixing(setup: Setup) -> Mixing:
         return Mixing.from_parameters(rule)
     except BadInput as error:
         raise RemoteProtocolError(f"shuffler: {error}") from None
+
+
+def system_draw(size: int) -> bytes:
+    return os.urandom(size)
 
 
 def keyed_draw(key: bytes) -> Draw:

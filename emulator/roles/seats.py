@@ -85,7 +85,6 @@ class AnySeat:
         self.owes, self.refused = None, False
 
     def hold(self, number: int, of: int) -> None:
-        """Take a chunk that is new."""
         if self.owes is None:
             self.owes = set(range(of))
         self.owes.discard(number)
@@ -134,7 +133,6 @@ class Seat(AnySeat):
         return True
 
     def take(self, chunk: Chunk) -> None:
-        """Hold a chunk that is new."""
         _, number, of, users, lowest, highest, mark = chunk
         self.hold(number, of)
         self.held[number] = mark

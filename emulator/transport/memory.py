@@ -22,7 +22,6 @@ class Queue(Generic[T]):
         self.closed = False
 
     def offer(self, item: T) -> bool:
-        """Put unless full."""
         if self.closed or len(self._items) >= self._limit:
             return False
         self._items.append(item)
@@ -30,7 +29,6 @@ class Queue(Generic[T]):
         return True
 
     async def put(self, item: T, timeout: float) -> bool:
-        """Put, waiting while full."""
         return self.offer(item) or await self._until(lambda: self.offer(item), timeout)
 
     async def take(self, timeout: float) -> list[T]:

@@ -127,7 +127,7 @@ def write_trust(path: Path, keys: Mapping[str, bytes]) -> None:
 
 def read_trust(path: Path) -> dict[str, bytes]:
     content = _read(path, "key list", 'is not a list of signing keys: each line should be "name" = "key"')
-    keys = {name: _bytes(value) for name, value in content.items()}
+    keys = {name: from_hex(value) for name, value in content.items()}
     for name, key in keys.items():
         if not NAME.fullmatch(name) or len(key) != PUBLIC_BYTES:
             what = f"what {path} lists for {name[:80]!r} is not a public signing key"
@@ -144,7 +144,7 @@ def read_signer(path: Path) -> Signer:
     """Read a secret signing key; the error never holds a part of it."""
     unlike = "does not hold a signing key; `parley keys` makes them as NAME.signing"
     content = _read(path, "signing key", unlike, secret=True)
-    secret = _bytes(content.get("signing")) if set(content) == {"signing"} else b""
+    secret = from_hex(content.get("signing")) if set(content) == {"signing"} else b""
     if len(secret) != SECRET_BYTES:
         raise BadInput(f"{path} {unlike}")
     return Signer(secret)
@@ -182,7 +182,8 @@ def _read_texts(path: Path, *, secret: bool = False) -> dict[str, str]:
     return content
 
 
-def _bytes(value: object) -> bytes:
+def from_hex(value: object) -> bytes:
+    """Bytes as they were typed in hexadecimal; none of what is something else."""
     try:
         return bytes.fromhex(value) if isinstance(value, str) else b""
     except ValueError:

@@ -149,7 +149,6 @@ class Announcer:
 
 
 def topic_of(message: wire.Message) -> bytes:
-    """Under which topic a message is published."""
     if isinstance(message, wire.NOTICES):
         return NOTICE
     return BROADCAST if isinstance(message, wire.BROADCASTS) else REPLY

@@ -160,7 +160,6 @@ def save_evidence(folder: Path, evidence: Evidence) -> Path:
 
 
 def load_evidence(path: Path) -> Evidence:
-    """Read evidence back, or BadInput."""
     try:
         content = path.read_bytes()
         if not content.startswith(EVIDENCE_MAGIC):

@@ -110,7 +110,7 @@ def test_the_analyst_of_one_board_counts_no_more_silent_users_than_there_are() -
         role.hear(message)
     for number, node in ((1, "n"), (2**40, "n"), (1, "stranger")):
         role.hear(wire.wallet_event(node, number, 10**15 - 1))
-    assert role._silent.total == USERS
+    assert role._silent.total() == USERS
 
 
 class Forked(SubAnalystRole):

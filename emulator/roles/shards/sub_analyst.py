@@ -13,7 +13,7 @@ from parley.emulator.coins import question_of, terms_of
 from parley.emulator.errors import RemoteProtocolError
 from parley.emulator.protocol import Builder, check_arrays
 from parley.emulator.record.user_sets import UserSet
-from parley.emulator.roles.analyst import AnalystRole, SilentUsers
+from parley.emulator.roles.analyst import AnalystRole, note_silent
 from parley.emulator.roles.board import ANALYST_NAME, BOARD_NAME
 from parley.emulator.roles.shards.ties import check_tie
 from parley.emulator.round import Tally
@@ -68,7 +68,8 @@ class SubAnalystRole:
         self._setup: wire.Setup | None = None
         self._sums: Sums | None = None
         self._terms = self._question = b""
-        self._silent = SilentUsers()
+        self._hosted: dict[str, int] = {}
+        self._silent: Counter[tuple[int, str]] = Counter()
         self.round, self._tied = 0, 0
         self._is_open = False
         self.answer: wire.Tally | None = None
@@ -86,7 +87,7 @@ class SubAnalystRole:
         """Take in the next record of its own board."""
         if isinstance(message, wire.Ready):
             self._users.add_range(message.first, message.first + message.users)
-            self._silent.seat(message.node, message.users)
+            self._hosted[message.node] = message.users
         elif isinstance(message, wire.Roster):
             self._roster = frame
         elif isinstance(message, wire.Setup):
@@ -100,7 +101,8 @@ class SubAnalystRole:
         elif isinstance(message, wire.Replies):
             self._adding().take(message)
         elif isinstance(message, wire.Event):
-            self._silent.note(message.round, message.node, wire.silent_users(message))
+            most = self._hosted.get(message.node, 0)
+            note_silent(self._silent, message.round, message.node, wire.silent_users(message), most)
         elif isinstance(message, wire.Close):
             self._close(frame)
         elif isinstance(message, wire.Tie):
@@ -129,7 +131,7 @@ class SubAnalystRole:
             # A single number is an array on the wire.
             sums={name: np.asarray(total) for name, total in sums.tally.sums.items()},
             rejected=dict(sums.rejections),
-            silent=self._silent.of(self.round),
+            silent=sum(silent for (number, _), silent in self._silent.items() if number == self.round),
             close=frame,
             question=self._question,
         )
