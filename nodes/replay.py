@@ -2,8 +2,7 @@
 
 import asyncio
 import sys
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, closing
+from contextlib import closing
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Literal
@@ -16,7 +15,7 @@ from parley.emulator.transport.addresses import BoardAddresses
 from parley.emulator.transport.ports import BoardPort
 from parley.emulator.transport.zmq.ports import open_board
 from parley.emulator.wire.codec import decode, envelope, pack
-from parley.emulator.wire.messages import Message, Resume, Setup
+from parley.emulator.wire.messages import Message, Resume
 from parley.nodes.common import LONGEST_SILENCE, write_addresses
 from parley.nodes.environment import child_environment
 
@@ -74,34 +73,26 @@ async def replay_live(conversation: Conversation, timing: Timing = "fast") -> Re
     """Bind a board's port, start an analyst, play the record to it."""
     setup, _ = speaking(conversation)
     with closing(open_board(BoardAddresses.on())) as port, TemporaryDirectory(prefix="parley-replay-") as folder:
-        async with _analyst(setup, port.addresses, Path(folder)) as process:
-            player = Player(port, conversation, timing)
-            playing, ended = asyncio.ensure_future(player.play()), asyncio.ensure_future(process.wait())
+        plan, addresses = Path(folder) / "plan.parley", Path(folder) / "addresses.json"
+        plan.write_bytes(pack({"protocol": setup.protocol, "parameters": setup.parameters, "domain": setup.domain}))
+        write_addresses(addresses, port.addresses)
+        command = (sys.executable, "-P", "-m", "parley.nodes.analyst")
+        arguments = ("--run", setup.run, "--addresses", str(addresses), "--plan", str(plan))
+        nowhere = asyncio.subprocess.DEVNULL
+        process = await asyncio.create_subprocess_exec(
+            *command, *arguments, stdin=nowhere, stdout=nowhere, stderr=nowhere, env=child_environment()
+        )
+        player = Player(port, conversation, timing)
+        playing, ended = asyncio.ensure_future(player.play()), asyncio.ensure_future(process.wait())
+        try:
             await asyncio.wait({playing, ended}, return_when=asyncio.FIRST_COMPLETED)
             # The analyst leaves when it has heard its last word; what is left of the record is for others.
             if not (await asyncio.wait({playing}, timeout=LEAVE_SECONDS))[0]:
                 playing.cancel()
                 raise LocalProtocolError(f"the analyst ended with exit code {ended.result()} before the record did")
+        finally:
             ended.cancel()
-            difference = playing.result()
-    return Replay(role="analyst", compared=player.compared, difference=difference)
-
-
-@asynccontextmanager
-async def _analyst(setup: Setup, board: BoardAddresses, folder: Path) -> AsyncIterator[asyncio.subprocess.Process]:
-    """A fresh analyst process that finds the board's port; gone when the context is left."""
-    plan, addresses = folder / "plan.parley", folder / "addresses.json"
-    plan.write_bytes(pack({"protocol": setup.protocol, "parameters": setup.parameters, "domain": setup.domain}))
-    write_addresses(addresses, board)
-    command = (sys.executable, "-P", "-m", "parley.nodes.analyst")
-    arguments = ("--run", setup.run, "--addresses", str(addresses), "--plan", str(plan))
-    nowhere = asyncio.subprocess.DEVNULL
-    process = await asyncio.create_subprocess_exec(
-        *command, *arguments, stdin=nowhere, stdout=nowhere, stderr=nowhere, env=child_environment()
-    )
-    try:
-        yield process
-    finally:
-        if process.returncode is None:
-            process.kill()
-        await process.wait()
+            if process.returncode is None:
+                process.kill()
+            await process.wait()
+    return Replay(role="analyst", compared=player.compared, difference=playing.result())

@@ -6,6 +6,7 @@ Replies come with the question they answer, frame by frame (`answers`) or joined
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -156,13 +157,10 @@ class Answers:
         first = parts[0]
         if len(parts) == 1:
             return first
-        return replace(
-            first,
-            users=np.concatenate([part.users for part in parts]),
-            columns={name: np.concatenate([part.columns[name] for part in parts]) for name in first.columns},
-            records=np.concatenate([part.records for part in parts]),
-            nodes=np.concatenate([part.nodes for part in parts]),
-        )
+        columns = {name: np.concatenate([part.columns[name] for part in parts]) for name in first.columns}
+        names = ("users", "records", "nodes")
+        whole: dict[str, Any] = {name: np.concatenate([getattr(part, name) for part in parts]) for name in names}
+        return replace(first, columns=columns, **whole)
 
 
 def malformed(protocol: Protocol, replies: Replies, refused: Mapping[int, str]) -> str:

@@ -284,20 +284,11 @@ class CohortRole:
     def _answer(self, announce: wire.Announce, question: bytes, *, fresh: bool) -> Iterator[Said]:
         self._open, self._held = announce, None
         if fresh:
-            (size, root), number, frame = self._receipts.head, announce.round, encode(announce)
-            whole_size, whole_root = (0, b"") if self._ties is None else self._ties.known
-            yield self._note(
-                Answered(
-                    round=number,
-                    question=question,
-                    announce=frame,
-                    size=size,
-                    root=root,
-                    whole_size=whole_size,
-                    whole_root=whole_root,
-                    inputs=self._speakers.mark,
-                )
-            )
+            whole = (0, b"") if self._ties is None else self._ties.known
+            names = ("size", "root", "whole_size", "whole_root")
+            heads: dict[str, Any] = dict(zip(names, (*self._receipts.head, *whole), strict=True))
+            frame, mark = encode(announce), self._speakers.mark
+            yield self._note(Answered(round=announce.round, question=question, announce=frame, inputs=mark, **heads))
         protocol = self._seated()
         # An answer that is not whole looks like a lie, so say how many are silent for good reason.
         if silent := self._speakers.silent(announce, protocol.rounds[announce.round - 1]):

@@ -9,7 +9,7 @@ import hmac
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property, partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -84,6 +84,7 @@ class Speakers:
     ) -> Iterator[Replies]:
         step = protocol.rounds[announce.round - 1]
         may, flip = self._may(announce, step), partial(coins, self.key, question)
+        alike: dict[str, Any] = {"run": announce.run, "round": announce.round, "node": self.node, "question": question}
         for chunk in wanted:
             part = slice(chunk * self.chunk, (chunk + 1) * self.chunk)
             allowed = None if may is None else may[part]
@@ -95,18 +96,9 @@ class Speakers:
                 what = f"{protocol.name} gave no reply in round {announce.round}"
                 raise LocalProtocolError(f"node {self.node}: {what}; this node says nothing more") from error
             if self.wallet is not None:
-                whole = step.complete(announce.broadcast, users, columns)
-                self.wallet.said(announce.run, announce.round, users - self.first, whole)
-            yield Replies(
-                run=announce.run,
-                round=announce.round,
-                node=self.node,
-                chunk=chunk,
-                chunks=self.chunks,
-                users=users,
-                columns=columns,
-                question=question,
-            )
+                said = step.complete(announce.broadcast, users, columns)
+                self.wallet.said(announce.run, announce.round, users - self.first, said)
+            yield Replies(chunk=chunk, chunks=self.chunks, users=users, columns=columns, **alike)
 
     def _may(self, announce: Announce, step: Round) -> NDArray[np.bool_] | None:
         """Whom the wallet lets answer this question; None where there is no wallet."""

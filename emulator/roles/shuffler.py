@@ -330,22 +330,14 @@ class ShufflerRole:
         # As few frames as fit; users are places in the batch, not people.
         row_bytes = sum(column.nbytes for column in mixed.values()) // rows + 1
         step = max(1, min(FRAME_BYTES // row_bytes, MOST_ROWS))
-        starts = range(0, rows, step)
-        frames = [
-            wire.Replies(
-                run=self.terms.run,
-                round=self.round,
-                node=SHUFFLER_NAME,
-                chunk=chunk,
-                chunks=len(starts),
-                users=np.arange(start, min(start + step, rows), dtype=np.int64),
-                columns={name: column[start : start + step] for name, column in mixed.items()},
-                question=self._question,
-            )
-            for chunk, start in enumerate(starts)
-        ]
-        signed = tuple(self.frame(Up(each)) for each in frames)
-        batch = Keep(run=self.terms.run, setup=self.memory.setup, round=self.round, frames=signed)
+        starts, signed = range(0, rows, step), list[bytes]()
+        alike: dict[str, Any] = {"run": self.terms.run, "round": self.round, "question": self._question}
+        alike |= {"node": SHUFFLER_NAME, "chunks": len(starts)}
+        for chunk, start in enumerate(starts):
+            users = np.arange(start, min(start + step, rows), dtype=np.int64)
+            columns = {name: column[start : start + step] for name, column in mixed.items()}
+            signed.append(self.frame(Up(wire.Replies(chunk=chunk, users=users, columns=columns, **alike))))
+        batch = Keep(run=self.terms.run, setup=self.memory.setup, round=self.round, frames=tuple(signed))
         self.memory.note(batch)
         return [batch, *self._batch(self.round)]
 

@@ -310,15 +310,9 @@ def _fields(
 ) -> tuple[tuple[str, bool, Callable[[Any], Any]], ...]:
     """For each field of a message: its name, whether it holds numbers of users, how it is read."""
     kind, hints = wire.MESSAGES[tag], get_type_hints(wire.MESSAGES[tag])
-    return tuple(
-        (
-            each.name,
-            hints[each.name] == wire.Users,
-            reader(hints[each.name], f"{kind.kind}: {each.name}", format, recorded),
-        )
-        for each in fields(kind)
-        if format > 1 or each.name not in kind.since_format_2
-    )
+    names = [each.name for each in fields(kind) if format > 1 or each.name not in kind.since_format_2]
+    readers = [reader(hints[name], f"{kind.kind}: {name}", format, recorded) for name in names]
+    return tuple((name, hints[name] == wire.Users, read) for name, read in zip(names, readers, strict=True))
 
 
 def packed_parts(fields: Mapping[str, Any]) -> Iterator[bytes | memoryview]:

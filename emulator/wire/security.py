@@ -98,23 +98,21 @@ def read_allowed(path: Path) -> dict[str, str]:
 
 def write_relays(path: Path, relays: Mapping[str, str]) -> None:
     """Write who speaks for whom, a line `"node" = "relay"` for each node behind a relay."""
-    check_relays(relays)
-    _write_new(path, 0o644, relays)
+    _write_new(path, 0o644, check_relays(relays))
 
 
 def read_relays(path: Path) -> dict[str, str]:
-    relays = _read_texts(path)
-    check_relays(relays)
-    return relays
+    return check_relays(_read_texts(path))
 
 
-def check_relays(relays: Mapping[str, str]) -> None:
-    """Nobody but user nodes is behind a relay, and no relay behind another."""
+def check_relays(relays: Mapping[str, str]) -> dict[str, str]:
+    """The same: nobody but user nodes is behind a relay, and no relay behind another."""
     for node, relay in relays.items():
         if not NAME.fullmatch(node) or node.startswith(RELAY_PREFIX) or node in ("board", "analyst", "launcher"):
             raise BadInput(f"{node[:80]!r} cannot be behind a relay; list user nodes, each with its relay")
         if not NAME.fullmatch(relay) or not relay.startswith(RELAY_PREFIX):
             raise BadInput(f"{relay[:80]!r} cannot be a relay; the names of relays begin with {RELAY_PREFIX!r}")
+    return dict(relays)
 
 
 def write_trust(path: Path, keys: Mapping[str, bytes]) -> None:
