@@ -202,9 +202,7 @@ class Ask:
     def __init__(self, method: Callable[..., Sends], /, **broadcast: Any) -> None:
         self.name: str = method.question.name  # type: ignore[attr-defined]
         self.chosen = frozenset(name for name, value in broadcast.items() if isinstance(value, Chosen))
-        self.broadcast = {
-            name: value.value if isinstance(value, Chosen) else value for name, value in broadcast.items()
-        }
+        self.broadcast = {name: each.value if isinstance(each, Chosen) else each for name, each in broadcast.items()}
 
 
 @dataclass(frozen=True)
@@ -368,9 +366,8 @@ class Analysis:
             return self._question(self._generator.send(heard))
         except StopIteration as stop:
             if self._asked != len(self.protocol.rounds):
-                raise LocalProtocolError(
-                    f"{self.protocol.name} ended after round {self._asked} of {len(self.protocol.rounds)}"
-                ) from None
+                ended = f"ended after round {self._asked} of {len(self.protocol.rounds)}"
+                raise LocalProtocolError(f"{self.protocol.name} {ended}") from None
             if not isinstance(stop.value, Estimate):
                 raise LocalProtocolError(f"the analyst of {self.protocol.name} returned no Estimate") from None
             return stop.value

@@ -102,9 +102,8 @@ class UserNode:
         heard = [each for sealed in batch if (each := await self._open(sealed)) is not None]
         reminders = [message for message, _ in heard if isinstance(message, Reminder)]
         for message, frame in heard:
-            if isinstance(message, Reminder) and (
-                message is not reminders[-1] or self.port.clock.now() - self._spoke < SILENCE_SECONDS / 2
-            ):
+            early = self.port.clock.now() - self._spoke < SILENCE_SECONDS / 2
+            if isinstance(message, Reminder) and (early or message is not reminders[-1]):
                 continue
             # One after the other: the nonce that an announcement is signed for is known from the setup before it.
             if self._is_authentic(message, frame):

@@ -146,10 +146,8 @@ class Answers:
         )
 
     def take(self, rows: NDArray[np.intp] | NDArray[np.bool_]) -> "Answers":
-        columns = {name: column[rows] for name, column in self.columns.items()}
-        return replace(
-            self, users=self.users[rows], columns=columns, records=self.records[rows], nodes=self.nodes[rows]
-        )
+        some = {name: column[rows] for name, column in self.columns.items()}
+        return replace(self, users=self.users[rows], columns=some, records=self.records[rows], nodes=self.nodes[rows])
 
     @staticmethod
     def join(parts: Sequence["Answers"]) -> "Answers":

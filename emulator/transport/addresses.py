@@ -51,10 +51,8 @@ def check_private(address: str) -> None:
     place = host_and_port(address)
     if place is None or _is_loopback(place[0]):
         return
-    raise BadInput(
-        f"{place[0]} can be reached from other machines, where without keys anyone could listen and speak for users; "
-        "give keys (see `parley keys`), or use 127.0.0.1"
-    )
+    who = "from other machines, where without keys anyone could listen and speak for users"
+    raise BadInput(f"{place[0]} can be reached {who}; give keys (see `parley keys`), or use 127.0.0.1")
 
 
 def check_known(address: str) -> None:

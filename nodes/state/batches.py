@@ -99,9 +99,8 @@ class Batches(Locked):
         except (ValueError, TypeError, RemoteProtocolError):
             raise self._altered(name) from None
         if run != self._run:
-            raise BadInput(
-                f"{self.folder} is the state of the run {run!r:.80}, not of {self._run}; give another folder"
-            )
+            another = f"the run {run!r:.80}, not of {self._run}"
+            raise BadInput(f"{self.folder} is the state of {another}; give another folder")
         if type(setup) is not bytes or type(number) is not int or count != len(frames):
             raise self._altered(name)
         for chunk, each in enumerate(said):
@@ -111,7 +110,5 @@ class Batches(Locked):
         return setup, number, tuple(frames)
 
     def _altered(self, name: str) -> BadInput:
-        return BadInput(
-            f"the shuffler's state {self.folder / name} is cut or altered; a shuffler must not use it, "
-            "start a new run with an empty folder"
-        )
+        what = f"the shuffler's state {self.folder / name} is cut or altered"
+        return BadInput(f"{what}; a shuffler must not use it, start a new run with an empty folder")

@@ -150,10 +150,8 @@ class Log:
         # A crash cuts the log or a slot of the head, not both: the slot is written when the log is whole on disk.
         torn = self._end < len(content) and None in slots and self._sequence > 1
         if not proven or torn:
-            raise BadInput(
-                f"the wallet {self.folder} is cut or damaged at byte {self._end} of {length}; "
-                "without all of it nobody may answer"
-            )
+            damage = f"cut or damaged at byte {self._end} of {length}"
+            raise BadInput(f"the wallet {self.folder} is {damage}; without all of it nobody may answer")
         return entries, len(content)
 
 

@@ -44,9 +44,8 @@ class Identity:
 
     def __post_init__(self) -> None:
         if not NAME.fullmatch(self.node):
-            raise BadInput(
-                f"{self.node[:80]!r} cannot name a node: use letters, digits and . _ : -, at most 64 of them"
-            )
+            allowed = "letters, digits and . _ : -, at most 64 of them"
+            raise BadInput(f"{self.node[:80]!r} cannot name a node: use {allowed}")
         if self.first < 0 or self.users < 1 or self.first + self.users > LARGEST_COUNT:
             raise BadInput(f"a cohort of {self.users} users from {self.first} on is impossible; give at least one user")
         if len(self.coin_key) != KEY_BYTES:
@@ -129,9 +128,8 @@ class State(Locked):
         try:
             payloads, self._end = list(self._chain.payloads(content)), len(content)
         except ValueError as error:
-            raise BadInput(
-                f"the state {self.path} is {error}; no node may use it, make a new one with `parley node init`"
-            ) from None
+            otherwise = "no node may use it, make a new one with `parley node init`"
+            raise BadInput(f"the state {self.path} is {error}; {otherwise}") from None
         try:
             identity, *commits = map(unpack, payloads)
             for kind, fields in commits:
@@ -168,8 +166,7 @@ def load_evidence(path: Path) -> Evidence:
     except (OSError, RemoteProtocolError, TypeError) as error:
         raise BadInput(f"the evidence {path} cannot be read: {error}") from error
     # It comes from a stranger.
-    if {name: type(value) for name, value in vars(evidence).items()} != EVIDENCE or set(map(type, evidence.frames)) - {
-        bytes
-    }:
+    types = {name: type(value) for name, value in vars(evidence).items()}
+    if types != EVIDENCE or set(map(type, evidence.frames)) - {bytes}:
         raise BadInput(f"{path} is not evidence that a node kept: its fields are not of the right types")
     return evidence

@@ -169,11 +169,8 @@ class Wallet:
         total = self._total()
         # A reservation was granted because even its worst reply stays within the cap.
         total = np.where(self._pending > 0, np.minimum(total, self._cap), total)
-        return Spent(
-            loss=total / EPSILON_UNITS,
-            delta=self._delta / DELTA_UNITS,
-            left=np.maximum(self._cap - total, 0) / EPSILON_UNITS,
-        )
+        left = np.maximum(self._cap - total, 0) / EPSILON_UNITS
+        return Spent(loss=total / EPSILON_UNITS, delta=self._delta / DELTA_UNITS, left=left)
 
     def could_answer(self, epsilon: float) -> Mask:
         """Who could answer any round of this epsilon; a round whose replies can be listed may have more."""
