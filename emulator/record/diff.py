@@ -170,8 +170,8 @@ def compare_runs(one: Conversation, other: Conversation) -> Diff:
             only = [count + int(each.sum()) for count, each in zip(only, alone, strict=True)]
             if apart.any() and number not in first:
                 first[number] = int(users[np.argmax(apart)])
-    difference, replies = _first(one, other, first), (one.sent.total(), other.sent.total())
-    return Diff(difference=difference, replies=replies, different=different, only=(only[0], only[1]))
+    difference, sent = _first(one, other, first), (one.sent.total(), other.sent.total())
+    return Diff(difference=difference, replies=sent, different=different, only=(only[0], only[1]))
 
 
 def _first(one: Conversation, other: Conversation, users: dict[int, int]) -> Difference | None:

@@ -257,7 +257,7 @@ class BoardRole:
         elif self.state is Board.OPEN and now - self._reminded > self._wait:
             self._reminded, self._wait = now, self.terms.next_wait(self._wait)
             self._asked = now
-            missing = self.missing()
+            missing = owed(self.seats)
             # Every node reads every reminder, so it names a few at a time; the next one names the others.
             some = sorted(missing)[self._named % len(missing) :][:MOST_NAMED]
             self._named += MOST_NAMED
@@ -274,9 +274,6 @@ class BoardRole:
         if seat is None or not self.nonce:
             return None
         return wire.Seating(run=self.terms.run, node=node, key=seat.key, nonce=self.nonce)
-
-    def missing(self) -> dict[str, tuple[int, ...]]:
-        return owed(self.seats)
 
     def _seat(self, sender: str, ready: wire.Ready) -> Said:
         if ready.node in (ANALYST_NAME, BOARD_NAME, LAUNCHER_NAME):

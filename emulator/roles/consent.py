@@ -174,17 +174,14 @@ class Consent:
 
     def is_authentic(self, message: Message, frame: bytes, nonce: bytes) -> bool:
         """Whether a broadcast was said by whom it must come from; reminders are transport and prove themselves."""
-        if not self.analyst:
-            return True
-        if isinstance(message, Setup | Announce | Result):
-            return said_by(self.analyst, frame, message, nonce)
-        if isinstance(message, Abort):
-            return any(said_by(key, frame, message, nonce) for key in (self.board, self.analyst, self.head))
-        if isinstance(message, Pledge):
-            return said_by(self.shuffler, frame, message, nonce)
-        if isinstance(message, Seating):
-            return any(said_by(key, frame, message, nonce) for key in (self.board, self.shuffler))
-        return True
+        authors: dict[type[Message], tuple[bytes, ...]] = {
+            **dict.fromkeys((Setup, Announce, Result), (self.analyst,)),
+            Abort: (self.board, self.analyst, self.head),
+            Pledge: (self.shuffler,),
+            Seating: (self.board, self.shuffler),
+        }
+        keys = authors.get(type(message)) if self.analyst else None
+        return keys is None or any(said_by(key, frame, message, nonce) for key in keys)
 
 
 def consent_to(protocol: Protocol, run: str, domain: Domain | None = None) -> Consent:

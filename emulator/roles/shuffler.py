@@ -204,11 +204,8 @@ class ShufflerRole:
             return said + self._settle(said, now)
         if now - self._reminded > self._wait:
             self._reminded, self._wait = now, self.terms.next_wait(self._wait)
-            return [Down(wire.Reminder(run=self.terms.run, round=self.round, missing=self.missing()))]
+            return [Down(wire.Reminder(run=self.terms.run, round=self.round, missing=owed(self.seats)))]
         return []
-
-    def missing(self) -> dict[str, tuple[int, ...]]:
-        return owed(self.seats)
 
     def _opens(self, announce: wire.Announce) -> bool:
         """Whether a round begins: neither before the setup nor a second time."""

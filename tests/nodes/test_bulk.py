@@ -20,7 +20,7 @@ from parley.emulator.record.records import Record
 from parley.emulator.record.transcript import TranscriptReader, TranscriptWriter
 from parley.emulator.roles.analyst import AnalystRole
 from parley.emulator.roles.board import Board, BoardRole, Terms
-from parley.emulator.roles.seats import Chunk
+from parley.emulator.roles.seats import Chunk, owed
 from parley.emulator.simulate import conversation
 from parley.emulator.transport.ports import BoardPort, NodePort, Received
 from parley.emulator.wire.batches import Batch, open_delivery
@@ -171,7 +171,7 @@ def outcome(board: BoardNode, path: Path) -> tuple[Any, ...]:
     events = Counter((sender, each.node, each.event, each.detail) for sender, each in others if isinstance(each, Event))
     words = [encode(each) for _, each in others if not isinstance(each, Event)]
     role = board.role
-    return frames, events, words, role.state, role.replies, role.missing(), role.seats
+    return frames, events, words, role.state, role.replies, owed(role.seats), role.seats
 
 
 def delivered(board: BoardNode) -> list[tuple[int, str, bytes]]:

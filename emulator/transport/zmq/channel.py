@@ -258,12 +258,6 @@ class BlockingChannel(Channel):
         self._keep_watch()
         return self._try(frame)
 
-    def wake(self) -> None:
-        """Nobody waits while another runs."""
-
-    def close(self) -> None:
-        self.socket.close()
-
 
 def events_of(socket: zmq.Socket[bytes]) -> int:
     """What libzmq says the socket is ready for."""

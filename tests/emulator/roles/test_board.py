@@ -8,6 +8,7 @@ import pytest
 from parley.emulator.coins import question_of, terms_of
 from parley.emulator.errors import BadInput, RemoteProtocolError
 from parley.emulator.roles.board import BOARD, MOST_NAMED, Board, BoardRole, Terms
+from parley.emulator.roles.seats import owed
 from parley.emulator.wire.codec import encode
 from parley.emulator.wire.messages import (
     Abort,
@@ -118,7 +119,7 @@ def test_reminders_name_what_is_missing_and_come_less_and_less_often() -> None:
     assert role.tick(0.9) == []
     times = [now / 10 for now in range(0, 99) if kinds(role.tick(now / 10)) == ["reminder"]]
     assert len(times) == 3
-    ((_, reminder),) = role.settle([("board", Reminder(run=RUN, round=1, missing=role.missing()))], 9.9)
+    ((_, reminder),) = role.settle([("board", Reminder(run=RUN, round=1, missing=owed(role.seats)))], 9.9)
     assert isinstance(reminder, Reminder)
     assert dict(reminder.missing) == {"a": (1,), "b": ()}
 
@@ -218,7 +219,7 @@ def test_who_refuses_is_not_waited_for() -> None:
     said = role.hear("b", Refusal(run=RUN, round=1, node="b", reason="no"), 1.0)
     assert kinds(said) == ["refusal", "close"]
     role.hear("analyst", announce(2), 2.0)
-    assert role.missing() == {"a": (), "b": ()}
+    assert owed(role.seats) == {"a": (), "b": ()}
 
 
 def test_who_refuses_the_terms_takes_no_part_at_all() -> None:
@@ -226,7 +227,7 @@ def test_who_refuses_the_terms_takes_no_part_at_all() -> None:
     role.hear("analyst", setup(), 0.0)
     role.hear("b", Refusal(run=RUN, round=0, node="b", reason="no"), 0.0)
     role.hear("analyst", announce(), 0.0)
-    assert role.missing() == {"a": ()}
+    assert owed(role.seats) == {"a": ()}
 
 
 def test_too_few_to_begin_and_enough_to_begin() -> None:
@@ -242,7 +243,7 @@ def test_too_few_to_begin_and_enough_to_begin() -> None:
     role.hear("analyst", announce(speakers=6), 6.0)
     with pytest.raises(RemoteProtocolError, match="comes after the roster was closed"):
         role.hear("b", ready("b", 6, 4), 7.0)
-    assert role.missing() == {"a": ()}
+    assert owed(role.seats) == {"a": ()}
     # Who has a seat may come back to it.
     assert kinds(role.hear("a", ready("a", 0, 6, pid=2), 7.0)) == ["event"]
 
@@ -263,7 +264,7 @@ def test_a_restarted_board_is_where_its_record_ends() -> None:
     for message in record:
         restored.record(message, 5.0)
     assert restored.state is role.state
-    assert restored.missing() == role.missing() == {"a": (1,)}
+    assert owed(restored.seats) == owed(role.seats) == {"a": (1,)}
     assert restored.hear("analyst", setup(), 5.0) == []
     final = restored.hear("a", replies("a", 3, 3, chunk=1, chunks=2), 5.0)
     assert [encode(m) for _, m in final] == [

@@ -12,6 +12,7 @@ from parley.emulator.coins import question_of, setup_digest, terms_of
 from parley.emulator.errors import RemoteProtocolError
 from parley.emulator.roles.board import Terms
 from parley.emulator.roles.mixing import keyed_draw, keyed_draws
+from parley.emulator.roles.seats import owed
 from parley.emulator.roles.shuffler import (
     HEARD,
     SHUFFLER_NAME,
@@ -273,7 +274,7 @@ def test_it_reminds_those_who_are_missing_less_and_less_often() -> None:
     moments = [now for now in np.arange(0.1, 8.0, 0.1) if down(shuffler.tick(float(now)))]
     assert 3 <= len(moments) <= 8
     assert all(later >= earlier - 0.1 for earlier, later in itertools.pairwise(np.diff(moments)))
-    assert shuffler.missing() == {"a": (1,), "b": ()}
+    assert owed(shuffler.seats) == {"a": (1,), "b": ()}
 
 
 def test_the_board_gets_the_same_frames_again() -> None:
