@@ -114,6 +114,7 @@ FEATURES = {
     ),
     "floods of subscriptions cut off": (
         "emulator/transport/doors.py",
+        "emulator/transport/zmq/watching.py::Watch.start",
         "emulator/transport/zmq/watching.py::Watch.door_for",
         "emulator/transport/zmq/watching.py::Watch.hear_reports",
         "emulator/transport/zmq/watching.py::Watch.refusals",
