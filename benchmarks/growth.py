@@ -164,15 +164,18 @@ def where(levels: str, protocol: str, users: int = 2 * CHUNK) -> Where:
             for start in range(0, users, CHUNK):
                 names = np.arange(start, start + CHUNK)
                 speaking = step.participates(names)
+                users_here = names[speaking]
                 flips = found.time("encode", addressed, KEY, number, start, CHUNK, step.coins)
-                columns = found.time("encode", step.respond, public, inputs[names][speaking], flips[speaking])
+                columns = found.time("encode", step.respond, public, inputs[users_here], flips[speaking], users_here)
                 said = Replies(
-                    run="where", round=number, node="n", chunk=0, chunks=1, users=names[speaking], columns=columns
+                    run="where", round=number, node="n", chunk=0, chunks=1, users=users_here, columns=columns
                 )
                 frame = found.time("wire", travel, said, there, here)
                 found.time("record", writer.append, "n", frame, 0)
                 arrived = found.time("wire", arrive, frame, there, here)
-                part = found.time("decode", step.tally, public, arrived.columns)
+                # Seeds and folds that follow from a user's number did not travel.
+                complete = found.time("decode", step.complete, public, arrived.users, arrived.columns)
+                part = found.time("decode", step.tally, public, complete)
                 tally = part if tally is None else tally + part
                 found.replies += len(said.users)
             assert tally is not None

@@ -3,8 +3,8 @@ r"""How near the tuned protocols come to the limit, and how they compare with an
     python -m benchmarks.near_limit --statistic kendall16 --epsilon 1 --users 10000 --trials 200
     python -m benchmarks.near_limit --statistic all --epsilon 1,2,4 --users 1e4,1e5,1e6 --save figures.json
     python -m benchmarks.near_limit ... --against benchmarks/near_limit_before.json
-    python -m benchmarks.near_limit --show benchmarks/near_limit{,_one_round}.json \
-        --against benchmarks/near_limit_before{,_one_round}.json --write
+    python -m benchmarks.near_limit --show benchmarks/near_limit{,_one_round,_others}.json \
+        --against benchmarks/near_limit_before{,_one_round,_others}.json --write
 
 Figures of an earlier version are made by running this file in a worktree of it, with --protocol auto (those of
 `near_limit_before.json` in one of 6766dc4); it uses nothing that version lacks. Data: Kendall of a normal pair with

@@ -32,8 +32,8 @@ from parley.emulator.randomizer import Floats
 from parley.protocols import registry
 from parley.protocols.planning import fast_simulation
 from parley.protocols.planning.families import first_channels
-from parley.protocols.randomizers.channels.channel import from_probabilities
-from parley.protocols.randomizers.channels.strategy_matrix import BITS, strategy_table
+from parley.protocols.randomizers.channels.channel import TABLE_BITS, rounded
+from parley.protocols.randomizers.channels.strategy_matrix import strategy_table
 from parley.protocols.tuned.decoder import Decoder
 from parley.protocols.tuned.embedding import embedding
 from parley.protocols.workloads.auc import AreaUnderCurve
@@ -129,8 +129,8 @@ def exact_rows() -> list[list[str]]:
         form = workload.matrix() - workload.shift
         for epsilon in EPSILONS:
             ours = strategy_table(embedding(workload, 2.0) if workload.name != "auc" else form, epsilon)
-            least = from_probabilities(best(form, epsilon).T, epsilon + 1e-3, BITS).weights
-            ratio = math.sqrt(spent(ours.T * 2.0**-BITS, form) / spent(least.T * 2.0**-BITS, form))
+            least = rounded(best(form, epsilon).T, TABLE_BITS)
+            ratio = math.sqrt(spent(ours.T * 2.0**-TABLE_BITS, form) / spent(least.T * 2.0**-TABLE_BITS, form))
             found.append([name, f"{epsilon:g}", f"{ratio:.4f}", str(ours.shape[1])])
     return found
 

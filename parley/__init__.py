@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from parley.protocols.randomizers.categories.oue import OptimisedUnaryEncoding as OptimisedUnaryEncoding
     from parley.protocols.randomizers.categories.randomized_response import RandomizedResponse as RandomizedResponse
     from parley.protocols.randomizers.categories.subset_selection import SubsetSelection as SubsetSelection
+    from parley.protocols.randomizers.channels.channel import Channel as Channel
     from parley.protocols.randomizers.scalars.grid_laplace import GridLaplace as GridLaplace
     from parley.protocols.randomizers.scalars.one_bit import OneBit as OneBit
     from parley.protocols.randomizers.vectors.codebook import Codebook as Codebook
@@ -64,6 +65,7 @@ _PLACES = {
     "parley.protocols.randomizers.categories.oue": ("OptimisedUnaryEncoding",),
     "parley.protocols.randomizers.categories.randomized_response": ("RandomizedResponse",),
     "parley.protocols.randomizers.categories.subset_selection": ("SubsetSelection",),
+    "parley.protocols.randomizers.channels.channel": ("Channel",),
     "parley.protocols.randomizers.scalars.grid_laplace": ("GridLaplace",),
     "parley.protocols.randomizers.scalars.one_bit": ("OneBit",),
     "parley.protocols.randomizers.vectors.codebook": ("Codebook",),

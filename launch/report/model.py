@@ -81,7 +81,7 @@ def make_model(
         }
         model["loss"] = _loss(verdicts["privacy"]) if whole else None
         model["budget"] = error_budget(conversation, witness) if whole else None
-        model["script"] = _script(protocol) if whole else []
+        model["script"] = _script(protocol) if whole else None
         if witness is not None and whole:
             # Only an emulation knows what the users' inputs say the answer is.
             model["emulation"] = True
@@ -133,12 +133,16 @@ def _head(run: str, outcome: str, reason: str, header: Mapping[str, Any]) -> dic
     }
 
 
-def _script(protocol: Protocol | None) -> list[dict[str, Any]]:
-    """The protocol round by round, as `parley protocols NAME` shows it."""
+def _script(protocol: Protocol | None) -> dict[str, Any] | None:
+    """The protocol as a state machine, as `parley protocols NAME` shows it: its rounds, and its analyst's steps."""
     if protocol is None:
-        return []
+        return None
+    shown = outline(protocol)
     wanted = ("number", "name", "says", "broadcast", "answers", "epsilon", "sends")
-    return [{name: each[name] for name in wanted} for each in outline(protocol)["rounds"]]
+    return {
+        "rounds": [{name: each[name] for name in wanted} for each in shown["rounds"]],
+        "analyst": shown["analyst"],
+    }
 
 
 def _loss(privacy: Verdict) -> dict[str, Any]:

@@ -67,7 +67,8 @@ class Frequency(Pairwise):
 
     randomizer: ClassVar[type[Any]]
 
-    # Whether the interval knows how little few users show of the histogram; older records do not say so.
+    # Whether the interval knows how little few users show of the histogram, and what is estimated stays within the
+    # statistic's range; older records do not say so.
     cautious: bool | None = None
 
     @cached_property

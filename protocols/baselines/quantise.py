@@ -35,6 +35,8 @@ class Quantise(Pairwise):
     summary: ClassVar[str] = "Baseline (Bell et al. 2020): round to few bins, randomized response, debiased pairs"
 
     bins: int
+    # Whether what is estimated stays within the statistic's range; older records do not say so.
+    cautious: bool | None = None
 
     def __post_init__(self) -> None:
         super().__post_init__()

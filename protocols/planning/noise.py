@@ -34,8 +34,8 @@ class VectorNoise:
         """
         square, isotropic = float(mean @ mean) - self.trace / replies, self.isotropic / replies
         known = min(max(square, 0.0), self.radius**2)
-        doubt = math.sqrt(2 * self.dimension * isotropic**2 + 4 * isotropic * known)
-        return min(max(square + caution * doubt, 0.0), self.radius**2)
+        deviation = math.sqrt(2 * self.dimension * isotropic**2 + 4 * isotropic * known)
+        return min(max(square + caution * deviation, 0.0), self.radius**2)
 
     def along(self, direction: Floats, products: Floats, histogram: Floats) -> float:
         """The variance of <Y, v> for a user drawn from the histogram; products are <A e_x, v> for all x."""

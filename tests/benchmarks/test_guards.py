@@ -35,6 +35,12 @@ def test_randomizing_and_not_messaging_is_what_replies_cost() -> None:
     assert share < MOST_MESSAGING, found
 
 
+def test_replies_of_public_coins_go_the_same_way() -> None:
+    """`growth` counts on it. Every user speaks in one round, and what follows from its number does not travel."""
+    found = growth.where("8x8", "two-round-tuned")
+    assert found.replies == found.users == 2 * growth.CHUNK
+
+
 def test_a_process_for_a_user_is_small() -> None:
     found = processes.measure(30, "4x4")
     assert len(found.rounds_seconds) == 3

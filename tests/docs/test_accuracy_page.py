@@ -7,8 +7,8 @@ from benchmarks.contracts import block
 from benchmarks.near_limit import key, table
 
 ROOT = Path(__file__).parents[2]
-STORED = ("near_limit.json", "near_limit_one_round.json")
-BEFORE = ("near_limit_before.json", "near_limit_before_one_round.json")
+STORED = ("near_limit.json", "near_limit_one_round.json", "near_limit_others.json")
+BEFORE = ("near_limit_before.json", "near_limit_before_one_round.json", "near_limit_before_others.json")
 
 
 def figures(name: str) -> list[dict[str, object]]:

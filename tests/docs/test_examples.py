@@ -40,6 +40,7 @@ OWN: dict[str, tuple[str, int, Workload | Levels, tuple[str, ...]]] = {
     ),
     "mean": ("mean.py", 40, Levels((16,)), ("--levels", "16")),
     "histogram": ("histogram.py", 40, Levels((6,)), ("--levels", "6")),
+    "own-table": ("own_table.py", 40, Levels((5,)), ("--levels", "5")),
     "range-refinement": ("range_refinement.py", 40, Levels((64,)), ("--levels", "64")),
 }
 NAMES = tuple(OWN)

@@ -51,7 +51,7 @@ function renderFacts(model) {
   inside.push(fact("Processes", plural(facts.nodes, "user node")), fact("Record", plural(facts.records, "message")));
   inside.push(...Object.entries(facts.parameters).map(([name, value]) => fact(name, value)));
   const experts = [make("dl", { class: "facts" }, inside.flat())];
-  if (model.script.length) experts.push(make("h3", {}, "The protocol, round by round"), make("ol", { class: "script" }, model.script.map(scripted)));
+  if (model.script) experts.push(...scripts(model.script));
   bodyOf("facts").replaceChildren(make("dl", { class: "facts" }, rows.flat()), folded("experts", "For experts", make("div", {}, experts)));
 }
 
@@ -59,6 +59,15 @@ function renderFacts(model) {
 function folded(name, title, content) {
   const open = byId(`folded-${name}`)?.open;
   return make("details", { id: `folded-${name}`, open: open || null }, make("summary", {}, title), content);
+}
+
+// The protocol as a state machine: a state per round, the end, and what the analyst does in between.
+function scripts({ rounds, analyst }) {
+  const end = make("li", {}, make("b", {}, "ended"), " \u2014 the estimate");
+  return [
+    make("h3", {}, "The protocol, round by round"), make("ol", { class: "script" }, rounds.map(scripted), end),
+    make("p", {}, make("b", {}, "Analyst"), ` \u2014 ${analyst.says}`), make("pre", { class: "script", tabindex: 0 }, make("code", {}, analyst.steps)),
+  ];
 }
 
 function scripted(round) {

@@ -4,6 +4,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
@@ -20,6 +21,13 @@ from parley.protocols.workloads.workload import Workload
 LARGEST_DENSE = 4096
 
 
+def possible(found: Estimate, workload: Workload) -> Estimate:
+    """The same within the statistic's range. The truth is there: no value moves away from it, no interval loses it."""
+    low, high = workload.bounds
+    value, *ends = (min(max(each, low), high) for each in (found.value, *found.interval95))
+    return replace(found, value=value, interval95=(ends[0], ends[1]))
+
+
 class FrequencyPlanning(NonInteractivePlanning[Frequency]):
     """4 (Mh)'Cov(Mh)/n + 2 tr(M Cov M Cov)/n^2. The AUC is a ratio whose two halves come from the same replies."""
 
@@ -28,15 +36,18 @@ class FrequencyPlanning(NonInteractivePlanning[Frequency]):
         return kind(workload=workload, epsilon=epsilon, users=users, cautious=True)
 
     def estimate(self, form: float, heard: tuple[Heard, ...], variance: float | None = None) -> Estimate:
-        """With the interval of a curved estimate, where the statistic is the form.
+        """Within the statistic's range, and where the statistic is the form, with the interval of a curved estimate."""
+        found = super().estimate(form, heard, variance)
+        if not self.protocol.cautious:
+            return found
+        return possible(self._bent(found, *heard) if self.pairs_alone else found, self.protocol.workload)
+
+    def _bent(self, found: Estimate, only: Heard) -> Estimate:
+        """With the interval of a curved estimate.
 
         Along its gradient the form is a parabola, -c u^2 from its vertex. The histogram's noise, as a normal z, makes
         it -c (u + z)^2: the variance is about 4 c^2 u^2, and depends on what is estimated. The interval holds u's.
         """
-        found = super().estimate(form, heard, variance)
-        if not (self.protocol.cautious and self.pairs_alone):
-            return found
-        (only,) = heard
         diagonal, mixing = self.protocol.moments.covariance(self.protocol.histogram(only))
         basis = np.stack([np.ones(self.protocol.inputs), self.protocol.histogram(only)], axis=1)
         gradient = 2 * self.protocol.apply(basis[:, 1])
@@ -142,8 +153,14 @@ class QuantisePlanning(NonInteractivePlanning[Quantise]):
     def design(cls, kind: type[Quantise], workload: Workload, *, epsilon: float, users: int) -> Quantise:
         """The number of bins with the smallest sum of squared bias and noise, both at their worst."""
         sizes = {round(size) for size in np.geomspace(2, min(MOST_BINS, workload.size), 24)}
-        drafts = [kind(workload=workload, epsilon=epsilon, users=users, bins=bins) for bins in sorted(sizes)]
+        fields: dict[str, Any] = {"workload": workload, "epsilon": epsilon, "users": users, "cautious": True}
+        drafts = [kind(**fields, bins=bins) for bins in sorted(sizes)]
         return min(drafts, key=lambda draft: cls(draft).form_variance((users,)))
+
+    def estimate(self, form: float, heard: tuple[Heard, ...], variance: float | None = None) -> Estimate:
+        """Within the statistic's range."""
+        found = super().estimate(form, heard, variance)
+        return possible(found, self.protocol.workload) if self.protocol.cautious else found
 
     @cached_property
     def coarse(self) -> FrequencyPlanning:
@@ -172,6 +189,15 @@ class QuantisePlanning(NonInteractivePlanning[Quantise]):
 
 class HierarchicalPlanning(NonInteractivePlanning[Hierarchical]):
     """The error of each level's histogram, and which users drew the level."""
+
+    @classmethod
+    def design(cls, kind: type[Hierarchical], workload: Workload, *, epsilon: float, users: int) -> Hierarchical:
+        return kind(workload=workload, epsilon=epsilon, users=users, cautious=True)
+
+    def estimate(self, form: float, heard: tuple[Heard, ...], variance: float | None = None) -> Estimate:
+        """Within the statistic's range."""
+        found = super().estimate(form, heard, variance)
+        return possible(found, self.protocol.workload) if self.protocol.cautious else found
 
     @cached_property
     def levels(self) -> tuple[FrequencyPlanning, ...]:

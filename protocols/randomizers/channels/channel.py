@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,8 +33,14 @@ from parley.protocols.randomizers.exact import (
     words,
 )
 
+if TYPE_CHECKING:
+    from parley.protocols.randomizers.channels.decoding import LinearDecoding
+
 MOST_BITS = 62
 MOST_OUTPUTS = 1 << 16
+# Rows of real tables add up to 2^48. A sum or a ratio may be wrong by so much; as much of the average row is mixed in.
+TABLE_BITS = 48
+ROUNDING = 1e-9
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -59,6 +65,25 @@ class Channel(Choice):
     def __post_init__(self) -> None:
         check_epsilon(self.epsilon)
         check_table(self.weights, self.epsilon)
+
+    @classmethod
+    def from_probabilities(cls, probabilities: Floats, epsilon: float, **fields: Any) -> Self:
+        """The channel of a table of real numbers, one row per input and one column per output: a mechanism of your own.
+
+        A billionth of the average row is mixed into each row, so that a table that uses up epsilon passes the check in
+        whole numbers. What is not eps-LDP is refused with the entry that fails.
+        """
+        check_epsilon(epsilon)
+        table = np.asarray(probabilities, dtype=np.float64)
+        check_probabilities(table, epsilon)
+        mixed = (1 - ROUNDING) * table + ROUNDING * table.mean(axis=0)
+        return cls(weights=rounded(mixed, TABLE_BITS), epsilon=epsilon, **fields)
+
+    def decoding(self, guess: Floats | None = None) -> "LinearDecoding":
+        """What its replies say about the inputs, at best for a guess of the histogram."""
+        from parley.protocols.randomizers.channels.decoding import LinearDecoding
+
+        return LinearDecoding(likelihood=self.probabilities.T, guess=guess)
 
     @property
     def inputs(self) -> int:
@@ -166,21 +191,34 @@ def check_table(weights: Integers, epsilon: float) -> None:
             )
 
 
-def from_probabilities(probabilities: Floats, epsilon: float, bits: int = 48) -> Channel:
-    """The channel nearest to a table of real numbers that is eps-LDP but for their rounding.
+def rounded(probabilities: Floats, bits: int) -> Integers:
+    """Whole weights nearest to a table of probabilities: rows add up to 2^bits.
 
     Entries are rounded down; what is left of each row goes to the output whose least probability is largest, which it
-    changes by the smallest factor. A table that uses up epsilon must be made for an epsilon smaller by about
-    outputs * 2^-bits / (least entry).
+    changes by the smallest factor.
     """
-    table = np.asarray(probabilities, dtype=np.float64)
-    if table.ndim != 2 or not np.isfinite(table).all() or table.min() < 0 or not (table.sum(axis=1) > 0).all():
-        raise BadInput("a channel needs finite probabilities that are not negative, and no row of zeros")
-    table = table / table.sum(axis=1, keepdims=True)
+    table = probabilities / probabilities.sum(axis=1, keepdims=True)
     weights = np.floor(table * 2.0**bits).astype(np.int64)
-    rest = (1 << bits) - weights.sum(axis=1)
-    weights[:, int(table.min(axis=0).argmax())] += rest
-    return Channel(weights=weights, epsilon=epsilon)
+    weights[:, int(table.min(axis=0).argmax())] += (1 << bits) - weights.sum(axis=1)
+    return np.asarray(weights)
+
+
+def check_probabilities(table: Floats, epsilon: float) -> None:
+    """Refuse a table of real numbers that is not eps-LDP but for rounding, with the entry that fails."""
+    if table.ndim != 2 or not table.size:
+        raise BadInput("a channel is a table of probabilities, one row per input and one column per output")
+    for row, column in np.argwhere(~(table >= 0) | ~np.isfinite(table)).tolist():
+        raise BadInput(f"output {column} of input {row} has the probability {table[row, column]:g}; give 0 to 1")
+    for row, total in enumerate(table.sum(axis=1).tolist()):
+        if abs(total - 1) > ROUNDING:
+            raise BadInput(f"the probabilities of input {row} add up to {total:.12g}; make it 1")
+    for column, (least, most) in enumerate(zip(table.argmin(axis=0), table.argmax(axis=0), strict=True)):
+        small, large = float(table[least, column]), float(table[most, column])
+        if large > math.exp(epsilon) * small * (1 + ROUNDING):
+            raise BadInput(
+                f"output {column} has the probability {small:.6g} under input {least} and {large:.6g} under input "
+                f"{most}: more than e^epsilon = {math.exp(epsilon):.6g} times as much; bring the two closer together"
+            )
 
 
 def two_level_table(favoured: NDArray[np.bool_], epsilon: float) -> Integers:

@@ -22,7 +22,7 @@ import numpy as np
 
 from parley.emulator.errors import BadInput
 from parley.emulator.randomizer import Floats, Integers
-from parley.protocols.randomizers.channels.channel import from_probabilities
+from parley.protocols.randomizers.channels.channel import TABLE_BITS, check_table, rounded
 
 # All patterns of so many inputs are listed; 2^9.
 MOST_LISTED = 9
@@ -38,8 +38,7 @@ BEGUN, DRAWN, PRICINGS, TAKEN, FLIPS = 200, 100, 6, 150, 32
 # An output with a smaller chance is dropped, and a pattern that would help less is not taken.
 TRACE, HELPS = 1e-4, 1.005
 SEED = 17
-BITS = 48
-# What is left of epsilon for rounding, as a share; chances are at least 2^-BITS e^-eps / outputs.
+# What is left of epsilon for rounding, as a share; chances are at least 2^-TABLE_BITS e^-eps / outputs.
 ROOM = 1e-6
 # Beyond it an input's own output is best, and `channel.response` spends all of epsilon.
 LARGEST_EPSILON = 10.0
@@ -50,7 +49,9 @@ def strategy_table(vectors: Floats, epsilon: float) -> Integers:
     spent = epsilon * (1 - ROOM)
     patterns, weights = _best(vectors, spent)
     chances = (patterns * weights[:, None]).T
-    return from_probabilities(chances, epsilon, BITS).weights
+    table = rounded(chances, TABLE_BITS)
+    check_table(table, epsilon)
+    return table
 
 
 def _best(vectors: Floats, epsilon: float) -> tuple[Floats, Floats]:

@@ -76,10 +76,13 @@ def test_the_protocol_is_drawn_round_by_round(visitor: Visitor, small: Path, add
     page.locator("#folded-experts summary").click()
     drawn = page.locator("#folded-experts ol > li").all_inner_texts()
     script = make_model(small / "transcript.parley")["script"]
-    assert [each["number"] for each in script] == list(range(1, ROUNDS + 1))
-    for text, each in zip(drawn, script, strict=True):
+    assert [each["number"] for each in script["rounds"]] == list(range(1, ROUNDS + 1))
+    assert drawn.pop().startswith("ended")
+    for text, each in zip(drawn, script["rounds"], strict=True):
         assert text.startswith(f"{each['name']} \u2014 {each['says']}")
         assert all(f"{send['name']} by {send['randomizer']}" in text for send in each["sends"])
+    assert (page.locator("#folded-experts pre").text_content() or "") == script["analyst"]["steps"]
+    assert "yield Ask(" in script["analyst"]["steps"]
 
 
 @pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])

@@ -17,6 +17,7 @@ from parley.protocols.workloads.gini import GiniDiversity, GiniMeanDifference
 from parley.protocols.workloads.kendall import Kendall
 from parley.protocols.workloads.kernel import Kernel
 from parley.protocols.workloads.synthetic import draw
+from parley.protocols.workloads.workload import Workload
 from tests.contracts.protocol_contract import ProtocolContract
 
 KERNEL = Kernel(np.add.outer(np.arange(5.0), np.arange(5.0)) ** 1.5, shift=4.0)
@@ -132,3 +133,27 @@ def test_the_interval_reaches_further_to_where_the_error_is_larger() -> None:
     assert left == pytest.approx(-right)
     assert high - low >= right - left
     assert -low > high
+
+
+RANGES: tuple[tuple[str, Workload], ...] = (
+    *((kind.name, workload) for kind in KINDS for workload in (GiniMeanDifference(levels=5), AreaUnderCurve(levels=4))),
+    ("quantise", GiniMeanDifference(levels=16)),
+    ("hierarchical", AreaUnderCurve(levels=4)),
+)
+
+
+@pytest.mark.parametrize(("name", "workload"), RANGES, ids=[f"{name}-{each.name}" for name, each in RANGES])
+def test_what_is_estimated_is_possible(name: str, workload: Workload) -> None:
+    """All users alike are at an end of the range, so that half of all estimates would lie beyond it."""
+    made: Any = registry.design(name, workload, epsilon=1.0, users=400)
+    counts = np.zeros(workload.size, dtype=np.int64)
+    counts[0] = counts[-1] = 200 if workload.name == "auc" else 0
+    counts[0] += 400 - counts.sum()
+    generators = [np.random.default_rng([4, run]) for run in range(40)]
+    found = fast_simulation.play_all(made, counts, generators)
+    low, high = workload.bounds
+    for each in found:
+        assert low <= each.interval95[0] <= each.value <= each.interval95[1] <= high
+    assert any(each.value in (low, high) for each in found)
+    older = fast_simulation.play_all(replace(made, cautious=None), counts, generators)
+    assert any(not low <= each.value <= high for each in older)

@@ -12,6 +12,7 @@ from tests.contracts.protocol_contract import ProtocolContract
 
 class TestHierarchical(ProtocolContract):
     protocol = "hierarchical"
+    flags = ("cautious",)
     workload = AreaUnderCurve(levels=8)
     data = "scores"
     users = 20_000
@@ -21,6 +22,7 @@ class TestHierarchical(ProtocolContract):
 
 class TestHierarchicalOfAnOddNumberOfLevels(ProtocolContract):
     protocol = "hierarchical"
+    flags = ("cautious",)
     workload = AreaUnderCurve(levels=5)
     data = "scores"
     users = 10_000

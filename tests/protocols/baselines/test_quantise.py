@@ -14,6 +14,7 @@ from tests.contracts.protocol_contract import ProtocolContract
 
 class TestQuantise(ProtocolContract):
     protocol = "quantise"
+    flags = ("cautious",)
     workload = GiniMeanDifference(levels=16)
     data = "bimodal"
     bias = 0.1
@@ -30,6 +31,7 @@ class TestQuantise(ProtocolContract):
 
 class TestQuantiseOfALipschitzKernel(ProtocolContract):
     protocol = "quantise"
+    flags = ("cautious",)
     workload = Lipschitz("huber", levels=32)
     data = "uniform"
     users = 20_000

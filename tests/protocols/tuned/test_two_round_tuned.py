@@ -143,7 +143,9 @@ def test_positions_beyond_the_table_are_refused() -> None:
         MADE.rounds[1].check_broadcast(bad)
 
 
-@pytest.mark.parametrize(("levels", "epsilon", "users"), [(33, 0.3, 2000), (16, 0.2, 3000), (64, 0.5, 1000)])
+@pytest.mark.parametrize(
+    ("levels", "epsilon", "users"), [(33, 0.3, 2000), (16, 0.2, 3000), (64, 0.5, 1000), (100, 0.1, 20_000)]
+)
 def test_the_area_is_not_inverted(levels: int, epsilon: float, users: int) -> None:
     """With few users and little epsilon an estimate may be rough, and it is on the right side of 1/2 in the mean."""
     workload = AreaUnderCurve(levels=levels)

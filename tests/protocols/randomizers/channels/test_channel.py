@@ -1,5 +1,6 @@
 """Explicit channels: the contract, tables that are refused with the entry that fails, and exact decoding."""
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from fractions import Fraction
 from itertools import pairwise
@@ -18,25 +19,28 @@ from parley.protocols.randomizers.channels.channel import (
     Channel,
     check_table,
     exact_loss,
-    from_probabilities,
     response,
     subsets,
 )
-from parley.protocols.randomizers.channels.decoding import LinearDecoding
 from parley.protocols.randomizers.exact import exponential_lower, guarded
 from tests.contracts.randomizer_contract import RandomizerContract
 
 SMALL = np.array([[4, 2, 2, 0], [2, 4, 2, 0], [2, 2, 4, 0]], dtype=np.int64)
 
 
+def shares(rough: Floats) -> Floats:
+    """The same with rows that add up to one."""
+    return np.asarray(rough / rough.sum(axis=1, keepdims=True))
+
+
 class TestChannel(RandomizerContract):
     def randomizers(self) -> Sequence[Randomizer]:
-        rough = np.random.default_rng(1).uniform(1.0, 2.0, (5, 7))
+        rough = shares(np.random.default_rng(1).uniform(1.0, 2.0, (5, 7)))
         return [
             Channel(weights=SMALL, epsilon=1.0),
             response(4, 1.0),
             subsets(5, 2, 2.0),
-            from_probabilities(rough, 2.5),
+            Channel.from_probabilities(rough, 2.5),
             response(3, 12.0),
         ]
 
@@ -75,6 +79,31 @@ def test_a_table_is_refused_with_the_entry_that_fails(reason: str) -> None:
         check_table(np.array(REFUSED[reason], dtype=np.int64), 1.0)
 
 
+OWN = {
+    "output 1 has the probability 0.1 under input 0 and 0.4 under input 1": [[0.9, 0.1], [0.6, 0.4]],
+    "output 0 has the probability 0 under input 1 and 0.2 under input 0": [[0.2, 0.8], [0.0, 1.0]],
+    "the probabilities of input 1 add up to 0.9; make it 1": [[0.5, 0.5], [0.5, 0.4]],
+    "output 1 of input 0 has the probability -0.1": [[1.1, -0.1], [0.5, 0.5]],
+    "output 0 of input 1 has the probability nan": [[0.5, 0.5], [np.nan, 0.5]],
+    "a channel is a table of probabilities": [0.5, 0.5],
+}
+
+
+@pytest.mark.parametrize("reason", OWN)
+def test_a_mechanism_of_ones_own_is_refused_with_the_entry_that_fails(reason: str) -> None:
+    with pytest.raises(BadInput, match=reason):
+        Channel.from_probabilities(np.array(OWN[reason]), 1.0)
+
+
+@pytest.mark.parametrize("epsilon", [0.01, 1.0, 8.0])
+def test_a_mechanism_that_uses_up_epsilon_passes(epsilon: float) -> None:
+    """Rounding alone would put it above its claim: whole numbers decide, and a billionth is given up for them."""
+    own = shares(1 + math.expm1(epsilon) * np.eye(5))
+    channel = Channel.from_probabilities(own, epsilon)
+    assert exact_loss(channel.weights) <= exponential_lower(guarded(epsilon))
+    assert np.abs(channel.probabilities - own).max() < 2e-9
+
+
 def test_whole_numbers_decide_next_to_the_limit() -> None:
     """The largest weight that e^eps allows passes, one more does not."""
     low = 10**12
@@ -95,9 +124,9 @@ def test_rounded_tables_keep_epsilon(inputs: int, outputs: int, epsilon: float, 
     generator = np.random.default_rng(seed)
     base = generator.uniform(0.2, 1.0, outputs)
     rough = base * np.exp(generator.uniform(0, epsilon * 0.45, (inputs, outputs)))
-    channel = from_probabilities(rough, epsilon)
+    channel = Channel.from_probabilities(shares(rough), epsilon)
     assert exact_loss(channel.weights) <= Fraction(np.exp(epsilon))
-    assert np.abs(channel.probabilities - rough / rough.sum(axis=1, keepdims=True)).max() < 1e-12
+    assert np.abs(channel.probabilities - shares(rough)).max() < 1e-8
 
 
 def test_subsets_are_those_of_subset_selection() -> None:
@@ -110,7 +139,7 @@ def test_subsets_are_those_of_subset_selection() -> None:
 
 def test_decoding_is_unbiased_for_every_histogram_and_has_the_stated_covariance() -> None:
     channel = subsets(4, 2, 1.0)
-    decoding = LinearDecoding(likelihood=channel.probabilities.T)
+    decoding = channel.decoding()
     target, histogram = np.array([1.0, -2.0, 0.5, 3.0]), np.array([0.1, 0.2, 0.3, 0.4])
     values = decoding.values(target)
     np.testing.assert_allclose(channel.probabilities @ values, target, atol=1e-9)
@@ -123,9 +152,9 @@ def test_decoding_is_unbiased_for_every_histogram_and_has_the_stated_covariance(
 
 
 def test_no_other_unbiased_decoding_has_less_variance_at_its_guess() -> None:
-    channel = from_probabilities(np.random.default_rng(3).uniform(1, 2, (3, 6)), 1.0)
+    channel = Channel.from_probabilities(shares(np.random.default_rng(3).uniform(1, 2, (3, 6))), 1.0)
     guess = np.array([0.2, 0.3, 0.5])
-    decoding = LinearDecoding(likelihood=channel.probabilities.T, guess=guess)
+    decoding = channel.decoding(guess)
     target = np.array([1.0, 0.0, -1.0])
     values, chances = decoding.values(target), guess @ channel.probabilities
     _, _, basis = np.linalg.svd(channel.probabilities)
@@ -138,7 +167,7 @@ def test_no_other_unbiased_decoding_has_less_variance_at_its_guess() -> None:
 
 def test_what_a_channel_does_not_determine_is_refused() -> None:
     channel = Channel(weights=np.array([[3, 1], [1, 3], [1, 3]], dtype=np.int64), epsilon=2.0)
-    decoding = LinearDecoding(likelihood=channel.probabilities.T)
+    decoding = channel.decoding()
     decoding.values(np.array([1.0, 0.0, 0.0]))
     with pytest.raises(BadInput, match=r"does not determine what is asked: it cannot tell input [12]"):
         decoding.values(np.array([0.0, 1.0, 0.0]))

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from parley.protocols.randomizers.channels.channel import exact_loss, response, subsets
+from parley.protocols.randomizers.channels.channel import TABLE_BITS, exact_loss, response, subsets
 from parley.protocols.randomizers.channels.decoding import LinearDecoding
 from parley.protocols.randomizers.channels.folded_channel import check_determined
-from parley.protocols.randomizers.channels.strategy_matrix import BITS, MOST_OUTPUTS, strategy_table
+from parley.protocols.randomizers.channels.strategy_matrix import MOST_OUTPUTS, strategy_table
 from parley.protocols.randomizers.exact import exponential_lower, guarded
 from parley.protocols.tuned.embedding import embedding
 from parley.protocols.workloads.auc import AreaUnderCurve
@@ -39,11 +39,11 @@ def cost(table: NDArray[np.int64], vectors: Any) -> float:
 def test_tables_are_private_whole_and_determine_every_input(problem: str, epsilon: float) -> None:
     table = strategy_table(embedding(PROBLEMS[problem], 2.0), epsilon)
     assert table.shape[1] <= MOST_OUTPUTS
-    assert (table.sum(axis=1) == 1 << BITS).all()
+    assert (table.sum(axis=1) == 1 << TABLE_BITS).all()
     assert exact_loss(table) <= exponential_lower(guarded(epsilon))
     assert exact_loss(table) > Fraction(math.exp(0.999 * epsilon)), "epsilon is used"
     check_determined(table)
-    chances, every = table * 2.0**-BITS, np.eye(len(table))
+    chances, every = table * 2.0**-TABLE_BITS, np.eye(len(table))
     decoding = LinearDecoding(likelihood=chances.T)
     worth = (decoding.likelihood @ decoding.solve(every)) / decoding.mean[:, None]
     np.testing.assert_allclose(chances @ worth, every, atol=1e-6)
