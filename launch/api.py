@@ -40,6 +40,7 @@ from parley.launch.results.answer import Answer, workload_name
 from parley.launch.results.display.wording import usual_title
 from parley.launch.results.folder import RunFolder, choose_folder
 from parley.launch.results.plans import Plan, make_plan
+from parley.protocols.limits import check_sums
 from parley.protocols.plugins import add_file
 from parley.protocols.randomizers.exact import check_epsilon
 from parley.protocols.registry import design
@@ -52,7 +53,7 @@ from parley.protocols.workloads.workload import Levels, Workload, check_inputs
 if TYPE_CHECKING:
     from parley.launch.cluster.layout import Layout
 
-MOST_USERS = 10**8
+MOST_USERS = 10**9
 LARGEST_SEED = 2**127
 BINNED = "binned"
 # User nodes, unless somebody says how many.
@@ -138,7 +139,9 @@ class Problem:
         check_promises(epsilon, delta)
         if not 0 < quorum <= 1:
             raise BadInput(f"a quorum of {quorum} is not a share of the users: give a number in (0, 1]")
-        return salted(self.designed(name, epsilon, delta=delta, quorum=quorum), public_salt(seed))
+        chosen = self.designed(name, epsilon, delta=delta, quorum=quorum)
+        check_sums(chosen, self.users)
+        return salted(chosen, public_salt(seed))
 
     def designed(self, name: str, epsilon: float, *, delta: float | None = None, quorum: float = 1.0) -> Protocol:
         """The same before its groups are drawn."""

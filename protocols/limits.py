@@ -50,6 +50,18 @@ def check_work(protocol: Protocol) -> None:
             )
 
 
+def check_sums(protocol: Protocol, users: int) -> None:
+    """The sums of so many replies fit into 64 bits, whatever the replies are."""
+    for step in protocol.rounds:
+        for send in step.usual.values():
+            most = max(map(abs, send.randomizer.reach or (0,)))
+            if users * most >= 2**63:
+                raise BadInput(
+                    f"{protocol.name} adds up at most {(2**63 - 1) // most} replies exactly, not {users}; take fewer "
+                    "users, or a protocol that counts replies, such as two-round-tuned"
+                )
+
+
 def mapping(parameters: Mapping[str, Any], name: str) -> Mapping[str, Any]:
     """A parameter that is itself a map."""
     value = parameters.get(name)

@@ -24,8 +24,8 @@ from parley.emulator.wire import messages as wire
 Form = frozenset[tuple[str, tuple[np.dtype[Any], tuple[int, ...]]]]
 # One is all that honest nodes use.
 MOST_FORMS = 4
-# No honest board seats so many; nobody counts one by one up to a number that somebody merely wrote.
-MOST_COUNTED = 2**27
+# The most that an analyst lets in; nobody counts one by one up to a larger number that somebody merely wrote.
+MOST_COUNTED = 2**30
 
 
 def form_of(types: Shape) -> Form:

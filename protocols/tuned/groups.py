@@ -21,7 +21,7 @@ HALF = np.uint64(32)
 LOW = np.uint64((1 << 32) - 1)
 # Numbers of users whose groups are kept together, in 8 KiB; how many such pages are kept; and where they are worth it.
 PAGE = 1 << 16
-MOST_PAGES = 1 << 12
+MOST_PAGES = 1 << 14
 NEAR_PAGES = 1 << 3
 WORTH_PAGES = 1 << 12
 
@@ -38,7 +38,7 @@ def groups_of(users: Users, salt: int, share: float) -> Integers:
 
 
 def _drawn(users: Users, salt: int, border: int) -> NDArray[np.bool_]:
-    return np.asarray((public_words(_bytes(salt), users) >> HALF) >= np.uint64(border))
+    return np.asarray(public_words(_bytes(salt), users) >= np.uint64(border) << HALF)
 
 
 @lru_cache(maxsize=MOST_PAGES)

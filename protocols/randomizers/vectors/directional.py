@@ -158,7 +158,7 @@ class Seeded(Choice, Directional):
             yield block, directions[:, : self.dimension] / norms[:, None]
 
     def total(self, reply: Columns) -> Integers:
-        """Sum of the decoded vectors in units; sums of fewer than 2^26 replies cannot overflow.
+        """Sum of the decoded vectors in units; sums of fewer than 2^27 replies cannot overflow.
 
         Dividing by 2^36 and changing a sign round nothing.
         """
