@@ -193,37 +193,16 @@ class Problem:
         seed every byte of the record repeats. Progress is shown on a terminal and in a notebook unless `quiet`. `terms`
         are deadline, restarts, relays, port and further fields of a `Layout`.
         """
+        # First of all, while there are no others: the arguments are called like those of `hold_run`.
+        options = {each: value for each, value in locals().items() if each not in ("self", "terms")}
         from parley.launch.results.display.progress import has_viewer
         from parley.launch.running import hold_run
 
         def say(text: str) -> None:
             print(f"parley: {python_words(text)}", file=sys.stderr)
 
-        return hold_run(
-            lambda: self,
-            say,
-            epsilon=epsilon,
-            protocol=protocol,
-            delta=delta,
-            seed=seed,
-            processes=processes,
-            process_per_user=process_per_user,
-            in_memory=in_memory,
-            on=on,
-            out=None if out is None else Path(out),
-            name=name,
-            quorum=quorum,
-            conditions=None if conditions is None else str(conditions),
-            keys=None if keys is None else Path(keys),
-            secure=secure,
-            wallet=None if wallet is None else Path(wallet),
-            signed=signed,
-            seal=seal,
-            watch=watch,
-            open_page=open_page,
-            quiet=not has_viewer() if quiet is None else quiet,
-            **terms,
-        )
+        options["quiet"] = not has_viewer() if quiet is None else quiet
+        return hold_run(lambda: self, say, **options, **terms)
 
     def layout(self, protocol: Protocol, *, seed: int | None, **options: Any) -> "Layout":
         """Who takes part in a run about this problem, and under which terms."""

@@ -215,7 +215,8 @@ class Cluster:
                 for line in self.hosts.step() if self.hosts is not None else ():
                     self.progress.note(line)
                     supervisor.reports["restart", line] = None
-                supervisor.tend()
+                number, recorded = self.follower.standing.round, self.follower.reports
+                supervisor.step(time.monotonic(), round_number=number, running=processes.running, recorded=recorded)
         self._show()
 
     def _show(self) -> float:

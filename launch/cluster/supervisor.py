@@ -48,11 +48,6 @@ class Supervisor(FaultDriver, AbstractContextManager["Supervisor"]):
         wanted = (command_lines.analyst(), *command_lines.sub_analysts(), *command_lines.users())
         self.processes.spawn(command_line for command_line in wanted if command_line.name not in late)
 
-    def tend(self) -> None:
-        follower = self.follower
-        running, recorded = self.processes.running, follower.reports
-        self.step(time.monotonic(), round_number=follower.standing.round, running=running, recorded=recorded)
-
     def takes_back(self, exit: Exit) -> bool:
         """Whether a node that ended is going to be started again."""
         now, name = time.monotonic(), exit.name

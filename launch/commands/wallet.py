@@ -103,7 +103,9 @@ def show(folder: Path, epsilon: float | None, as_json: bool) -> None:
     """
     if epsilon is not None:
         check_epsilon(epsilon)
-    found = record(folder, [StoredWallet.look(each) for each in wallets_in(folder)], epsilon)
+    # The wallets a folder holds: itself, or those of node-0, node-1, ...
+    parts = takewhile(Path.is_dir, (folder / f"node-{number}" for number in count()))
+    found = record(folder, [StoredWallet.look(each) for each in list(parts) or [folder]], epsilon)
     if as_json:
         click.echo(json.dumps(found, indent=2))
         return
@@ -145,12 +147,6 @@ def record(folder: Path, found: list[StoredWallet], epsilon: float | None) -> di
 
 def summary(values: Floats) -> dict[str, float]:
     return {"smallest": float(values.min()), "median": float(np.median(values)), "largest": float(values.max())}
-
-
-def wallets_in(folder: Path) -> list[Path]:
-    """The wallets a folder holds: itself, or those of node-0, node-1, ..."""
-    parts = (folder / f"node-{number}" for number in count())
-    return list(takewhile(Path.is_dir, parts)) or [folder]
 
 
 def create_wallets(folder: Path, terms: Terms, processes: int) -> None:

@@ -168,33 +168,6 @@ class Reflected(Factor):
 
 
 @dataclass(frozen=True, eq=False)
-class HalfSums(Factor):
-    """[(L + R)/2 ; (L - R)/2], the single factor made of two."""
-
-    left: Factor
-    right: Factor
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        return (2 * self.left.rows, self.left.inputs)
-
-    def _columns(self, indices: NDArray[np.int64]) -> Floats:
-        left, right = self.left.columns(indices), self.right.columns(indices)
-        return np.concatenate([(left + right) / 2, (left - right) / 2], axis=1)
-
-    def _apply(self, matrix: Floats) -> Floats:
-        left, right = self.left.apply(matrix), self.right.apply(matrix)
-        return np.concatenate([(left + right) / 2, (left - right) / 2])
-
-    def _transpose_apply(self, matrix: Floats) -> Floats:
-        upper, lower = matrix[: self.left.rows], matrix[self.left.rows :]
-        return self.left.transpose_apply((upper + lower) / 2) + self.right.transpose_apply((upper - lower) / 2)
-
-    def norms(self) -> Floats:
-        return np.asarray(np.sqrt((self.left.norms() ** 2 + self.right.norms() ** 2) / 2))
-
-
-@dataclass(frozen=True, eq=False)
 class Selected(Factor):
     """Some rows of a factor."""
 

@@ -14,7 +14,7 @@ from parley.protocols.factorization.closed_forms import (
     TwistedFourier,
     sign_matrix,
 )
-from parley.protocols.factorization.operator import Dense, Factor, HalfSums, Reflected
+from parley.protocols.factorization.operator import Dense, Factor, Reflected
 
 GENERATOR = np.random.Generator(np.random.PCG64(1))
 DENSE = Dense(GENERATOR.standard_normal((4, 6)))
@@ -23,7 +23,6 @@ FACTORS: dict[str, Factor] = {
     "helmert": Helmert(5),
     "helmert, two inputs": Helmert(2),
     "reflected": Reflected(DENSE, np.array([1.0, -1.0, 1.0, -1.0])),
-    "half sums": HalfSums(DENSE, Dense(GENERATOR.standard_normal((4, 6)))),
     "kronecker": Kronecker(DENSE, Dense(GENERATOR.standard_normal((3, 2)))),
     "nested kronecker": Kronecker(Kronecker(DENSE, Helmert(2)), Thresholds(np.array([0.5, 2.0]))),
     "paired": PairedKronecker(sign_matrix(5).left, sign_matrix(8).left),
