@@ -116,16 +116,8 @@ class Problem:
     ) -> Plan:
         """Every protocol with its predicted error, best first. Private data play no part in it."""
         check_promises(epsilon, delta)
-        return make_plan(
-            self.question,
-            epsilon=epsilon,
-            users=self.users,
-            protocol=protocol,
-            like=like,
-            trust=trust,
-            delta=delta,
-            bins=self.bins,
-        )
+        chosen: dict[str, Any] = {"protocol": protocol, "like": like, "trust": trust, "delta": delta}
+        return make_plan(self.question, epsilon=epsilon, users=self.users, bins=self.bins, **chosen)
 
     def protocol(
         self, name: str, epsilon: float, *, delta: float | None = None, quorum: float = 1.0, seed: int | None = None
@@ -205,7 +197,6 @@ class Problem:
         return hold_run(lambda: self, say, **options, **terms)
 
     def layout(self, protocol: Protocol, *, seed: int | None, **options: Any) -> "Layout":
-        """Who takes part in a run about this problem, and under which terms."""
         from parley.launch.cluster.layout import Layout
 
         options |= {"key": coin_key(seed), "repeatable": seed is not None}
@@ -415,7 +406,6 @@ def check_promises(epsilon: float, delta: float | None = None) -> None:
 
 
 def check_seed(seed: int | None) -> None:
-    """A seed that there can be, or BadInput."""
     if seed is not None and not 0 <= seed < LARGEST_SEED:
         raise BadInput(f"--seed {seed} cannot be used; give a whole number from 0 to 2^127 - 1")
 

@@ -31,8 +31,6 @@ def _flag(default: Any = None, **settings: Any) -> Any:
 
 @dataclass(frozen=True, kw_only=True)
 class ProblemFlags:
-    """The problem flags as they were typed."""
-
     statistic: str | None = _flag(
         metavar="NAME", help=f"What to estimate: {', '.join(STATISTICS)}.", shell_complete=complete(lambda: STATISTICS)
     )

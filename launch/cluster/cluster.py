@@ -15,12 +15,11 @@ from parley.emulator.roles.shards.boards import board_of
 from parley.emulator.roles.shuffler import SHUFFLER_NAME
 from parley.emulator.wire.sealing import save_secret
 from parley.emulator.wire.security import write_relays
-from parley.launch.cluster.event_reporter import EventReporter
 from parley.launch.cluster.fault_driver import plan_strikes
 from parley.launch.cluster.keyring import Keyring, make_keyring
 from parley.launch.cluster.layout import Layout
 from parley.launch.cluster.signers import Signers, make_signers, write_states
-from parley.launch.cluster.supervisor import Supervisor
+from parley.launch.cluster.supervisor import EventReporter, Supervisor
 from parley.launch.processes.command_lines import CommandLines
 from parley.launch.processes.processes import Exit, Processes, last_lines
 from parley.launch.results.display.progress import Progress, Standing

@@ -157,7 +157,6 @@ class FaultDriver:
         return True
 
     def start_later(self, name: str, when: float) -> None:
-        """Start a node at this time."""
         self._due.append((when, lambda: self.start(name)))
 
     def _carry_out(self, strike: Strike, now: float, running: set[str]) -> None:

@@ -151,7 +151,6 @@ class Target:
     def search(
         self, crowds: Sequence[int], epsilon: float | None
     ) -> tuple[Sequence[int], float | None, list[dict[str, Any]]]:
-        """Users and epsilon to plan for, and what was found."""
         if epsilon is None and not crowds:
             raise BadInput("with --target, say which --epsilon or how many --users you have")
         found: list[dict[str, Any]] = []

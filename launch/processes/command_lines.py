@@ -31,7 +31,6 @@ class CommandLines:
         self._layout, self._folder, self._keyring = layout, folder, keyring
 
     def board(self) -> CommandLine:
-        """The board of the whole run."""
         layout, folder, terms = self._layout, self._folder, self._layout.terms(self._folder.run)
         more: dict[str, object] = {"--quorum": terms.quorum}
         if layout.question is not None:
@@ -51,7 +50,6 @@ class CommandLines:
         return (*map(board_of, self._layout.shard_names), *self._layout.shard_names)
 
     def shard_boards(self) -> Iterator[CommandLine]:
-        """The board of every shard."""
         for shard in self._layout.shard_names:
             terms, transcript = self._layout.shard_terms(self._folder.run, shard), self._folder.shard_transcript(shard)
             more = {"--analyst-deadline": terms.analyst_deadline, "--shard": shard}

@@ -241,7 +241,6 @@ def freeze() -> None:
 
 
 def warm() -> None:
-    """Import what a node needs."""
     keep_freed_memory()
     for node in NODES:
         import_module(f"parley.nodes.{node}")

@@ -103,7 +103,6 @@ class Processes:
         self._opened()[0].send({"request": "prepare", "plan": str(plan), "crowd": told})
 
     def send_signal(self, names: Iterable[str], number: int) -> None:
-        """Send a signal to the named nodes that still run."""
         self._opened()[0].send({"request": "signal", "names": list(names), "signal": number})
 
     def exits(self, timeout: float) -> list[Exit]:
@@ -165,7 +164,6 @@ def last_complaint(complaints: IO[bytes]) -> str:
 
 
 def last_lines(log: Path, count: int = LAST_LINES) -> list[str]:
-    """The end of a node's log, to be shown with its name."""
     try:
         with log.open("rb") as file:
             size = file.seek(0, os.SEEK_END)

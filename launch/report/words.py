@@ -76,7 +76,6 @@ def named(values: Mapping[str, Any]) -> list[str]:
 
 
 def who(users: wire.Users) -> str:
-    """Which users' replies a frame carries."""
     if not len(users):
         return "nobody"
     first, last = int(users[0]), int(users[-1])
@@ -87,7 +86,6 @@ def who(users: wire.Users) -> str:
 
 
 def headline(message: wire.Message) -> str:
-    """One line about a message."""
     if isinstance(message, wire.Replies):
         return plural(len(message.users), "reply") + (f": {who(message.users)}" if len(message.users) else "")
     if isinstance(message, wire.Ready):
@@ -146,7 +144,6 @@ def row(record: Record) -> dict[str, Any]:
 
 
 def body(message: wire.Message) -> list[str]:
-    """A few lines about what a message carries."""
     if isinstance(message, wire.Reminder):
         return [cut(", ".join(message.missing))]
     return named(getattr(message, BODIES[type(message)])) if type(message) in BODIES else []

@@ -80,7 +80,6 @@ class Follower:
         return standing
 
     def check_completed(self) -> None:
-        """Raise unless the analyst has said its last word."""
         ending = self.summary.ending
         if isinstance(ending, Abort):
             raise LocalProtocolError(f"the run ended without a result: {printable(ending.reason)}")

@@ -36,7 +36,6 @@ class Factorization:
 
     @property
     def rows(self) -> int:
-        """l: the length of each of the two vectors a user encodes."""
         return self.left.rows
 
     def dense(self) -> Floats:
@@ -61,7 +60,6 @@ class SignedFactorization:
 
     @property
     def rows(self) -> int:
-        """l: the length of the vector a user encodes."""
         return self.factor.rows
 
     @property

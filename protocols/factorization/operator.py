@@ -45,7 +45,6 @@ class Factor(ABC):
     def _transpose_apply(self, matrix: Floats) -> Floats: ...
 
     def norms(self) -> Floats:
-        """The Euclidean norms of the k columns."""
         return np.asarray(np.sqrt((self.dense() ** 2).sum(axis=0)))
 
     @property
@@ -103,8 +102,6 @@ class Factor(ABC):
 
 @dataclass(frozen=True, eq=False)
 class Transposed:
-    """A' of a factor A."""
-
     factor: Factor
 
     def __matmul__(self, point: Floats) -> Floats:
@@ -169,8 +166,6 @@ class Reflected(Factor):
 
 @dataclass(frozen=True, eq=False)
 class Selected(Factor):
-    """Some rows of a factor."""
-
     base: Factor
     kept: Integers
 
