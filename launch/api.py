@@ -58,6 +58,8 @@ BINNED = "binned"
 # User nodes, unless somebody says how many.
 USUAL_PROCESSES = 4
 Declared = Mapping[str, Any] | Iterable[str]
+LevelsGiven = int | str | Sequence[int] | None
+KernelGiven = str | Path | ArrayLike | None
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -204,9 +206,7 @@ class Problem:
         options |= {"question": self.described(protocol), "source": {**self.source, **unbinned}}
         return Layout(protocol=protocol, inputs=self.inputs, domain=self.domain, **options)
 
-    def folder(
-        self, out: Path | None, protocol: Protocol, name: str | None = None, *, in_memory: bool = False
-    ) -> RunFolder:
+    def folder(self, out: Path | None, protocol: Protocol, name: str | None, *, in_memory: bool) -> RunFolder:
         """Where a run goes, named for the question and the protocol unless somebody names it.
 
         The name of a run in memory says nothing about the time, so that its record repeats.
@@ -231,12 +231,12 @@ def make_problem(
     *,
     columns: str | Sequence[str] = (),
     label: str | None = None,
-    levels: int | str | Sequence[int] | None = None,
+    levels: LevelsGiven = None,
     bins: str | Sequence[str] = (),
     ranges: Declared = (),
     categories: Declared = (),
     missing: Missing = "refuse",
-    kernel: str | Path | ArrayLike | None = None,
+    kernel: KernelGiven = None,
     users: int | None = None,
     synthetic: str | None = None,
     seed: int | None = None,
@@ -301,14 +301,14 @@ def make_problem(
 
 def asked_for(
     statistic: str | None,
-    levels: int | str | Sequence[int] | None,
+    levels: LevelsGiven,
     bins: str | Sequence[str],
     named: Sequence[str],
     ranges: Sequence[str],
     categories: Sequence[str],
     *,
     missing: Missing = "refuse",
-    kernel: str | Path | ArrayLike | None = None,
+    kernel: KernelGiven = None,
     protocol_file: str | Path | None = None,
 ) -> tuple[Workload | Levels, tuple[int, ...] | None, Wanted]:
     """The question, how many bins to make of its levels (see `Problem.bins`), and what else was said about bins."""
@@ -336,8 +336,8 @@ def coded_problem(
     inputs: ArrayLike,
     statistic: str | None = None,
     *,
-    levels: int | str | Sequence[int] | None = None,
-    kernel: str | Path | ArrayLike | None = None,
+    levels: LevelsGiven = None,
+    kernel: KernelGiven = None,
     protocol_file: str | Path | None = None,
 ) -> Problem:
     """A problem whose inputs are already whole numbers 0 .. k-1."""
@@ -350,10 +350,7 @@ def coded_problem(
 
 
 def ask(
-    statistic: str | None,
-    levels: int | str | Sequence[int] | None,
-    kernel: str | Path | ArrayLike | None,
-    protocol_file: str | Path | None = None,
+    statistic: str | None, levels: LevelsGiven, kernel: KernelGiven, protocol_file: str | Path | None = None
 ) -> Workload | Levels:
     """What is asked: a statistic on so many levels, a kernel, or levels alone."""
     if protocol_file is not None:
@@ -363,7 +360,7 @@ def ask(
     return make_question(statistic, as_typed(levels), kernel)
 
 
-def as_typed(levels: int | str | Sequence[int] | None) -> str | None:
+def as_typed(levels: LevelsGiven) -> str | None:
     """Levels as they are typed: `16x16`."""
     if levels is None or isinstance(levels, str):
         return levels

@@ -34,18 +34,6 @@ def plural(count: int, noun: str) -> str:
     return f"{count:,} {noun if count == 1 else several}"
 
 
-def array_brief(array: NDArray[Any]) -> str:
-    """Shape, first entries and range."""
-    shape = _shape(array)
-    if not array.size:
-        return f"{shape} {array.dtype}"
-    flat = array.reshape(-1)
-    first = ", ".join(map(number, flat[:SHOWN].tolist()))
-    if array.size <= SHOWN:
-        return first if array.size == 1 else f"{shape} {array.dtype}: {first}"
-    return f"{shape} {array.dtype}: {first}, … between {number(flat.min().item())} and {number(flat.max().item())}"
-
-
 def _shape(array: NDArray[Any]) -> str:
     return " × ".join(str(size) for size in array.shape) or "one"
 
@@ -56,9 +44,14 @@ def number(value: float | int | bool) -> str:
 
 
 def value_brief(value: Any) -> str:
-    """Any value of a parameter or detail."""
+    """Any value of a parameter or detail; of an array its shape, first entries and range."""
     if isinstance(value, np.ndarray):
-        return array_brief(value)
+        kind, flat = f"{_shape(value)} {value.dtype}", value.reshape(-1)
+        first = ", ".join(map(number, flat[:SHOWN].tolist()))
+        if value.size <= 1:
+            return first or kind
+        between = f", … between {number(flat.min().item())} and {number(flat.max().item())}"
+        return f"{kind}: {first}{between if value.size > SHOWN else ''}"
     if isinstance(value, bytes):
         return plural(len(value), "byte")
     if isinstance(value, Mapping):

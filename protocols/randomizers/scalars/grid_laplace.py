@@ -75,8 +75,19 @@ def _build(outermost: int, numerator: int, reach: int) -> LaplaceTable:
     return LaplaceTable(weights=tuple(reversed(weights)), end=end)
 
 
-def _bracket(outermost: int, numerator: int, reach: int) -> tuple[LaplaceTable, LaplaceTable]:
-    """A table that fits 2^64 - 1 coin values and one that does not, their outermost weights next to equal."""
+@lru_cache(maxsize=16)
+def laplace_table(epsilon: float, distance: int, reach: int) -> LaplaceTable:
+    """The table with ratio e^(eps/distance) whose weights use all but a few of the 2^64 coin values."""
+    step = exact.guarded(epsilon) / distance
+    ratio = exact.exponential_lower(step)
+    numerator = (ratio.numerator << RATIO_BITS) // ratio.denominator
+    # Unrounded, the sum of all weights is end * r^reach * (1 + 1/r), and the outermost weight is end * (r - 1).
+    whole = exact.exponential_upper(step * reach) * (1 + exact.exponential_upper(-step))
+    outermost = int((exact.WHOLE - 1) * (ratio - 1) / whole) - 1
+    if outermost < 1:
+        raise BadInput(f"epsilon {epsilon} over {distance} steps leaves no coin value for the ends; use fewer steps")
+    # Rounding down loses some of the sum, which grows with the outermost weight. We look for a table that fits 2^64 - 1
+    # coin values and one that does not, their outermost weights next to equal.
     small = _build(outermost, numerator, reach)
     stride = outermost * small.leftover // (exact.WHOLE - small.leftover) + 1
     while (large := _build(outermost + stride, numerator, reach)).leftover >= 1:
@@ -89,14 +100,8 @@ def _bracket(outermost: int, numerator: int, reach: int) -> tuple[LaplaceTable, 
             stride = large.weights[-1] - outermost
         else:
             large = middle
-    return small, large
-
-
-def _blend(small: LaplaceTable, large: LaplaceTable) -> LaplaceTable:
-    """Outside from the large table, inside from the small one, as far in as the coin values last.
-
-    A weight of the small table is within the ratio of the small weight outside it, hence of a larger one, too.
-    """
+    # Outside from the large table, inside from the small one, as far in as the coin values last. A weight of the small
+    # table is within the ratio of the small weight outside it, hence of a larger one, too.
     spare = small.leftover - 1
     raised = min(large.end - small.end, spare // 2)
     end, spare = small.end + raised, spare - 2 * raised
@@ -108,21 +113,6 @@ def _blend(small: LaplaceTable, large: LaplaceTable) -> LaplaceTable:
         weights[place] += raised
         spare -= 2 * raised
     return LaplaceTable(weights=tuple(weights), end=end)
-
-
-@lru_cache(maxsize=16)
-def laplace_table(epsilon: float, distance: int, reach: int) -> LaplaceTable:
-    """The table with ratio e^(eps/distance) whose weights use all but a few of the 2^64 coin values."""
-    step = exact.guarded(epsilon) / distance
-    ratio = exact.exponential_lower(step)
-    numerator = (ratio.numerator << RATIO_BITS) // ratio.denominator
-    # Unrounded, the sum of all weights is end * r^reach * (1 + 1/r), and the outermost weight is end * (r - 1).
-    whole = exact.exponential_upper(step * reach) * (1 + exact.exponential_upper(-step))
-    outermost = int((exact.WHOLE - 1) * (ratio - 1) / whole) - 1
-    if outermost < 1:
-        raise BadInput(f"epsilon {epsilon} over {distance} steps leaves no coin value for the ends; use fewer steps")
-    # Rounding down loses some of the sum, which grows with the outermost weight; what is still left is blended in.
-    return _blend(*_bracket(outermost, numerator, reach))
 
 
 STEPS = 256
