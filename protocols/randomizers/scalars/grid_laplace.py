@@ -13,7 +13,6 @@ from itertools import accumulate
 from typing import ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from parley.emulator.errors import BadInput
 from parley.emulator.randomizer import Alphabet, Coins, Columns, Floats, Integers, Shape
@@ -53,11 +52,6 @@ class LaplaceTable:
         """Coin values up to and including noise -J, -J+1, ..., J; all below 2^64."""
         right = [*self.weights[1:], self.end]
         return np.cumsum([*reversed(right), self.weights[0], *right], dtype=np.uint64)
-
-    def draw(self, coin: exact.Words) -> tuple[Integers, NDArray[np.bool_]]:
-        """Noise of each coin, and whether the coin is one that noise uses."""
-        place = np.searchsorted(self.cumulative, coin, side="right").astype(np.int64)
-        return place - len(self.weights), place < len(self.cumulative)
 
     @cached_property
     def pmf(self) -> tuple[Floats, Floats]:
@@ -240,8 +234,10 @@ class GridLaplace(exact.Choice):
         coin = exact.words(coins, 2)
         below, chance = self._round_down(inputs)
         point = below + ((coin[:, 0] >> np.uint64(32)) < chance)
-        noise, used = self.table.draw(coin[:, 1])
-        outcome = np.where(used, np.clip(point + noise, *self.outcomes), self.centre)
+        place = np.searchsorted(self.table.cumulative, coin[:, 1], side="right").astype(np.int64)
+        outcome = np.clip(point + place - len(self.table.weights), *self.outcomes)
+        # Coin values that no noise uses mean one outcome for every input.
+        outcome = np.where(place < len(self.table.cumulative), outcome, self.centre)
         # `origin` makes every outcome fit.
         return {"step": outcome.astype(STEP_TYPE)}
 
