@@ -24,7 +24,6 @@ class Keyring:
         return self.folder / f"{name}.secret"
 
     def signing(self, name: str) -> Path:
-        """What NAME signs with."""
         return self.folder / f"{name}.signing"
 
     @property

@@ -154,7 +154,6 @@ class Layout:
 
     @property
     def shuffled(self) -> bool:
-        """Whether a shuffler stands between the users and the board."""
         return self.protocol.claim.trusts == "shuffler"
 
     @property

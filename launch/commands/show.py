@@ -115,7 +115,6 @@ def unclosed(reader: TranscriptReader, after: str = "") -> str | None:
 
 
 def place(number: int | None, user: int | None) -> str:
-    """Where in a conversation something was said."""
     who = "the analyst" if user is None else f"user {user}"
     return who if number is None else f"round {number}, {who}"
 

@@ -86,8 +86,7 @@ class Factor(ABC):
         """A'y, the inner products of y with all k columns; (l,) or (l, m)."""
         return _on_matrix(self._transpose_apply, point, self.rows)
 
-    def __matmul__(self, histogram: Floats) -> Floats:
-        return self.apply(histogram)
+    __matmul__ = apply
 
     @property
     def T(self) -> "Transposed":
