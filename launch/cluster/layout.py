@@ -76,13 +76,7 @@ class Layout:
         if self.shards:
             self._check_shards()
         self.terms("check")
-        # Some things can only happen in virtual time, and some only between processes.
-        virtual = next((fault for fault in self.parsed_conditions.faults if fault.is_virtual), None)
-        if virtual is not None and not self.in_memory:
-            what = f"{virtual.kind} at step {virtual.step}" if virtual.step else virtual.kind
-            raise BadInput(f"conditions: {what} can only happen in virtual time; give --in-memory")
-        if self.in_memory and (self.elsewhere or self.secure or self.keys is not None or self.port is not None):
-            raise BadInput("--in-memory has no links and no ports; leave out --on, --secure, --keys and --port")
+        self._check_medium()
         if not (self.elsewhere or self.in_memory):
             check_room(self.processes, self.relays)
         if self.port is not None:
@@ -110,6 +104,15 @@ class Layout:
                 raise BadInput(f"{what}; make it with `parley wallet create --processes {self.processes}`")
         if self.keys is not None:
             Keyring(folder=self.keys).check(self.parties)
+
+    def _check_medium(self) -> None:
+        """What can only happen in virtual time, and what only between processes."""
+        virtual = next((fault for fault in self.parsed_conditions.faults if fault.is_virtual), None)
+        if virtual is not None and not self.in_memory:
+            what = f"{virtual.kind} at step {virtual.step}" if virtual.step else virtual.kind
+            raise BadInput(f"conditions: {what} can only happen in virtual time; give --in-memory")
+        if self.in_memory and (self.elsewhere or self.secure or self.keys is not None or self.port is not None):
+            raise BadInput("--in-memory has no links and no ports; leave out --on, --secure, --keys and --port")
 
     def _check_shards(self) -> None:
         """What does not go together with several boards, in one sentence each."""
