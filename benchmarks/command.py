@@ -30,7 +30,7 @@ STAGES = {
     "processes": ("parley.launch.cluster.cluster", "Cluster._prepare"),
     "rounds": ("parley.launch.cluster.cluster", "Cluster._watch"),
     "answer": ("parley.launch.api", "Problem.answer"),
-    "report": ("parley.launch.results.reporting", "write_report"),
+    "report": ("parley.launch.results.reporting", "make_model"),
     "end": ("parley.launch.commands.run", "command_seconds"),
 }
 OPTIONS = ("--statistic", "kendall", "--levels", "16x16", "--epsilon", "1", "--protocol", "two-round-tuned")

@@ -59,6 +59,8 @@ BINNED = "binned"
 # User nodes, unless somebody says how many.
 USUAL_PROCESSES = 4
 Declared = Mapping[str, Any] | Iterable[str]
+LevelsGiven = int | str | Sequence[int] | None
+KernelGiven = str | Path | ArrayLike | None
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -117,16 +119,8 @@ class Problem:
     ) -> Plan:
         """Every protocol with its predicted error, best first. Private data play no part in it."""
         check_promises(epsilon, delta)
-        return make_plan(
-            self.question,
-            epsilon=epsilon,
-            users=self.users,
-            protocol=protocol,
-            like=like,
-            trust=trust,
-            delta=delta,
-            bins=self.bins,
-        )
+        chosen: dict[str, Any] = {"protocol": protocol, "like": like, "trust": trust, "delta": delta}
+        return make_plan(self.question, epsilon=epsilon, users=self.users, bins=self.bins, **chosen)
 
     def protocol(
         self, name: str, epsilon: float, *, delta: float | None = None, quorum: float = 1.0, seed: int | None = None
@@ -196,40 +190,18 @@ class Problem:
         seed every byte of the record repeats. Progress is shown on a terminal and in a notebook unless `quiet`. `terms`
         are deadline, restarts, relays, port and further fields of a `Layout`.
         """
+        # First of all, while there are no others: the arguments are called like those of `hold_run`.
+        options = {each: value for each, value in locals().items() if each not in ("self", "terms")}
         from parley.launch.results.display.progress import has_viewer
         from parley.launch.running import hold_run
 
         def say(text: str) -> None:
             print(f"parley: {python_words(text)}", file=sys.stderr)
 
-        return hold_run(
-            lambda: self,
-            say,
-            epsilon=epsilon,
-            protocol=protocol,
-            delta=delta,
-            seed=seed,
-            processes=processes,
-            process_per_user=process_per_user,
-            in_memory=in_memory,
-            on=on,
-            out=None if out is None else Path(out),
-            name=name,
-            quorum=quorum,
-            conditions=None if conditions is None else str(conditions),
-            keys=None if keys is None else Path(keys),
-            secure=secure,
-            wallet=None if wallet is None else Path(wallet),
-            signed=signed,
-            seal=seal,
-            watch=watch,
-            open_page=open_page,
-            quiet=not has_viewer() if quiet is None else quiet,
-            **terms,
-        )
+        options["quiet"] = not has_viewer() if quiet is None else quiet
+        return hold_run(lambda: self, say, **options, **terms)
 
     def layout(self, protocol: Protocol, *, seed: int | None, **options: Any) -> "Layout":
-        """Who takes part in a run about this problem, and under which terms."""
         from parley.launch.cluster.layout import Layout
 
         options |= {"key": coin_key(seed), "repeatable": seed is not None}
@@ -237,9 +209,7 @@ class Problem:
         options |= {"question": self.described(protocol), "source": {**self.source, **unbinned}}
         return Layout(protocol=protocol, inputs=self.inputs, domain=self.domain, **options)
 
-    def folder(
-        self, out: Path | None, protocol: Protocol, name: str | None = None, *, in_memory: bool = False
-    ) -> RunFolder:
+    def folder(self, out: Path | None, protocol: Protocol, name: str | None, *, in_memory: bool) -> RunFolder:
         """Where a run goes, named for the question and the protocol unless somebody names it.
 
         The name of a run in memory says nothing about the time, so that its record repeats.
@@ -264,12 +234,12 @@ def make_problem(
     *,
     columns: str | Sequence[str] = (),
     label: str | None = None,
-    levels: int | str | Sequence[int] | None = None,
+    levels: LevelsGiven = None,
     bins: str | Sequence[str] = (),
     ranges: Declared = (),
     categories: Declared = (),
     missing: Missing = "refuse",
-    kernel: str | Path | ArrayLike | None = None,
+    kernel: KernelGiven = None,
     users: int | None = None,
     synthetic: str | None = None,
     seed: int | None = None,
@@ -334,14 +304,14 @@ def make_problem(
 
 def asked_for(
     statistic: str | None,
-    levels: int | str | Sequence[int] | None,
+    levels: LevelsGiven,
     bins: str | Sequence[str],
     named: Sequence[str],
     ranges: Sequence[str],
     categories: Sequence[str],
     *,
     missing: Missing = "refuse",
-    kernel: str | Path | ArrayLike | None = None,
+    kernel: KernelGiven = None,
     protocol_file: str | Path | None = None,
 ) -> tuple[Workload | Levels, tuple[int, ...] | None, Wanted]:
     """The question, how many bins to make of its levels (see `Problem.bins`), and what else was said about bins."""
@@ -369,8 +339,8 @@ def coded_problem(
     inputs: ArrayLike,
     statistic: str | None = None,
     *,
-    levels: int | str | Sequence[int] | None = None,
-    kernel: str | Path | ArrayLike | None = None,
+    levels: LevelsGiven = None,
+    kernel: KernelGiven = None,
     protocol_file: str | Path | None = None,
 ) -> Problem:
     """A problem whose inputs are already whole numbers 0 .. k-1."""
@@ -383,10 +353,7 @@ def coded_problem(
 
 
 def ask(
-    statistic: str | None,
-    levels: int | str | Sequence[int] | None,
-    kernel: str | Path | ArrayLike | None,
-    protocol_file: str | Path | None = None,
+    statistic: str | None, levels: LevelsGiven, kernel: KernelGiven, protocol_file: str | Path | None = None
 ) -> Workload | Levels:
     """What is asked: a statistic on so many levels, a kernel, or levels alone."""
     if protocol_file is not None:
@@ -396,7 +363,7 @@ def ask(
     return make_question(statistic, as_typed(levels), kernel)
 
 
-def as_typed(levels: int | str | Sequence[int] | None) -> str | None:
+def as_typed(levels: LevelsGiven) -> str | None:
     """Levels as they are typed: `16x16`."""
     if levels is None or isinstance(levels, str):
         return levels
@@ -439,7 +406,6 @@ def check_promises(epsilon: float, delta: float | None = None) -> None:
 
 
 def check_seed(seed: int | None) -> None:
-    """A seed that there can be, or BadInput."""
     if seed is not None and not 0 <= seed < LARGEST_SEED:
         raise BadInput(f"--seed {seed} cannot be used; give a whole number from 0 to 2^127 - 1")
 

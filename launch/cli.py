@@ -109,8 +109,6 @@ def completion(context: click.Context, shell: str) -> None:
 
 
 class Commands(Nodes):
-    """The commands of the table above."""
-
     table = COMMANDS
 
     def get_command(self, context: click.Context, name: str) -> click.Command | None:

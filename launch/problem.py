@@ -31,8 +31,6 @@ def _flag(default: Any = None, **settings: Any) -> Any:
 
 @dataclass(frozen=True, kw_only=True)
 class ProblemFlags:
-    """The problem flags as they were typed."""
-
     statistic: str | None = _flag(
         metavar="NAME", help=f"What to estimate: {', '.join(STATISTICS)}.", shell_complete=complete(lambda: STATISTICS)
     )
@@ -109,17 +107,8 @@ def make_problem(flags: ProblemFlags) -> Problem:
     return api.make_problem(**{**given, "columns": flags.columns or ()})
 
 
-def asked(flags: ProblemFlags) -> Workload | Levels:
-    """What the flags ask for, whoever has the data."""
-    return _asked_for(flags)[0]
-
-
-def asked_bins(flags: ProblemFlags) -> tuple[int, ...] | None:
-    """How many bins to make of the question's levels; None where bins are its levels."""
-    return _asked_for(flags)[1]
-
-
-def _asked_for(flags: ProblemFlags) -> tuple[Workload | Levels, tuple[int, ...] | None, Wanted]:
+def asked(flags: ProblemFlags) -> tuple[Workload | Levels, tuple[int, ...] | None, Wanted]:
+    """What the flags ask for, whoever has the data: the question, how many bins, and what else was said about them."""
     described = declared(flags.ranges, flags.categories)
     given = (flags.statistic, flags.levels, flags.bins, _columns(flags), *described)
     return asked_for(*given, missing=flags.missing, kernel=flags.kernel)
@@ -127,7 +116,7 @@ def _asked_for(flags: ProblemFlags) -> tuple[Workload | Levels, tuple[int, ...] 
 
 def declared_domain(flags: ProblemFlags, question: Workload | Levels) -> dict[str, Any]:
     """What the inputs mean: the columns the flags declare, or just how many there are."""
-    names, wanted = _columns(flags), _asked_for(flags)[2]
+    names, wanted = _columns(flags), asked(flags)[2]
     described = (wanted.ranges, flags.categories, flags.missing, wanted.edges)
     columns = make_domain(question, names, *described).declared if names else ()
     return domain_of(question.size, columns)

@@ -40,13 +40,13 @@ def hold_run(
     process_per_user: bool = False,
     in_memory: bool = False,
     on: str | None = None,
-    out: Path | None = None,
+    out: str | Path | None = None,
     name: str | None = None,
     quorum: float = 1.0,
-    conditions: str | None = None,
-    keys: Path | None = None,
+    conditions: str | Path | None = None,
+    keys: str | Path | None = None,
     secure: bool = False,
-    wallet: Path | None = None,
+    wallet: str | Path | None = None,
     signed: bool | None = None,
     seal: bool = False,
     watch: bool = False,
@@ -94,18 +94,18 @@ def hold_run(
             seed=seed,
             processes=many,
             quorum=quorum,
-            conditions=None if conditions is None else find_conditions(conditions),
+            conditions=None if conditions is None else find_conditions(str(conditions)),
             host=address,
             elsewhere=hosts is not None,
-            keys=None if keys is None else keys.absolute(),
+            keys=None if keys is None else Path(keys).absolute(),
             secure=secure,
             opening_key=opening_key,
             signed=signed,
-            wallet=None if wallet is None else wallet.absolute(),
+            wallet=None if wallet is None else Path(wallet).absolute(),
             in_memory=in_memory,
             **terms,
         )
-        folder = problem.folder(out, layout.protocol, name, in_memory=in_memory)
+        folder = problem.folder(None if out is None else Path(out), layout.protocol, name, in_memory=in_memory)
         if seed is not None:
             say("with --seed the noise is known in advance, so this run is not private")
         for told in source_words(problem.source):
@@ -117,7 +117,8 @@ def hold_run(
                 summary = cluster.follower.summary
                 answers.append(problem.answer(summary, layout.protocol, seed, folder.path))
                 folder.write_result(answers[0].record())
-                report(cluster.follower.whole_story)
+                # The story is whole once nothing more will be recorded.
+                report(cluster.follower.story if cluster.follower.closed else None)
 
             def stop(*_: object) -> None:
                 raise Stopped("stopped by SIGTERM")

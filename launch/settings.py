@@ -127,7 +127,6 @@ def signals(handler: Any, *numbers: int) -> Iterator[None]:
 
 
 def release() -> str:
-    """The version of the installed distribution."""
     try:
         return version("parley-ldp")
     except PackageNotFoundError:

@@ -63,7 +63,6 @@ def check_sums(protocol: Protocol, users: int) -> None:
 
 
 def mapping(parameters: Mapping[str, Any], name: str) -> Mapping[str, Any]:
-    """A parameter that is itself a map."""
     value = parameters.get(name)
     if value is None:
         raise BadInput(f"protocol parameters: {name} is missing")
@@ -73,7 +72,6 @@ def mapping(parameters: Mapping[str, Any], name: str) -> Mapping[str, Any]:
 
 
 def check_users(users: int) -> int:
-    """A number of users that a pairwise statistic can have."""
     if not 2 <= users <= MOST_USERS:
         raise BadInput(f"{users} users are too few for pairs or too many; give a number from 2 to {MOST_USERS}")
     return users

@@ -33,8 +33,7 @@ class Planned(Protocol):
 
     def predicted_rmse(self, histogram: Floats | None = None) -> float:
         """Predicted RMSE of the estimate if all users stay; without a histogram, for the worst one."""
-        rmse: float = self.planning.predicted_rmse(histogram)
-        return rmse
+        return float(self.planning.predicted_rmse(histogram))
 
 
 def truth_of(protocol: Protocol, inputs: Inputs) -> float | None:

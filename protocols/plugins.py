@@ -31,7 +31,6 @@ def add_file(path: Path) -> None:
 
 
 def outside() -> Iterator[type[Any]]:
-    """Every protocol class that files and installed packages offer."""
     for name in filter(None, os.environ.get(VARIABLE, "").split(os.pathsep)):
         yield from protocols_in(Path(name))
     for point in entry_points(group=GROUP):

@@ -15,12 +15,11 @@ from parley.emulator.roles.shards.boards import board_of
 from parley.emulator.roles.shuffler import SHUFFLER_NAME
 from parley.emulator.wire.sealing import save_secret
 from parley.emulator.wire.security import write_relays
-from parley.launch.cluster.event_reporter import EventReporter
 from parley.launch.cluster.fault_driver import plan_strikes
 from parley.launch.cluster.keyring import Keyring, make_keyring
 from parley.launch.cluster.layout import Layout
 from parley.launch.cluster.signers import Signers, make_signers, write_states
-from parley.launch.cluster.supervisor import Supervisor
+from parley.launch.cluster.supervisor import EventReporter, Supervisor
 from parley.launch.processes.command_lines import CommandLines
 from parley.launch.processes.processes import Exit, Processes, last_lines
 from parley.launch.results.display.progress import Progress, Standing
@@ -215,7 +214,8 @@ class Cluster:
                 for line in self.hosts.step() if self.hosts is not None else ():
                     self.progress.note(line)
                     supervisor.reports["restart", line] = None
-                supervisor.tend()
+                number, recorded = self.follower.standing.round, self.follower.reports
+                supervisor.step(time.monotonic(), round_number=number, running=processes.running, recorded=recorded)
         self._show()
 
     def _show(self) -> float:

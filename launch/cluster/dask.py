@@ -10,11 +10,12 @@ earlier life; instead the launcher tells it which setup and broadcasts are on re
 import re
 import socket
 from collections.abc import Iterator
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -43,7 +44,7 @@ from parley.nodes.state.user_state import Identity, State
 from parley.nodes.user import serve_user
 
 if TYPE_CHECKING:
-    from distributed import Client, Future
+    from distributed import Future
 
 _ADDRESS = re.compile(r"dask(?P<tls>\+tls)?://(?P<host>\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9_.-]+):(?P<port>[0-9]{1,5})")
 ANSWER_SECONDS = 10
@@ -82,7 +83,7 @@ def host(task: Task) -> int:
             )
 
 
-class Workers:
+class Workers(AbstractContextManager["Workers"]):
     """A Dask cluster as it is when asked. Use as a context: leaving it gives the connection back."""
 
     def __init__(self, address: str) -> None:
@@ -93,28 +94,16 @@ class Workers:
             raise BadInput("--on dask://... needs another package: pip install 'parley-ldp[cluster]'")
         self.address = f"{'tls' if match['tls'] else 'tcp'}://{match['host']}:{match['port']}"
         self.scheduler = match["host"].strip("[]")
-        self._client: Client | None = None
-
-    def __enter__(self) -> Self:
         from distributed import Client
 
         try:
             with Working("looking for the cluster"):
-                self._client = Client(self.address, timeout=ANSWER_SECONDS, set_as_default=False)
+                self.client = Client(self.address, timeout=ANSWER_SECONDS, set_as_default=False)
         except (OSError, TimeoutError, ValueError) as error:
             raise BadInput(f"no Dask scheduler answers at {self.address}: {error}"[:300]) from error
-        return self
 
     def __exit__(self, *_: object) -> None:
-        if self._client is not None:
-            self._client.close()
-            self._client = None
-
-    @property
-    def client(self) -> "Client":
-        if self._client is None:
-            raise LocalProtocolError("a Dask cluster is there only inside its `with` block")
-        return self._client
+        self.client.close()
 
     @property
     def names(self) -> list[str]:

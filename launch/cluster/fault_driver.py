@@ -12,10 +12,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import numpy as np
-
 from parley.emulator.errors import BadInput
-from parley.emulator.transport.conditions import Conditions, Fault
+from parley.emulator.transport.conditions import Conditions
 from parley.launch.cluster.keyring import is_server
 
 READY_MADE = Path(__file__).parent.parent / "conditions"
@@ -76,24 +74,22 @@ def plan_strikes(conditions: Conditions, names: Iterable[str]) -> list[Strike]:
                 # The others are started when these are there: nobody can be late before them.
                 continue
             for number in fault.rounds or (0,):
-                strikes.append(_strike(len(strikes) + 1, fault, node, number, generator))
+                at = fault.after if math.isinf(fault.until) else float(generator.uniform(fault.after, fault.until))
+                strikes.append(
+                    Strike(
+                        number=len(strikes) + 1,
+                        kind=fault.kind,
+                        victim=node,
+                        at=0.0 if fault.kind == "late" else at,
+                        round=number,
+                        seconds=fault.draw_seconds(generator),
+                        restart=fault.restart,
+                        step=fault.step,
+                    )
+                )
     # A node starts once, however many rules make it late: when the last of them lets it.
     starts = {each.victim: each for each in sorted(strikes, key=lambda each: each.seconds) if each.kind == "late"}
     return [each for each in strikes if each.kind != "late" or each is starts[each.victim]]
-
-
-def _strike(number: int, fault: Fault, node: str, round_number: int, generator: np.random.Generator) -> Strike:
-    at = fault.after if math.isinf(fault.until) else float(generator.uniform(fault.after, fault.until))
-    return Strike(
-        number=number,
-        kind=fault.kind,
-        victim=node,
-        at=0.0 if fault.kind == "late" else at,
-        round=round_number,
-        seconds=fault.draw_seconds(generator),
-        restart=fault.restart,
-        step=fault.step,
-    )
 
 
 @dataclass
@@ -133,7 +129,10 @@ class FaultDriver:
             if strike.detail in recorded:
                 self.strikes.remove(strike)
                 self._carry_out(strike, now, running)
-            elif self._is_due(strike, now, running):
+                continue
+            since = self._opened.get(strike.round) if strike.round else self.began
+            reached = since is not None and now >= since + strike.at and strike.victim in running
+            if reached or strike.kind == "late":
                 self.reports.setdefault((strike.kind, strike.detail), None)
         for (kind, detail), sent in list(self.reports.items()):
             if detail in recorded:
@@ -158,14 +157,7 @@ class FaultDriver:
         return True
 
     def start_later(self, name: str, when: float) -> None:
-        """Start a node at this time."""
         self._due.append((when, lambda: self.start(name)))
-
-    def _is_due(self, strike: Strike, now: float, running: set[str]) -> bool:
-        if strike.kind == "late":
-            return True
-        since = self._opened.get(strike.round) if strike.round else self.began
-        return since is not None and now >= since + strike.at and strike.victim in running
 
     def _carry_out(self, strike: Strike, now: float, running: set[str]) -> None:
         if strike.kind == "late":

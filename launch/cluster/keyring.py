@@ -24,7 +24,6 @@ class Keyring:
         return self.folder / f"{name}.secret"
 
     def signing(self, name: str) -> Path:
-        """What NAME signs with."""
         return self.folder / f"{name}.signing"
 
     @property
@@ -76,7 +75,6 @@ def is_server(name: str) -> bool:
 
 
 def parties(nodes: Iterable[str], *, shuffler: bool = False, relays: Iterable[str] = ()) -> list[str]:
-    """All who need a pair of keys when these user nodes take part."""
     return [BOARD_NAME, ANALYST_NAME, LAUNCHER_NAME, *([SHUFFLER_NAME] if shuffler else []), *relays, *nodes]
 
 

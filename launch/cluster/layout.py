@@ -149,7 +149,6 @@ class Layout:
         return draw_seed_from_key(self.key) if self.repeatable else b""
 
     def witness(self, run: str) -> Witness:
-        """What only the emulation knows of this run."""
         return Witness(run=run, key=self.key, inputs=self.inputs, source=self.source or {})
 
     @property
@@ -158,7 +157,6 @@ class Layout:
 
     @property
     def shuffled(self) -> bool:
-        """Whether a shuffler stands between the users and the board."""
         return self.protocol.claim.trusts == "shuffler"
 
     @property
@@ -187,7 +185,6 @@ class Layout:
 
     @property
     def parties(self) -> list[str]:
-        """All who need a pair of keys."""
         between = [*self.relay_names, *self.shard_names, *map(board_of, self.shard_names)]
         return parties(self.nodes, shuffler=self.shuffled, relays=between)
 

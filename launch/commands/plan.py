@@ -14,25 +14,17 @@ from parley.emulator.errors import BadInput
 from parley.emulator.protocol import Trust
 from parley.emulator.randomizer import Floats
 from parley.launch.api import check_promises, public_salt
-from parley.launch.problem import (
-    ProblemFlags,
-    asked,
-    asked_bins,
-    declared_domain,
-    described,
-    make_problem,
-    problem_options,
-)
+from parley.launch.problem import ProblemFlags, asked, declared_domain, described, make_problem, problem_options
 from parley.launch.results.display.effort import warning
 from parley.launch.results.display.plot import check_plot, draw
 from parley.launch.results.display.printable import fitted
 from parley.launch.results.display.progress import Working
-from parley.launch.results.plans import Plan, make_plan
+from parley.launch.results.plans import HEADINGS, Plan, make_plan
 from parley.launch.settings import list_of, output_options, path_option, print_table
 from parley.protocols.planning.influence import Influence
 from parley.protocols.planning.influence import influence as influence_of
 from parley.protocols.planning.limit import SKIPPED
-from parley.protocols.planning.plan import Bounds, Option, bounds, checked_histogram, rank_protocols
+from parley.protocols.planning.plan import bounds, checked_histogram, rank_protocols
 from parley.protocols.planning.target import needed_epsilon, needed_users
 from parley.protocols.registry import design
 from parley.protocols.tuned.groups import salted
@@ -74,7 +66,7 @@ def plan(
         check_new(write)
         if len(asked_for.users or ()) > 1:
             raise BadInput("--write is about one plan; give one number of --users")
-    workload, bins = asked(flags), asked_bins(flags)
+    workload, bins, _ = asked(flags)
     if like is not None and bins is not None:
         raise BadInput("--like is a histogram of bins, and these bins are found in the run; leave out --like")
     guess = None if like is None else checked_histogram(workload, load_numbers(like, np.ravel))
@@ -105,7 +97,7 @@ def plan(
     if as_json:
         click.echo(json.dumps(records[0] if len(records) == 1 else records, indent=2))
     elif len(plans) == 1:
-        show(plans[0], plans[0].limits, list(plans[0]))
+        show(plans[0])
     else:
         show_several(plans)
     if not as_json:
@@ -113,7 +105,7 @@ def plan(
             show_influence(plans[0], moved[0])
         for each in reached:
             click.echo(fitted(f"target: {each['words']}"))
-    users, options = plans[0].users, list(plans[0])
+    users = plans[0].users
     if plot is not None and plans[0].bins is not None:
         raise BadInput("--plot cannot draw bins at quantiles; leave out --plot or --bins")
     if plot is not None:
@@ -125,7 +117,7 @@ def plan(
                 if (limits := bounds(workload, epsilon, crowd, guess)) is not None:
                     lines["floor"].append((crowd, limits.floor))
                     lines["limit"] += [] if limits.limit is None else [(crowd, limits.limit)]
-                named = [option.name for option in options]
+                named = [option.name for option in plans[0]]
                 for option in rank_protocols(workload, epsilon, crowd, guess, named, trust, flags.delta):
                     curves.setdefault(option.name, []).append((crowd, option.predicted_rmse))
         draw(plot, f"{workload.name}, epsilon {epsilon:g}: predicted", curves, lines)
@@ -159,7 +151,6 @@ class Target:
     def search(
         self, crowds: Sequence[int], epsilon: float | None
     ) -> tuple[Sequence[int], float | None, list[dict[str, Any]]]:
-        """Users and epsilon to plan for, and what was found."""
         if epsilon is None and not crowds:
             raise BadInput("with --target, say which --epsilon or how many --users you have")
         found: list[dict[str, Any]] = []
@@ -246,19 +237,13 @@ def show_several(plans: Sequence[Plan]) -> None:
         click.echo(note)
 
 
-def show(planned: Plan, limits: Bounds | None, options: list[Option]) -> None:
+def show(planned: Plan) -> None:
     """The same for people, with the worst histogram beside it."""
-    headings = ("protocol", "rounds", "RMSE", "worst RMSE", "B up", "B down")
-    rows = []
-    for option in options:
-        errors = (f"{option.predicted_rmse:.3g}", f"{option.worst_rmse:.3g}")
-        costs = (f"{option.bytes_up:.1f}", f"{option.bytes_down:.0f}")
-        rows.append((option.name, str(option.rounds), *errors, *costs))
     click.echo(planned.title)
-    print_table(headings, rows, words=("protocol",))
+    print_table(HEADINGS, planned.table_rows(), words=("protocol",))
     for note in planned.notes:
         click.echo(note)
-    if limits is None:
+    if (limits := planned.limits) is None:
         return
     low, high = limits.gamma_lower, limits.gamma_upper
     gamma = f"{low:.4g}" if low == high else f"in [{low:.4g}, {high:.4g}]"

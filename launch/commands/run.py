@@ -57,14 +57,7 @@ def run(flags: ProblemFlags, as_json: bool, **options: Any) -> None:
     def say(text: str) -> None:
         click.echo(f"parley: {text}", err=True)
 
-    answer = hold_run(
-        lambda: make_problem(flags),
-        say,
-        epsilon=flags.epsilon,
-        protocol=flags.protocol,
-        delta=flags.delta,
-        seed=flags.seed,
-        **options,
-    )
+    options |= {name: getattr(flags, name) for name in ("epsilon", "protocol", "delta", "seed")}
+    answer = hold_run(lambda: make_problem(flags), say, **options)
     shown = replace(answer, command_seconds=command_seconds(), virtual=options["in_memory"])
     click.echo(json.dumps(shown.record(), indent=2) if as_json else str(shown))

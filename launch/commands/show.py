@@ -115,13 +115,11 @@ def unclosed(reader: TranscriptReader, after: str = "") -> str | None:
 
 
 def place(number: int | None, user: int | None) -> str:
-    """Where in a conversation something was said."""
     who = "the analyst" if user is None else f"user {user}"
     return who if number is None else f"round {number}, {who}"
 
 
 def chosen(message: Message, number: int | None, user: int | None, kind: str | None) -> bool:
-    """Does the message pass the filters?"""
     if kind is not None and message.kind != kind:
         return False
     if number is not None and getattr(message, "round", None) != number:
@@ -134,14 +132,12 @@ def chosen(message: Message, number: int | None, user: int | None, kind: str | N
 
 
 def shown(record: Record) -> dict[str, Any]:
-    """What is shown of a record."""
     message = record.message
     event = message.event if isinstance(message, Event) else None
     return {**row(record), "time": record.time, "event": event, "what": what(message, record.sender)}
 
 
 def what(message: Message, sender: str = "") -> str:
-    """What a message says, in a line."""
     if isinstance(message, Event):
         # Who tells of itself stands in its own column.
         about = "" if message.node == sender else f"{message.node}, "

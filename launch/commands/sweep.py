@@ -85,7 +85,6 @@ def sweep(
 
 
 def draw_rows(plot: Path, rows: list[dict[str, Any]]) -> None:
-    """Measured RMSE against users."""
     # A line for every protocol and epsilon; limit and floor are those of the largest epsilon.
     several = len({row["epsilon"] for row in rows}) > 1
     curves: dict[str, list[tuple[float, float]]] = {}

@@ -81,7 +81,24 @@ def create(
     domain = domain_of(size, found) if size else {}
     mode: Mode = "constant" if constant else "sum"
     terms = Terms(users=users, mode=mode, cap=cap, delta_cap=delta_cap, inputs=size, domain=domain)
-    create_wallets(folder, terms, processes)
+    # Of users who are spread over several nodes, all wallets or none.
+    if not 1 <= processes <= users:
+        raise BadInput(f"--processes {processes} cannot share {users} users; give 1 to {users}")
+    if processes == 1:
+        StoredWallet.create(folder, terms)
+    elif folder.exists() or folder.is_symlink():
+        raise BadInput(f"{folder} exists already; a wallet is never written over, give a new folder")
+    else:
+        draft = folder.with_name(f".{folder.name}.{os.getpid()}")
+        try:
+            draft.mkdir(mode=0o700)
+            for number, (_, several) in enumerate(shares(users, processes)):
+                StoredWallet.create(draft / f"node-{number}", replace(terms, users=several))
+            draft.rename(folder)
+        except OSError as error:
+            raise BadInput(f"the wallets {folder} cannot be made: {error.strerror}") from error
+        finally:
+            shutil.rmtree(draft, ignore_errors=True)
     if as_json:
         click.echo(json.dumps({"folder": str(folder), **vars(terms)}))
     else:
@@ -103,7 +120,9 @@ def show(folder: Path, epsilon: float | None, as_json: bool) -> None:
     """
     if epsilon is not None:
         check_epsilon(epsilon)
-    found = record(folder, [StoredWallet.look(each) for each in wallets_in(folder)], epsilon)
+    # The wallets a folder holds: itself, or those of node-0, node-1, ...
+    parts = takewhile(Path.is_dir, (folder / f"node-{number}" for number in count()))
+    found = record(folder, [StoredWallet.look(each) for each in list(parts) or [folder]], epsilon)
     if as_json:
         click.echo(json.dumps(found, indent=2))
         return
@@ -145,30 +164,3 @@ def record(folder: Path, found: list[StoredWallet], epsilon: float | None) -> di
 
 def summary(values: Floats) -> dict[str, float]:
     return {"smallest": float(values.min()), "median": float(np.median(values)), "largest": float(values.max())}
-
-
-def wallets_in(folder: Path) -> list[Path]:
-    """The wallets a folder holds: itself, or those of node-0, node-1, ..."""
-    parts = (folder / f"node-{number}" for number in count())
-    return list(takewhile(Path.is_dir, parts)) or [folder]
-
-
-def create_wallets(folder: Path, terms: Terms, processes: int) -> None:
-    """Empty wallets for users who are spread over so many nodes, all of them or none."""
-    if not 1 <= processes <= terms.users:
-        raise BadInput(f"--processes {processes} cannot share {terms.users} users; give 1 to {terms.users}")
-    if processes == 1:
-        StoredWallet.create(folder, terms)
-        return
-    if folder.exists() or folder.is_symlink():
-        raise BadInput(f"{folder} exists already; a wallet is never written over, give a new folder")
-    draft = folder.with_name(f".{folder.name}.{os.getpid()}")
-    try:
-        draft.mkdir(mode=0o700)
-        for number, (_, users) in enumerate(shares(terms.users, processes)):
-            StoredWallet.create(draft / f"node-{number}", replace(terms, users=users))
-        draft.rename(folder)
-    except OSError as error:
-        raise BadInput(f"the wallets {folder} cannot be made: {error.strerror}") from error
-    finally:
-        shutil.rmtree(draft, ignore_errors=True)

@@ -1,11 +1,10 @@
 """The command line of every process of a run, the first time and again."""
 
 from collections import Counter
-from collections.abc import Iterator
-from dataclasses import replace
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from parley.emulator.roles.board import ANALYST_NAME, BOARD_NAME
+from parley.emulator.roles.board import ANALYST_NAME, BOARD_NAME, Terms
 from parley.emulator.roles.shards.boards import board_of
 from parley.emulator.roles.shuffler import SHUFFLER_NAME
 from parley.emulator.transport.addresses import BoardAddresses
@@ -32,30 +31,18 @@ class CommandLines:
         self._layout, self._folder, self._keyring = layout, folder, keyring
 
     def board(self) -> CommandLine:
-        """The board, at free ports or at those that were asked for."""
-        terms, folder = self._layout.terms(self._folder.run), self._folder
-        arguments: dict[str, object] = {
-            "--run": terms.run,
-            "--users": terms.users,
-            "--nodes": terms.nodes,
-            "--transcript": folder.transcript,
-            **({} if self._layout.question is None else {"--plan": folder.plan}),
-            "--addresses": folder.addresses,
-            "--deadline": terms.deadline,
-            "--quorum": terms.quorum,
-            "--join-deadline": terms.join_deadline,
-        }
-        if self._layout.relays:
-            arguments["--relays"] = folder.relays
-        if self._layout.shards:
+        layout, folder, terms = self._layout, self._folder, self._layout.terms(self._folder.run)
+        more: dict[str, object] = {"--quorum": terms.quorum}
+        if layout.question is not None:
+            more["--plan"] = folder.plan
+        if layout.relays:
+            more["--relays"] = folder.relays
+        if layout.shards:
             # A flag has no word behind it.
-            arguments["--whole"] = ""
-        if self._layout.port is not None or self._layout.host != LOOPBACK:
-            wanted = BoardAddresses.on(self._layout.host, self._layout.port or 0)
-            arguments |= {"--inbox": wanted.inbox, "--feed": wanted.feed, "--delivery": wanted.delivery}
-        if self._layout.nonce:
-            arguments["--nonce"] = self._layout.nonce.hex()
-        return self._command_line(BOARD_NAME, BOARD_NAME, arguments)
+            more["--whole"] = ""
+        if layout.nonce:
+            more["--nonce"] = layout.nonce.hex()
+        return self._board(BOARD_NAME, terms, folder.transcript, folder.addresses, more)
 
     @property
     def between_boards(self) -> tuple[str, ...]:
@@ -63,26 +50,32 @@ class CommandLines:
         return (*map(board_of, self._layout.shard_names), *self._layout.shard_names)
 
     def shard_boards(self) -> Iterator[CommandLine]:
-        """The board of every shard, at free ports or, when it comes back, at its old ones."""
         for shard in self._layout.shard_names:
-            name, terms = board_of(shard), self._layout.shard_terms(self._folder.run, shard)
-            arguments: dict[str, object] = {
-                "--run": terms.run,
-                "--users": terms.users,
-                "--nodes": terms.nodes,
-                "--transcript": self._folder.shard_transcript(shard),
-                "--addresses": self._folder.server_addresses(name),
-                "--deadline": terms.deadline,
-                "--join-deadline": terms.join_deadline,
-                "--analyst-deadline": terms.analyst_deadline,
-                "--shard": shard,
-            }
-            if self._layout.host != LOOPBACK:
-                wanted = BoardAddresses.on(self._layout.host, 0)
-                arguments |= {"--inbox": wanted.inbox, "--feed": wanted.feed, "--delivery": wanted.delivery}
-            yield self._at_old_ports(
-                self._command_line(name, BOARD_NAME, arguments), self._folder.server_addresses(name)
-            )
+            terms, transcript = self._layout.shard_terms(self._folder.run, shard), self._folder.shard_transcript(shard)
+            more = {"--analyst-deadline": terms.analyst_deadline, "--shard": shard}
+            addresses = self._folder.server_addresses(board_of(shard))
+            yield self._board(board_of(shard), terms, transcript, addresses, more)
+
+    def _board(
+        self, name: str, terms: Terms, transcript: Path, addresses: Path, more: Mapping[str, object]
+    ) -> CommandLine:
+        """A board at free ports, at those that were asked for or, when it comes back, where others look for it."""
+        arguments: dict[str, object] = {
+            "--run": terms.run,
+            "--users": terms.users,
+            "--nodes": terms.nodes,
+            "--transcript": transcript,
+            "--addresses": addresses,
+            "--deadline": terms.deadline,
+            "--join-deadline": terms.join_deadline,
+            **more,
+        }
+        # Until somebody has heard of its ports, any will do.
+        if addresses.exists() or self._layout.port is not None or self._layout.host != LOOPBACK:
+            wanted = BoardAddresses.on(self._layout.host, self._layout.port or 0)
+            ports = read_addresses(addresses) if addresses.exists() else wanted
+            arguments |= {"--inbox": ports.inbox, "--feed": ports.feed, "--delivery": ports.delivery}
+        return self._command_line(name, BOARD_NAME, arguments)
 
     def sub_analysts(self) -> Iterator[CommandLine]:
         """Who answers for each shard."""
@@ -147,19 +140,10 @@ class CommandLines:
     def again(self, name: str) -> CommandLine:
         """The command line of a node that was running before."""
         alone = {ANALYST_NAME: self.analyst, SHUFFLER_NAME: self.shuffler, BOARD_NAME: self.board}
-        if name not in alone:
-            every = (*self.relays(), *self.shard_boards(), *self.sub_analysts(), *self.users())
-            return next(command_line for command_line in every if command_line.name == name)
-        command_line = alone[name]()
-        return self._at_old_ports(command_line, self._folder.addresses) if name == BOARD_NAME else command_line
-
-    def _at_old_ports(self, board: CommandLine, addresses: Path) -> CommandLine:
-        """A board where others look for it. Until somebody has heard of its ports, any will do."""
-        if not addresses.exists():
-            return board
-        bound = read_addresses(addresses)
-        ports = ("--inbox", bound.inbox, "--feed", bound.feed, "--delivery", bound.delivery)
-        return replace(board, arguments=(*board.arguments, *ports))
+        if name in alone:
+            return alone[name]()
+        every = (*self.relays(), *self.shard_boards(), *self.sub_analysts(), *self.users())
+        return next(command_line for command_line in every if command_line.name == name)
 
     def _server(self, node: str) -> str:
         """Whom a user node connects to."""

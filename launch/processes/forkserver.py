@@ -206,7 +206,17 @@ class ForkServer:
             if request["node"] != "user":
                 # Inputs are for user nodes: nobody else shall have them even in memory.
                 import_module("parley.nodes.user").read_witness.cache_clear()
-            code = run_node(request["node"], request["arguments"], parameters)
+            command: click.Command = import_module(f"parley.nodes.{request['node']}").main
+            try:
+                if parameters is None:
+                    command.main(args=request["arguments"], prog_name=f"parley node {request['node']}")
+                else:
+                    # Straight to the function: everything else the library does at a call is for commands in commands.
+                    assert command.callback is not None
+                    command.callback(**parameters)
+                code = 0
+            except SystemExit as ending:
+                code = ending.code if isinstance(ending.code, int) else int(ending.code is not None)
         finally:
             # The last thing this process does is to write down why; the fork server reports the exit code.
             try:
@@ -219,21 +229,6 @@ class ForkServer:
                 os._exit(code)
 
 
-def run_node(node: str, arguments: list[str], parameters: dict[str, Any] | None) -> int:
-    """The node's command to its end; its exit code."""
-    command: click.Command = import_module(f"parley.nodes.{node}").main
-    try:
-        if parameters is None:
-            command.main(args=arguments, prog_name=f"parley node {node}")
-        else:
-            # Straight to the function: everything else the library does at a call is for commands in commands.
-            assert command.callback is not None
-            command.callback(**parameters)
-    except SystemExit as ending:
-        return ending.code if isinstance(ending.code, int) else int(ending.code is not None)
-    return 0
-
-
 def freeze() -> None:
     """Keep the collector off the pages that exist now, so that children go on sharing them."""
     gc.collect()
@@ -241,7 +236,6 @@ def freeze() -> None:
 
 
 def warm() -> None:
-    """Import what a node needs."""
     keep_freed_memory()
     for node in NODES:
         import_module(f"parley.nodes.{node}")

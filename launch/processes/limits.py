@@ -11,7 +11,6 @@ import sys
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
-from typing import NamedTuple
 
 from parley.emulator.errors import BadInput
 from parley.emulator.transport.addresses import descriptors_for, raise_file_limit
@@ -24,62 +23,50 @@ SPARE_TASKS = 64
 FEW = 64
 
 
-class Limit(NamedTuple):
-    """So many user nodes fit, because of this; and what lifts it."""
-
-    nodes: int
-    cause: str
-    cure: str
-
-
 def check_room(nodes: int, relays: int = 0, proc: Path = Path("/proc"), groups: Path = Path("/sys/fs/cgroup")) -> None:
     """BadInput if so many user nodes do not fit on this machine."""
     if nodes <= FEW:
         return
-    lowest = min(limits(proc, groups), key=lambda limit: limit.nodes, default=None)
-    if lowest is not None and nodes > lowest.nodes:
-        raise BadInput(
-            f"{nodes} user processes do not fit: {lowest.cause} leaves room for {max(0, lowest.nodes)}; "
-            f"{lowest.cure}, or give fewer processes"
-        )
+    room, cause, cure = min(limits(proc, groups), default=(nodes, "", ""))
+    if nodes > room:
+        why = f"{cause} leaves room for {max(0, room)}; {cure}, or give fewer processes"
+        raise BadInput(f"{nodes} user processes do not fit: {why}")
     # Whoever listens holds a post and a feed connection of each node and raises its own limit; here we learn if it can.
     raise_file_limit(descriptors_for(max(relays, -(-nodes // relays)) if relays else nodes))
 
 
-def limits(proc: Path, groups: Path) -> Iterator[Limit]:
-    """Every limit that is known here."""
+def limits(proc: Path, groups: Path) -> Iterator[tuple[int, str, str]]:
+    """So many user nodes fit, because of this, and what lifts it: every limit that is known here."""
+    # How many tasks are left, because of what, and what lifts that.
+    tasks: list[tuple[int, str, str]] = []
     try:
         # Tasks there are now: the fourth field is running/all.
         running = int((proc / "loadavg").read_text().split()[3].split("/")[1])
     except (OSError, ValueError, IndexError):
         running = 0
     for name in ("threads-max", "pid_max"):
-        most = _number(proc / "sys" / "kernel" / name)
-        if most is not None:
-            yield _tasks(most - running, f"kernel.{name} = {most}", f"raise it with `sysctl kernel.{name}=...`")
+        if (most := _number(proc / "sys" / "kernel" / name)) is not None:
+            tasks.append((most - running, f"kernel.{name} = {most}", f"raise it with `sysctl kernel.{name}=...`"))
     for file in _pids_max(proc, groups):
-        most = _number(file)
-        if most is not None:
-            used = _number(file.with_name("pids.current")) or 0
+        if (most := _number(file)) is not None:
+            left = most - (_number(file.with_name("pids.current")) or 0)
             cure = "raise TasksMax= of the systemd unit, or --pids-limit of the container"
-            yield _tasks(most - used, f"pids.max = {most} of the control group", cure)
+            tasks.append((left, f"pids.max = {most} of the control group", cure))
     hard = resource.getrlimit(resource.RLIMIT_NPROC)[1]
     if os.geteuid() != 0 and hard != resource.RLIM_INFINITY:
-        yield _tasks(hard - running, f"`ulimit -Hu` = {hard}", "raise nproc in /etc/security/limits.conf")
+        tasks.append((hard - running, f"`ulimit -Hu` = {hard}", "raise nproc in /etc/security/limits.conf"))
+    for left, cause, cure in tasks:
+        yield (left - SPARE_TASKS) // TASKS_PER_NODE, cause, cure
     with suppress(OSError, ValueError, KeyError):
         # MiB that programs can still have.
         fields = dict(line.split(":", 1) for line in (proc / "meminfo").read_text().splitlines())
         free = int(fields["MemAvailable"].split()[0]) // 1024
-        yield Limit(int(free / MEBIBYTES_PER_NODE), f"{free} MiB of free memory", "free some memory")
+        yield int(free / MEBIBYTES_PER_NODE), f"{free} MiB of free memory", "free some memory"
     with suppress(OSError, ValueError):
         # Connections from this machine to one port of its own.
         low, high = map(int, (proc / "sys/net/ipv4/ip_local_port_range").read_text().split())
         cure = "widen it with `sysctl net.ipv4.ip_local_port_range=...`"
-        yield Limit(high - low + 1, "net.ipv4.ip_local_port_range", cure)
-
-
-def _tasks(free: int, cause: str, cure: str) -> Limit:
-    return Limit((free - SPARE_TASKS) // TASKS_PER_NODE, cause, cure)
+        yield high - low + 1, "net.ipv4.ip_local_port_range", cure
 
 
 def _number(file: Path) -> int | None:

@@ -8,10 +8,10 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterable
-from contextlib import suppress
-from dataclasses import dataclass, field
+from contextlib import AbstractContextManager, suppress
+from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Self
+from typing import IO
 
 from parley.emulator.errors import LocalProtocolError
 from parley.launch.processes.forkserver import Channel
@@ -50,78 +50,66 @@ class Exit:
             return f"was killed by signal {-self.status}"
 
 
-@dataclass
-class Processes:
+class Processes(AbstractContextManager["Processes"]):
     """The nodes of one run. Use as a context: leaving it, however that happens, ends every process.
 
     It may be entered twice, first early by whoever knows that a run is coming, and is left once for all.
     """
 
-    pids: dict[str, int] = field(default_factory=dict)
-    running: set[str] = field(default_factory=set)
-    _channel: Channel | None = None
-    process: "subprocess.Popen[bytes] | None" = None
-    _exits: list[Exit] = field(default_factory=list)
-    # A file, not a pipe: a node that was stopped at birth would hold a pipe open and keep its reader waiting.
-    _complaints: IO[bytes] = field(default_factory=tempfile.TemporaryFile)
-
-    def __enter__(self) -> Self:
-        if self.process is not None:
-            return self
+    def __init__(self) -> None:
+        self.pids: dict[str, int] = {}
+        self.running: set[str] = set()
+        self._exits: list[Exit] = []
+        # A file, not a pipe: a node that was stopped at birth would hold a pipe open and keep its reader waiting.
+        self._complaints: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115 (closed in __exit__)
         ours, theirs = socket.socketpair()
         with theirs:
             name = "parley.launch.processes.forkserver"
             self.process = start_helper(name, theirs, self._complaints, subprocess.DEVNULL)
         self._channel = Channel(ours)
-        return self
 
     def __exit__(self, *_: object) -> None:
-        channel, process = self._opened()
-        channel.stream.close()
+        self._channel.stream.close()
         try:
             # It has no child yet and may still be busy with its imports: nothing to wait for.
             with suppress(subprocess.TimeoutExpired):
-                process.wait(PATIENCE_SECONDS if self.running or self.pids else 0.0)
+                self.process.wait(PATIENCE_SECONDS if self.running or self.pids else 0.0)
         finally:
             # SIGKILL for the forkserver is SIGKILL for all its children.
-            process.kill()
-            process.wait()
+            self.process.kill()
+            self.process.wait()
             self._complaints.close()
         self.running.clear()
 
     def spawn(self, command_lines: Iterable[CommandLine]) -> None:
         """Start these nodes; returns when the requests are under way, not when the nodes are."""
-        channel, _ = self._opened()
         for command_line in command_lines:
             self.running.add(command_line.name)
-            channel.send({"request": "spawn", **vars(command_line), "log": str(command_line.log)})
+            self._channel.send({"request": "spawn", **vars(command_line), "log": str(command_line.log)})
             self._hear()
 
     def prepare(self, plan: Path, *, crowd: Path | None = None) -> None:
         """Let the forkserver build the plan's protocol before it forks; `crowd`: the witness of many users to come."""
         told = None if crowd is None else str(crowd)
-        self._opened()[0].send({"request": "prepare", "plan": str(plan), "crowd": told})
+        self._channel.send({"request": "prepare", "plan": str(plan), "crowd": told})
 
     def send_signal(self, names: Iterable[str], number: int) -> None:
-        """Send a signal to the named nodes that still run."""
-        self._opened()[0].send({"request": "signal", "names": list(names), "signal": number})
+        self._channel.send({"request": "signal", "names": list(names), "signal": number})
 
     def exits(self, timeout: float) -> list[Exit]:
         """The nodes that ended since the last call; waits at most `timeout` seconds for one."""
-        channel, _ = self._opened()
         if not self._exits:
             with selectors.DefaultSelector() as selector:
-                wanted = selectors.EVENT_READ | (selectors.EVENT_WRITE if channel.unsent else 0)
-                selector.register(channel.stream, wanted)
+                wanted = selectors.EVENT_READ | (selectors.EVENT_WRITE if self._channel.unsent else 0)
+                selector.register(self._channel.stream, wanted)
                 selector.select(timeout)
         self._hear()
         found, self._exits = self._exits, []
         return found
 
     def _hear(self) -> None:
-        channel, process = self._opened()
-        channel.flush()
-        for report in channel.receive():
+        self._channel.flush()
+        for report in self._channel.receive():
             if report["event"] == "spawned":
                 self.pids[report["name"]] = report["pid"]
             elif report["event"] == "exit":
@@ -132,15 +120,10 @@ class Processes:
                     f"{report['name']} could not be started ({report['reason']}); "
                     f"{len(self.running)} processes are more than this machine allows"
                 )
-        if channel.closed:
-            process.wait(PATIENCE_SECONDS)
-            last = last_complaint(self._complaints) or f"exit code {process.returncode}"
+        if self._channel.closed:
+            self.process.wait(PATIENCE_SECONDS)
+            last = last_complaint(self._complaints) or f"exit code {self.process.returncode}"
             raise LocalProtocolError(f"the process that starts the nodes has ended: {last}")
-
-    def _opened(self) -> "tuple[Channel, subprocess.Popen[bytes]]":
-        if self._channel is None or self.process is None:
-            raise LocalProtocolError("the processes of a run exist only inside its `with` block")
-        return self._channel, self.process
 
 
 def start_helper(module: str, stream: socket.socket, complaints: IO[bytes], stdin: int) -> "subprocess.Popen[bytes]":
@@ -165,7 +148,6 @@ def last_complaint(complaints: IO[bytes]) -> str:
 
 
 def last_lines(log: Path, count: int = LAST_LINES) -> list[str]:
-    """The end of a node's log, to be shown with its name."""
     try:
         with log.open("rb") as file:
             size = file.seek(0, os.SEEK_END)

@@ -140,7 +140,6 @@ class Diagram:
         self.undrawn: Counter[str] = Counter()
 
     def take(self, sequence: int, seconds: float, sender: str, message: wire.Message) -> None:
-        """Draw one message, if it can be drawn."""
         heard = (sequence, seconds, sender, message)
         if isinstance(message, wire.Ready):
             if message.node in self.seats:

@@ -34,18 +34,6 @@ def plural(count: int, noun: str) -> str:
     return f"{count:,} {noun if count == 1 else several}"
 
 
-def array_brief(array: NDArray[Any]) -> str:
-    """Shape, first entries and range."""
-    shape = _shape(array)
-    if not array.size:
-        return f"{shape} {array.dtype}"
-    flat = array.reshape(-1)
-    first = ", ".join(map(number, flat[:SHOWN].tolist()))
-    if array.size <= SHOWN:
-        return first if array.size == 1 else f"{shape} {array.dtype}: {first}"
-    return f"{shape} {array.dtype}: {first}, … between {number(flat.min().item())} and {number(flat.max().item())}"
-
-
 def _shape(array: NDArray[Any]) -> str:
     return " × ".join(str(size) for size in array.shape) or "one"
 
@@ -56,9 +44,14 @@ def number(value: float | int | bool) -> str:
 
 
 def value_brief(value: Any) -> str:
-    """Any value of a parameter or detail."""
+    """Any value of a parameter or detail; of an array its shape, first entries and range."""
     if isinstance(value, np.ndarray):
-        return array_brief(value)
+        kind, flat = f"{_shape(value)} {value.dtype}", value.reshape(-1)
+        first = ", ".join(map(number, flat[:SHOWN].tolist()))
+        if value.size <= 1:
+            return first or kind
+        between = f", … between {number(flat.min().item())} and {number(flat.max().item())}"
+        return f"{kind}: {first}{between if value.size > SHOWN else ''}"
     if isinstance(value, bytes):
         return plural(len(value), "byte")
     if isinstance(value, Mapping):
@@ -76,7 +69,6 @@ def named(values: Mapping[str, Any]) -> list[str]:
 
 
 def who(users: wire.Users) -> str:
-    """Which users' replies a frame carries."""
     if not len(users):
         return "nobody"
     first, last = int(users[0]), int(users[-1])
@@ -87,7 +79,6 @@ def who(users: wire.Users) -> str:
 
 
 def headline(message: wire.Message) -> str:
-    """One line about a message."""
     if isinstance(message, wire.Replies):
         return plural(len(message.users), "reply") + (f": {who(message.users)}" if len(message.users) else "")
     if isinstance(message, wire.Ready):
@@ -146,7 +137,6 @@ def row(record: Record) -> dict[str, Any]:
 
 
 def body(message: wire.Message) -> list[str]:
-    """A few lines about what a message carries."""
     if isinstance(message, wire.Reminder):
         return [cut(", ".join(message.missing))]
     return named(getattr(message, BODIES[type(message)])) if type(message) in BODIES else []

@@ -88,8 +88,20 @@ def write_parquet(source: Source, path: Path) -> int:
     rows = 0
     with pyarrow.parquet.ParquetWriter(path, schema) as writer:
         for record, replies in _until(source, last):
-            writer.write_table(_table(pyarrow, schema, types, record, replies))
-            rows += len(replies.users)
+            count = len(replies.users)
+            common: list[Any] = [
+                np.full(count, record.sequence, np.int64),
+                np.full(count, record.time_ns, np.int64),
+                pyarrow.array([replies.node] * count, pyarrow.string()),
+                pyarrow.array(np.full(count, replies.round, np.int64)).cast(round_type),
+                replies.users,
+            ]
+            columns = [
+                _nested(pyarrow, replies.columns[name]) if name in replies.columns else pyarrow.nulls(count, kind)
+                for name, kind in types.items()
+            ]
+            writer.write_table(pyarrow.table([*common, *columns], schema=schema))
+            rows += count
     return rows
 
 
@@ -110,22 +122,6 @@ def _survey(source: Source) -> tuple[dict[str, Layout], int, int]:
 def _until(source: Source, last: int) -> Iterator[tuple[Record, Replies]]:
     """A run that still goes on may have said more since its survey, in columns that the file does not have."""
     return takewhile(lambda each: each[0].sequence <= last, source.replies())
-
-
-def _table(pyarrow: Any, schema: Any, types: dict[str, Any], record: Record, replies: Replies) -> Any:
-    count = len(replies.users)
-    common: list[Any] = [
-        np.full(count, record.sequence, np.int64),
-        np.full(count, record.time_ns, np.int64),
-        pyarrow.array([replies.node] * count, pyarrow.string()),
-        pyarrow.array(np.full(count, replies.round, np.int64)).cast(schema.field("round").type),
-        replies.users,
-    ]
-    columns = [
-        _nested(pyarrow, replies.columns[name]) if name in replies.columns else pyarrow.nulls(count, kind)
-        for name, kind in types.items()
-    ]
-    return pyarrow.table([*common, *columns], schema=schema)
 
 
 def _nested(pyarrow: Any, column: NDArray[Any]) -> Any:

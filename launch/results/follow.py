@@ -50,11 +50,6 @@ class Follower:
         """Nothing more will be recorded."""
         return self._reader is not None and self._reader.closing is not None and self._reader.unfinished is None
 
-    @property
-    def whole_story(self) -> Story | None:
-        """The story of the record from its first word to its end; None while it may go on."""
-        return self.story if self.closed else None
-
     def look(self) -> list[Standing]:
         """Take in all that is new: how things stood when each round was closed, and how they stand now."""
         passed: list[Standing] = []
@@ -85,7 +80,6 @@ class Follower:
         return standing
 
     def check_completed(self) -> None:
-        """Raise unless the analyst has said its last word."""
         ending = self.summary.ending
         if isinstance(ending, Abort):
             raise LocalProtocolError(f"the run ended without a result: {printable(ending.reason)}")

@@ -114,7 +114,8 @@ class Plan(Sequence[Option]):
             **({} if self.bins is None else {"bins": self.bins.record()}),
         }
 
-    def _cells(self) -> list[tuple[str, ...]]:
+    def table_rows(self) -> list[tuple[str, ...]]:
+        """A row for each protocol, below `HEADINGS`."""
         return [
             (
                 *(each.name, str(each.rounds), f"{each.predicted_rmse:.3g}", f"{each.worst_rmse:.3g}"),
@@ -124,7 +125,7 @@ class Plan(Sequence[Option]):
         ]
 
     def __str__(self) -> str:
-        rows = [HEADINGS, *self._cells()]
+        rows = [HEADINGS, *self.table_rows()]
         widths = [max(len(row[place]) for row in rows) for place in range(len(HEADINGS))]
         lines = [row[0].ljust(widths[0]) for row in rows]
         for place, width in enumerate(widths[1:], 1):
@@ -132,7 +133,7 @@ class Plan(Sequence[Option]):
         return "\n".join([self.title, *lines, *self.notes])
 
     def _repr_html_(self) -> str:
-        shown = html.table(HEADINGS, self._cells(), self.title)
+        shown = html.table(HEADINGS, self.table_rows(), self.title)
         shown += "".join(f"<p>{escape(each)}</p>" for each in self.notes)
         return shown + html.bars({each.name: each.predicted_rmse for each in self.options}, "predicted RMSE")
 

@@ -81,8 +81,19 @@ def reporting(
     written: list[Path | None] = []
 
     def write(story: Story | None = None) -> None:
-        if not written:
-            written.append(write_report(folder, witness, story))
+        if written:
+            return
+        written.append(None)
+        if not folder.transcript.exists():
+            return
+        report = folder.path / "report.html"
+        try:
+            known = Witness.load(folder.witness) if witness is None and folder.witness.exists() else witness
+            with Working("writing the report"):
+                write_page(report, make_model(folder.transcript, witness=known, story=story))
+            written[0] = report
+        except ParleyError as error:
+            click.echo(f"parley: no report was written: {printable(str(error))}", err=True)
 
     with Watcher(folder) if watch else nullcontext() as watcher:
         if watcher is not None:
@@ -105,19 +116,3 @@ def show_in_browser(address: str) -> None:
 
     if not webbrowser.open(address):
         click.echo(f"parley: no browser could be started; open {address}", err=True)
-
-
-def write_report(folder: RunFolder, witness: Witness | None = None, story: Story | None = None) -> Path | None:
-    """Write report.html; None where there is no record or the page could not be written."""
-    if not folder.transcript.exists():
-        return None
-    report = folder.path / "report.html"
-    try:
-        if witness is None and folder.witness.exists():
-            witness = Witness.load(folder.witness)
-        with Working("writing the report"):
-            write_page(report, make_model(folder.transcript, witness=witness, story=story))
-    except ParleyError as error:
-        click.echo(f"parley: no report was written: {printable(str(error))}", err=True)
-        return None
-    return report

@@ -41,11 +41,10 @@ class Batch:
 
 @dataclass(frozen=True, kw_only=True)
 class Outcome:
-    """Errors of some trials, and which of their intervals held the truth."""
+    """The errors of some trials of a case."""
 
     case: int
     errors: Floats
-    covered: int
 
 
 def batches(
@@ -77,13 +76,10 @@ def trial(batch: Batch) -> Outcome:
         for generator in generators:
             # Data are handed out anew each time, so that whoever is asked in a round is a fresh sample.
             key = key_from_seed(int(generator.integers(2**62)))
-            result = simulate(protocol, generator.permutation(batch.inputs), key)
-            found.append((result.estimate, result.low, result.high))
+            found.append(simulate(protocol, generator.permutation(batch.inputs), key).estimate)
     else:
-        estimates = fast_simulation.play_all(protocol, counts, generators)
-        found = [(estimate.value, *estimate.interval95) for estimate in estimates]
-    covered = sum(low <= batch.truth <= high for _, low, high in found)
-    return Outcome(case=batch.case, errors=np.array([value - batch.truth for value, _, _ in found]), covered=covered)
+        found = [estimate.value for estimate in fast_simulation.play_all(protocol, counts, generators)]
+    return Outcome(case=batch.case, errors=np.array([value - batch.truth for value in found]))
 
 
 def spread(task: Callable[[Work], Done], work: Sequence[Work], processes: int | None = None) -> Iterator[Done]:

@@ -19,33 +19,6 @@ from parley.protocols.workloads.workload import check_level
 Action = Callable[[Floats], Floats]
 
 
-@dataclass(frozen=True, eq=False)
-class Kronecker(Factor):
-    """A (x) B on inputs x = (a, b) numbered a * inputs(B) + b."""
-
-    left: Factor
-    right: Factor
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        return (self.left.rows * self.right.rows, self.left.inputs * self.right.inputs)
-
-    def _columns(self, indices: NDArray[np.int64]) -> Floats:
-        left = self.left.columns(indices // self.right.inputs)
-        right = self.right.columns(indices % self.right.inputs)
-        return (left[:, :, None] * right[:, None, :]).reshape(len(indices), self.shape[0])
-
-    def _apply(self, matrix: Floats) -> Floats:
-        return _by_sides(self.left.apply, self.right.apply, matrix, self.left.inputs, self.right.inputs)
-
-    def _transpose_apply(self, matrix: Floats) -> Floats:
-        left, right = self.left.transpose_apply, self.right.transpose_apply
-        return _by_sides(left, right, matrix, self.left.rows, self.right.rows)
-
-    def norms(self) -> Floats:
-        return np.asarray(np.multiply.outer(self.left.norms(), self.right.norms()).reshape(-1))
-
-
 def _by_sides(left: Action, right: Action, matrix: Floats, first: int, second: int) -> Floats:
     """(A (x) B) M one side at a time, for `first` x `second` rows of M."""
     half = left(matrix.reshape(first, -1))
@@ -55,13 +28,21 @@ def _by_sides(left: Action, right: Action, matrix: Floats, first: int, second: i
 
 
 @dataclass(frozen=True, eq=False)
-class PairedKronecker(Kronecker):
+class PairedKronecker(Factor):
     """T (A (x) B), the signed factor of a Kronecker product of two skew-symmetric matrices.
 
+    Inputs x = (a, b) are numbered a * inputs(B) + b.
     Where S_A = A'JA and S_B = B'JB with J the quarter turn of the two halves of the rows, J (x) J is symmetric
     with eigenvalues +-1; T turns it diagonal. On the four quarters of the rows that is one butterfly:
     (00 + 11, 01 - 10) carry +1 and (00 - 11, 01 + 10) carry -1.
     """
+
+    left: Factor
+    right: Factor
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return (self.left.rows * self.right.rows, self.left.inputs * self.right.inputs)
 
     @cached_property
     def signs(self) -> Floats:
@@ -82,13 +63,20 @@ class PairedKronecker(Kronecker):
         return np.asarray((np.stack([first, second]) * np.sqrt(0.5)).reshape(matrix.shape))
 
     def _columns(self, indices: NDArray[np.int64]) -> Floats:
-        return np.ascontiguousarray(self._turn(super()._columns(indices).T).T)
+        left = self.left.columns(indices // self.right.inputs)
+        right = self.right.columns(indices % self.right.inputs)
+        product = (left[:, :, None] * right[:, None, :]).reshape(len(indices), self.shape[0])
+        return np.ascontiguousarray(self._turn(product.T).T)
 
     def _apply(self, matrix: Floats) -> Floats:
-        return self._turn(super()._apply(matrix))
+        return self._turn(_by_sides(self.left.apply, self.right.apply, matrix, self.left.inputs, self.right.inputs))
 
     def _transpose_apply(self, matrix: Floats) -> Floats:
-        return super()._transpose_apply(self._turn_back(matrix))
+        left, right = self.left.transpose_apply, self.right.transpose_apply
+        return _by_sides(left, right, self._turn_back(matrix), self.left.rows, self.right.rows)
+
+    def norms(self) -> Floats:
+        return np.asarray(np.multiply.outer(self.left.norms(), self.right.norms()).reshape(-1))
 
 
 @dataclass(frozen=True, eq=False)

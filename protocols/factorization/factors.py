@@ -40,7 +40,6 @@ def infinity_norm(workload: Workload) -> float:
 
 
 def factorize(workload: Workload, tolerance: float = 1e-3) -> Factorization:
-    """W - cJ = L'R with certified bounds on gamma_2."""
     if workload.kind in ("kendall", "auc"):
         return closed_forms.kendall(*workload.shape)
     if workload.kind == "threshold":

@@ -25,8 +25,6 @@ from parley.protocols.convergence import stopped_short
 from parley.protocols.factorization.model import Factorization, balanced, symmetric
 from parley.protocols.factorization.operator import Dense, Reflected, check_matrix
 
-Kept = NDArray[np.bool_]
-
 TOLERANCE = 1e-3
 # How many are needed depends on rounding, so on the processor; a gap of 1e-5 took 800 at most.
 ITERATIONS = 2000
@@ -144,12 +142,6 @@ class Bracket:
     def gap(self) -> float:
         return self.above.upper / self.below.lower - 1
 
-    def narrowed(self, spectrum: Spectrum) -> "Bracket":
-        return Bracket(
-            below=spectrum if spectrum.lower > self.below.lower else self.below,
-            above=spectrum if spectrum.upper < self.above.upper else self.above,
-        )
-
 
 def bracket(
     workload: Floats, tolerance: float, iterations: int = ITERATIONS, start: tuple[Floats, Floats] | None = None
@@ -170,7 +162,10 @@ def bracket(
         rows = rows.moved(spectrum.row_load, floor, largest)
         columns = rows if even else columns.moved(spectrum.column_load, floor, largest)
         spectrum = decompose(workload, rows.values, columns.values, symmetric=even)
-        narrowed = best.narrowed(spectrum)
+        narrowed = Bracket(
+            below=spectrum if spectrum.lower > best.below.lower else best.below,
+            above=spectrum if spectrum.upper < best.above.upper else best.above,
+        )
         stuck = 0 if narrowed.gap < best.gap else stuck + 1
         if stuck == 10:
             largest, stuck = max(1.0, largest / 2), 0
@@ -196,29 +191,22 @@ def fixed_point(matrix: ArrayLike, tolerance: float = TOLERANCE, iterations: int
     found = bracket(core, tolerance, iterations)
     if found.gap > tolerance:
         stopped_short("gamma_2", found.gap, tolerance, "the factors are exact, but their columns may be longer")
-    return embed(assemble(core, found), scale, rows, columns)
+    factor, reflected = found.above.factors(core)
+    if found.above.signs is None:
+        inner = balanced(factor, reflected, found.below.lower)
+    else:
+        signs = np.where(np.einsum("ij,ij->i", factor, reflected) < 0, -1.0, 1.0)
+        inner = symmetric(Dense(factor), signs, found.below.lower)
+    # Undo the scaling of W and give its zero rows and columns back, as zero columns of the factors.
+    left, right = np.zeros((inner.rows, len(rows))), np.zeros((inner.rows, len(columns)))
+    left[:, rows] = inner.left.dense() * np.sqrt(scale)
+    # What is left of W may be symmetric when W is not, as in [[0, 1]].
+    if isinstance(inner.right, Reflected) and np.array_equal(rows, columns):
+        return symmetric(Dense(left), inner.right.signs, inner.lower * scale)
+    right[:, columns] = inner.right.dense() * np.sqrt(scale)
+    return balanced(left, right, inner.lower * scale)
 
 
 def check_tolerance(tolerance: float) -> None:
     if not 1e-10 <= tolerance < np.inf:
         raise BadInput(f"the tolerance on gamma_2 should be at least 1e-10, got {tolerance}")
-
-
-def assemble(workload: Floats, best: Bracket) -> Factorization:
-    """The factors behind the best upper bound on gamma_2 of a matrix without zero rows or columns."""
-    factor, reflected = best.above.factors(workload)
-    if best.above.signs is None:
-        return balanced(factor, reflected, best.below.lower)
-    signs = np.where(np.einsum("ij,ij->i", factor, reflected) < 0, -1.0, 1.0)
-    return symmetric(Dense(factor), signs, best.below.lower)
-
-
-def embed(core: Factorization, scale: float, rows: Kept, columns: Kept) -> Factorization:
-    """Undo the scaling of W and give its zero rows and columns back, as zero columns of the factors."""
-    left, right = np.zeros((core.rows, len(rows))), np.zeros((core.rows, len(columns)))
-    left[:, rows] = core.left.dense() * np.sqrt(scale)
-    # What is left of W may be symmetric when W is not, as in [[0, 1]].
-    if isinstance(core.right, Reflected) and np.array_equal(rows, columns):
-        return symmetric(Dense(left), core.right.signs, core.lower * scale)
-    right[:, columns] = core.right.dense() * np.sqrt(scale)
-    return balanced(left, right, core.lower * scale)

@@ -6,7 +6,7 @@ import numpy as np
 
 from parley.emulator.errors import BadInput
 from parley.emulator.randomizer import Floats
-from parley.protocols.factorization.operator import Dense, Factor, HalfSums, Reflected
+from parley.protocols.factorization.operator import Dense, Factor, Reflected
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -36,7 +36,6 @@ class Factorization:
 
     @property
     def rows(self) -> int:
-        """l: the length of each of the two vectors a user encodes."""
         return self.left.rows
 
     def dense(self) -> Floats:
@@ -61,7 +60,6 @@ class SignedFactorization:
 
     @property
     def rows(self) -> int:
-        """l: the length of the vector a user encodes."""
         return self.factor.rows
 
     @property
@@ -100,9 +98,9 @@ def signed(factorization: Factorization) -> SignedFactorization:
     """
     left, right = factorization.left, factorization.right
     if isinstance(right, Reflected) and right.base is left:
-        factor, signs = left, right.signs
-    elif left.inputs != right.inputs:
+        return SignedFactorization(factor=left, signs=right.signs)
+    if left.inputs != right.inputs:
         raise BadInput(f"a {left.inputs} x {right.inputs} matrix has no quadratic form; it must be square")
-    else:
-        factor, signs = HalfSums(left, right), np.repeat([1.0, -1.0], left.rows)
-    return SignedFactorization(factor=factor, signs=signs)
+    one, two = left.dense(), right.dense()
+    halves = Dense(np.concatenate([(one + two) / 2, (one - two) / 2]))
+    return SignedFactorization(factor=halves, signs=np.repeat([1.0, -1.0], left.rows))

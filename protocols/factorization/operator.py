@@ -45,7 +45,6 @@ class Factor(ABC):
     def _transpose_apply(self, matrix: Floats) -> Floats: ...
 
     def norms(self) -> Floats:
-        """The Euclidean norms of the k columns."""
         return np.asarray(np.sqrt((self.dense() ** 2).sum(axis=0)))
 
     @property
@@ -87,8 +86,7 @@ class Factor(ABC):
         """A'y, the inner products of y with all k columns; (l,) or (l, m)."""
         return _on_matrix(self._transpose_apply, point, self.rows)
 
-    def __matmul__(self, histogram: Floats) -> Floats:
-        return self.apply(histogram)
+    __matmul__ = apply
 
     @property
     def T(self) -> "Transposed":
@@ -103,8 +101,6 @@ class Factor(ABC):
 
 @dataclass(frozen=True, eq=False)
 class Transposed:
-    """A' of a factor A."""
-
     factor: Factor
 
     def __matmul__(self, point: Floats) -> Floats:
@@ -168,36 +164,7 @@ class Reflected(Factor):
 
 
 @dataclass(frozen=True, eq=False)
-class HalfSums(Factor):
-    """[(L + R)/2 ; (L - R)/2], the single factor made of two."""
-
-    left: Factor
-    right: Factor
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        return (2 * self.left.rows, self.left.inputs)
-
-    def _columns(self, indices: NDArray[np.int64]) -> Floats:
-        left, right = self.left.columns(indices), self.right.columns(indices)
-        return np.concatenate([(left + right) / 2, (left - right) / 2], axis=1)
-
-    def _apply(self, matrix: Floats) -> Floats:
-        left, right = self.left.apply(matrix), self.right.apply(matrix)
-        return np.concatenate([(left + right) / 2, (left - right) / 2])
-
-    def _transpose_apply(self, matrix: Floats) -> Floats:
-        upper, lower = matrix[: self.left.rows], matrix[self.left.rows :]
-        return self.left.transpose_apply((upper + lower) / 2) + self.right.transpose_apply((upper - lower) / 2)
-
-    def norms(self) -> Floats:
-        return np.asarray(np.sqrt((self.left.norms() ** 2 + self.right.norms() ** 2) / 2))
-
-
-@dataclass(frozen=True, eq=False)
 class Selected(Factor):
-    """Some rows of a factor."""
-
     base: Factor
     kept: Integers
 

@@ -5,16 +5,13 @@ gamma_2(W - cJ) is convex in c. Every dual matrix G with gamma_2*(G) <= 1 is a l
 evaluates gamma_2 where the present lines are lowest and adds the line found there.
 """
 
-from dataclasses import replace
 from functools import lru_cache
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from parley.emulator.randomizer import Floats
 from parley.protocols.convergence import stopped_short
-from parley.protocols.factorization.fixed_point import Bracket, assemble, bracket, check_tolerance, embed, fixed_point
-from parley.protocols.factorization.model import Factorization
+from parley.protocols.factorization.fixed_point import bracket, check_tolerance
 from parley.protocols.factorization.operator import check_matrix
 from parley.protocols.workloads.kernel import Kernel
 from parley.protocols.workloads.workload import Workload
@@ -40,41 +37,31 @@ def with_best_shift(workload: Workload) -> Workload:
     return Kernel(workload.values, shift=best_shift(workload.values[np.ix_(some, some)], NEAR)[0])
 
 
-def best_shift(matrix: ArrayLike, tolerance: float = TOLERANCE) -> tuple[float, Factorization]:
-    """The shift c and a factorization of W - cJ whose upper bound is within `tolerance` of the least over all c.
-
-    The `lower` of the factorization bounds gamma_2(W - cJ) from below for every c, not for the returned one alone.
-    """
+def best_shift(matrix: ArrayLike, tolerance: float = TOLERANCE) -> tuple[float, float, float]:
+    """The best shift c, a lower bound on gamma_2 for all shifts, and an upper one for c within `tolerance` of it."""
     workload = check_matrix(matrix)
     check_tolerance(tolerance)
     if workload.max() == workload.min():
-        return float(workload[0, 0]), fixed_point(np.zeros_like(workload))
+        return float(workload[0, 0]), 0.0, 0.0
     scale = float(np.max(np.abs(workload)))
-    shift, found, floor = _search(workload / scale, tolerance)
-    if (gap := found.above.upper / max(floor, 5e-324) - 1) > tolerance:
-        stopped_short("the best shift", gap, tolerance, "any shift gives the same statistic, another one less noise")
-    every = tuple(np.ones(size, dtype=np.bool_) for size in workload.shape)
-    whole = embed(assemble(workload / scale - shift, found), scale, *every)
-    return shift * scale, replace(whole, lower=min(floor * scale, whole.upper))
-
-
-def _search(workload: Floats, tolerance: float) -> tuple[float, Bracket, float]:
-    """The best shift met, the bounds found there, and a lower bound for all shifts."""
+    workload = workload / scale
     # One entry of W - cJ alone gives gamma_2 >= max W - c and gamma_2 >= c - min W.
     lines = [(float(workload.max()), -1.0), (-float(workload.min()), 1.0)]
     floor, shift = _lowest(lines)
     found = bracket(workload - shift, tolerance / 3)
-    best = shift, found
+    best, upper = shift, found.above.upper
     for _ in range(EVALUATIONS):
         mass = found.below.mass
         lines.append((found.below.lower + shift * mass, -mass))
         floor, shift = _lowest(lines)
-        if best[1].above.upper <= (1 + tolerance) * floor:
+        if upper <= (1 + tolerance) * floor:
             break
         found = bracket(workload - shift, tolerance / 3, start=(found.below.rows, found.below.columns))
-        if found.above.upper < best[1].above.upper:
-            best = shift, found
-    return *best, floor
+        if found.above.upper < upper:
+            best, upper = shift, found.above.upper
+    if (gap := upper / max(floor, 5e-324) - 1) > tolerance:
+        stopped_short("the best shift", gap, tolerance, "any shift gives the same statistic, another one less noise")
+    return best * scale, min(floor, upper) * scale, upper * scale
 
 
 def _lowest(lines: list[tuple[float, float]]) -> tuple[float, float]:

@@ -16,7 +16,7 @@ from parley.emulator.errors import BadInput
 from parley.emulator.randomizer import Floats
 from parley.protocols.convergence import stopped_short
 from parley.protocols.factorization.operator import Factor
-from parley.protocols.projection.simplex_projection import largest_eigenvalue
+from parley.protocols.projection.simplex_projection import largest_eigenvalue, nearest_probabilities
 
 TOLERANCE = 1e-8
 ITERATIONS = 50_000
@@ -34,22 +34,13 @@ class Projection:
     iterations: int
 
 
-def nearest_in_simplex(values: Floats) -> Floats:
-    """The probability vector nearest to `values`: subtract the threshold that leaves a sum of one."""
-    # A common shift changes nothing, and keeps the sum of one visible beside large values.
-    values = values - values.max()
-    descending = np.sort(values)[::-1]
-    excess = np.cumsum(descending) - 1
-    kept = np.flatnonzero(descending * np.arange(1, len(values) + 1) > excess)[-1]
-    return np.asarray(np.maximum(values - excess[kept] / (kept + 1), 0.0))
-
-
 def nearest_in_l1_ball(values: Floats) -> Floats:
     """The vector with |x|_1 <= 1 nearest to `values`."""
     sizes = np.abs(values)
     if sizes.sum() <= 1:
         return values
-    return np.asarray(np.sign(values) * nearest_in_simplex(sizes))
+    # A common shift changes nothing, and keeps the sum of one visible beside large values.
+    return np.asarray(np.sign(values) * nearest_probabilities((sizes - sizes.max())[:, None])[:, 0])
 
 
 def _in_l1_ball(weights: Floats) -> Floats:

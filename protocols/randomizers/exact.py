@@ -82,25 +82,20 @@ def guarded(epsilon: float) -> Fraction:
     return Fraction(epsilon) - GUARD
 
 
-def _series(x: Fraction, bits: int) -> tuple[int, int]:
-    """Integers lower <= 2^bits e^x <= upper for x >= 0: Taylor's series with its remainder."""
-    term_lower = term_upper = 1 << bits
+@lru_cache(maxsize=1024)
+def _exponential(x: Fraction) -> tuple[Fraction, Fraction]:
+    """A lower and an upper bound of e^x: Taylor's series of e^|x| in integers over 2^BITS, with its remainder."""
+    size, order = abs(x), 0
+    term_lower = term_upper = 1 << BITS
     lower = upper = 0
-    order = 0
-    while True:
+    # From the order 2x on the terms at least halve, so all that is left is at most twice the next one.
+    while order <= 2 * size or term_lower:
         lower += term_lower
         upper += term_upper
         order += 1
-        term_lower = term_lower * x.numerator // (x.denominator * order)
-        term_upper = -(-term_upper * x.numerator // (x.denominator * order))
-        # From here the terms at least halve, so all that is left is at most twice the next one.
-        if order > 2 * x and term_lower == 0:
-            return lower, upper + 2 * term_upper
-
-
-@lru_cache(maxsize=1024)
-def _exponential(x: Fraction) -> tuple[Fraction, Fraction]:
-    lower, upper = _series(abs(x), BITS)
+        term_lower = term_lower * size.numerator // (size.denominator * order)
+        term_upper = -(-term_upper * size.numerator // (size.denominator * order))
+    upper += 2 * term_upper
     if x >= 0:
         return Fraction(lower, 1 << BITS), Fraction(upper, 1 << BITS)
     return Fraction((1 << (2 * BITS)) // upper, 1 << BITS), Fraction(-(-(1 << (2 * BITS)) // lower), 1 << BITS)

@@ -69,17 +69,14 @@ class SealedRound(Round):
         if self._opened is None or self._opened[0] is not replies[COLUMN]:
             boxes = np.asarray(replies[COLUMN], dtype=np.uint8)
             messages, good = open_boxes(self._secret or bytes(KEY_BYTES), boxes)
-            self._opened = (replies[COLUMN], self._columns(messages), good)
+            columns, start = dict[str, Array](), 0
+            for name, (dtype, trailing) in sorted(self.inner.reply.items()):
+                size = dtype.itemsize * math.prod(trailing)
+                raw = np.ascontiguousarray(messages[:, start : start + size])
+                columns[name] = raw.view(dtype).reshape(len(messages), *trailing)
+                start += size
+            self._opened = (replies[COLUMN], columns, good)
         return self._opened[1], self._opened[2]
-
-    def _columns(self, messages: NDArray[np.uint8]) -> Columns:
-        columns, start = {}, 0
-        for name, (dtype, trailing) in sorted(self.inner.reply.items()):
-            size = dtype.itemsize * math.prod(trailing)
-            raw = np.ascontiguousarray(messages[:, start : start + size])
-            columns[name] = raw.view(dtype).reshape(len(messages), *trailing)
-            start += size
-        return columns
 
 
 def sealed(protocol: Protocol, secret: bytes) -> "Shuffled":

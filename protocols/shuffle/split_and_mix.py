@@ -14,7 +14,7 @@ i = i are part of h'Wh; what the statistic takes off for them is its diagonal, c
 import math
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 
@@ -30,8 +30,9 @@ from parley.protocols.randomizers.exact import check_count
 from parley.protocols.randomizers.shuffled.shares import Shares, security_of, shares_needed
 from parley.protocols.randomizers.shuffled.skellam import Skellam, delta_of_noise
 from parley.protocols.shuffle.amplification import PROTECTS, check_delta, check_mixing
-from parley.protocols.shuffle.fixed_point_form import REACH, Query, Sensitivity, extent, grid, sensitivity, side_query
+from parley.protocols.workloads.workload import Workload
 
+Query = tuple[str, Floats]
 # The column whose entries the shuffler mixes, each coordinate apart.
 AXES = {"shares": 1}
 # Of delta, so much goes to the shares; the rest is the noise's.
@@ -40,6 +41,19 @@ FRACTIONS = range(4, 25)
 LARGEST_WEIGHT = 1e6
 # A frame holds 4096 replies and at most 64 MiB.
 MOST_REPLY_BYTES = 15_000
+# Sums stay in their room but for noise of more than so many deviations, which has a probability below 2^-128.
+REACH = 14.0
+# Numbers stay far below 2^63, so that they and their differences are what they are as int64, and exact as float64.
+LARGEST_NUMBER = 2.0**52
+# Pairs of more inputs than this are not listed; twice the largest norm bounds them.
+MOST_LISTED = 1024
+
+
+class Sensitivity(NamedTuple):
+    """Delta_2^2 and Delta_1."""
+
+    square: float
+    absolute: float
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -185,3 +199,40 @@ class SplitAndMix(Pairwise):
         """One question, one sum."""
         one = yield Ask(self.shares_of_a_vector)
         return self.finish(self.form(one), one)
+
+
+def side_query(workload: Workload) -> Query | None:
+    """What the statistic needs besides the form: a named function of the input, at most one."""
+    return next(iter(workload.linear_queries().items()), None)
+
+
+def grid(factors: SignedFactorization, query: Query | None, weight: float, fraction: int) -> Integers:
+    """The vectors of all inputs in steps of 2^-fraction, with the side query from -weight to weight below them."""
+    columns = factors.factor.columns(np.arange(factors.inputs))
+    if query is not None:
+        values = query[1]
+        label = 2 * (values - values.min()) / np.ptp(values) - 1
+        columns = np.concatenate([columns, weight * label[:, None]], axis=1)
+    largest = float(np.abs(columns).max())
+    if not largest < math.ldexp(LARGEST_NUMBER, -fraction):
+        raise BadInput(f"a vector with an entry of {largest:g} is too long for fixed point; rescale the statistic")
+    return np.rint(columns * 2.0**fraction).astype(np.int64)
+
+
+def extent(numbers: Integers, users: int, variance: float) -> float:
+    """How far from 0 the sum of so many vectors can be, with noise of this variance from each."""
+    return users * float(np.abs(numbers).max()) + REACH * math.sqrt(users * variance) + REACH**2
+
+
+def sensitivity(vectors: Integers | Floats) -> Sensitivity:
+    """The l2 and l1 diameters of the rows, in their units; never less than they are. Every user computes them."""
+    values = vectors.astype(np.float64)
+    if len(values) > MOST_LISTED:
+        square = 4 * float((values**2).sum(axis=1).max())
+        return Sensitivity(square * (1 + 1e-12), 2 * float(np.abs(values).sum(axis=1).max()))
+    square = absolute = 0.0
+    for row in range(len(values) - 1):
+        apart = np.abs(values[row + 1 :] - values[row])
+        square = max(square, float((apart**2).sum(axis=1).max()))
+        absolute = max(absolute, float(apart.sum(axis=1).max()))
+    return Sensitivity(square * (1 + 1e-12), absolute)

@@ -157,10 +157,7 @@ class Ends(NamedTuple):
 
 
 def _declared(
-    columns: Sequence[str],
-    ranges: Sequence[str],
-    categories: Sequence[str],
-    edges: Mapping[str, tuple[float, ...]],
+    columns: Sequence[str], ranges: Sequence[str], categories: Sequence[str], edges: Mapping[str, tuple[float, ...]]
 ) -> dict[str, Ends | tuple[str, ...]]:
     """Each column's declaration, at most one a column."""
     found: dict[str, Ends | tuple[str, ...]] = {}

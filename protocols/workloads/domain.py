@@ -21,7 +21,7 @@ from parley.emulator.errors import BadInput
 from parley.emulator.protocol import Inputs
 from parley.emulator.randomizer import Floats, Integers
 from parley.emulator.roles.consent import Column
-from parley.protocols.workloads.values import as_text, is_absent, numbers, refuse_missing, truth_value
+from parley.protocols.workloads.values import as_text, is_absent, numbers, truth_value
 from parley.protocols.workloads.workload import LARGEST_SIZE, check_level
 
 # The category of those who have no value, where missing values are a category.
@@ -59,13 +59,6 @@ class Domain(ABC):
     @abstractmethod
     def read(self, columns: Mapping[str, NDArray[Any]], row: int = 1) -> Encoded:
         """One input for each row, some input where a value is missing. `row` is the number of the first."""
-
-    def encode(self, columns: Mapping[str, NDArray[Any]]) -> Encoded:
-        """One input for each row; missing values are refused."""
-        encoded = self.read(columns)
-        for name, rows in encoded.missing.items():
-            refuse_missing(name, rows.tolist())
-        return encoded
 
 
 @dataclass(frozen=True)

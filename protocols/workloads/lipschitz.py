@@ -38,62 +38,45 @@ ROUNDING = 64 * np.finfo(np.float64).eps
 
 @dataclass(frozen=True, kw_only=True)
 class Distance:
-    """g on [0, 1] and its Lipschitz constant there; `width` is None where g has no scale of its own."""
+    """g on [0, 1] and its Lipschitz constant there, both at a width; `scaled` where the width plays a part."""
 
-    profile: Callable[[Floats], Floats]
-    constant: float
-    width: float | None = None
-
-
-def _huber(edge: float) -> Distance:
-    """d^2/2 up to the width, from there the tangent."""
-
-    def profile(distance: Floats) -> Floats:
-        return np.where(distance <= edge, distance**2 / 2, edge * (distance - edge / 2))
-
-    return Distance(profile=profile, constant=min(edge, 1.0), width=edge)
+    profile: Callable[[Floats, Any], Floats]
+    constant: Callable[[Any], float]
+    scaled: bool = True
 
 
-def _gaussian(sigma: float) -> Distance:
-    """exp(-d^2 / 2 width^2), steepest at d = width; its diagonal is 1, not 0."""
-    steepest = min(sigma, 1.0)
-    constant = float(steepest / sigma**2 * np.exp(-((steepest / sigma) ** 2) / 2))
-    return Distance(profile=lambda distance: np.exp(-((distance / sigma) ** 2) / 2), constant=constant, width=sigma)
-
-
-DISTANCES: Mapping[str, Callable[[float], Distance]] = {
+DISTANCES: Mapping[str, Distance] = {
     # |d|: the Gini mean difference in the interval's own units.
-    "absolute-difference": lambda edge: Distance(profile=lambda distance: distance, constant=1.0),
+    "absolute-difference": Distance(profile=lambda d, _: d, constant=lambda _: 1.0, scaled=False),
     # d^2: its mean over pairs is twice the variance.
-    "squared-difference": lambda edge: Distance(profile=np.square, constant=2.0),
-    "huber": _huber,
-    "truncated-difference": lambda edge: Distance(profile=lambda d: np.minimum(d, edge), constant=1.0, width=edge),
-    "gaussian": _gaussian,
+    "squared-difference": Distance(profile=lambda d, _: np.square(d), constant=lambda _: 2.0, scaled=False),
+    # d^2/2 up to the width, from there the tangent.
+    "huber": Distance(
+        profile=lambda d, width: np.where(d <= width, d**2 / 2, width * (d - width / 2)),
+        constant=lambda width: min(width, 1.0),
+    ),
+    "truncated-difference": Distance(profile=np.minimum, constant=lambda _: 1.0),
+    # exp(-d^2 / 2 width^2), steepest at d = width or the end of the range; its diagonal is 1, not 0.
+    "gaussian": Distance(
+        profile=lambda d, width: np.exp(-((d / width) ** 2) / 2),
+        constant=lambda width: float(min(width, 1.0) / width**2 * np.exp(-((min(width, 1.0) / width) ** 2) / 2)),
+    ),
 }
 
 
-def named_distance(name: str, width: float | None = None) -> Distance:
-    """The distance of that name; its width, if it has one and none is given, is a quarter of the range."""
+def named_distance(name: str, width: float | None = None) -> tuple[Distance, float | None]:
+    """The distance of that name and its width: if it has one and none is given, a quarter of the range."""
     if name not in DISTANCES:
         raise BadInput(f"unknown Lipschitz function {name!r}{nearest(name, list(DISTANCES))}")
-    distance = DISTANCES[name](0.25)
+    distance = DISTANCES[name]
     if width is None:
-        return distance
-    if distance.width is None:
+        return distance, 0.25 if distance.scaled else None
+    if not distance.scaled:
         raise BadInput(f"{name} takes no width, got {width!r}")
     # Narrower than this, squares underflow; no grid we allow could tell such widths apart.
     if isinstance(width, bool) or not isinstance(width, int | float) or not 1e-9 <= width <= 1e9:
         raise BadInput(f"the width of {name} must lie between 1e-9 and 1e9, got {width!r}")
-    return DISTANCES[name](float(width))
-
-
-def apply_toeplitz(first_row: Floats, values: Floats) -> Floats:
-    """T v for a symmetric Toeplitz T by circulant embedding: 2k points, so that nothing wraps around."""
-    size = len(first_row)
-    circle = np.concatenate([first_row, [0.0], first_row[:0:-1]])
-    spectrum = np.fft.rfft(circle)[:, None] * np.fft.rfft(values.reshape(size, -1), n=2 * size, axis=0)
-    product = np.fft.irfft(spectrum, n=2 * size, axis=0)[:size]
-    return np.asarray(product.reshape(values.shape), dtype=np.float64)
+    return distance, float(width)
 
 
 @dataclass(frozen=True, eq=False, init=False)
@@ -125,8 +108,8 @@ class Lipschitz(ByValue, Workload):
         ):
             raise BadInput(f"the Lipschitz constant must be a positive number, got {constant!r}")
         if isinstance(function, str):
-            distance = named_distance(function, width)
-            width, known = distance.width, distance.constant
+            distance, width = named_distance(function, width)
+            known = distance.constant(width)
             # A distance knows its constant (to the last digits, where machines differ); a smaller one is false.
             if constant is not None and constant < known * (1 - ROUNDING):
                 raise BadInput(f"{function} has the Lipschitz constant {known}, so {constant} is too small")
@@ -175,7 +158,11 @@ class Lipschitz(ByValue, Workload):
     def apply(self, histogram: Floats) -> Floats:
         check_rows(histogram, self.size)
         if isinstance(self.function, str):
-            return apply_toeplitz(self._values(), histogram)
+            # By circulant embedding: 2k points, so that nothing wraps around.
+            row, size = self._values(), self.size
+            circle = np.concatenate([row, [0.0], row[:0:-1]])
+            spectrum = np.fft.rfft(circle)[:, None] * np.fft.rfft(histogram.reshape(size, -1), n=2 * size, axis=0)
+            return np.asarray(np.fft.irfft(spectrum, n=2 * size, axis=0)[:size].reshape(histogram.shape))
         return self.function @ histogram
 
     def diagonal(self) -> Floats:
@@ -193,7 +180,7 @@ class Lipschitz(ByValue, Workload):
     def _values(self) -> Floats:
         """Every value W has: of a distance, its first row."""
         if isinstance(self.function, str):
-            return named_distance(self.function, self.width).profile(np.arange(self.levels) / self.levels)
+            return DISTANCES[self.function].profile(np.arange(self.levels) / self.levels, self.width)
         return self.function
 
 

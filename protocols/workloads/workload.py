@@ -154,7 +154,6 @@ class Workload(ABC):
         return slopes
 
     def histogram(self, inputs: Inputs) -> Floats:
-        """h: the share of users with each input."""
         return self.counts(inputs) / len(inputs)
 
     def counts(self, inputs: Inputs) -> Integers:
@@ -173,8 +172,16 @@ class OnLevels(Workload):
     levels: int | tuple[int, int]
 
     def __post_init__(self) -> None:
-        check: Any = check_levels if self.columns == 2 else check_level
-        object.__setattr__(self, "levels", check(f"the levels of {self.name}", self.levels))
+        what, levels = f"the levels of {self.name}", self.levels
+        if self.columns == 1:
+            object.__setattr__(self, "levels", check_level(what, levels))
+            return
+        if not isinstance(levels, tuple | list) or len(levels) != 2:
+            raise BadInput(f"{what} must be two whole numbers such as (16, 16), got {levels!r}")
+        first, second = (check_level(what, level) for level in levels)
+        # Their product must still be a size we work with.
+        check_level(f"the product of {what}", first * second)
+        object.__setattr__(self, "levels", (first, second))
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -259,15 +266,6 @@ def check_level(what: str, value: object, least: int = 2) -> int:
     if not least <= value <= LARGEST_SIZE:
         raise BadInput(f"{what} must lie between {least} and {LARGEST_SIZE}, got {value}")
     return int(value)
-
-
-def check_levels(what: str, value: object) -> tuple[int, int]:
-    """Two numbers of levels whose product is still a size we work with."""
-    if not isinstance(value, tuple | list) or len(value) != 2:
-        raise BadInput(f"{what} must be two whole numbers such as (16, 16), got {value!r}")
-    first, second = (check_level(what, level) for level in value)
-    check_level(f"the product of {what}", first * second)
-    return first, second
 
 
 def check_dense(size: int) -> None:

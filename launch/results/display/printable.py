@@ -31,13 +31,11 @@ def fitted(text: str, indent: int = 2) -> str:
 def printable_json(value: Any, indent: int | None = None) -> str:
     """JSON that is safe to print. The json module escapes everything that is not ASCII, and of ASCII all but DEL.
 
-    What JSON cannot hold, such as an array in the parameters of a setup, is described by a few words.
+    What JSON cannot hold is described: an array by its type and shape, anything else by its type.
     """
-    return json.dumps(value, indent=indent, default=_described).replace(DELETE, "\\u007f")
 
+    def described(value: Any) -> str:
+        whole = hasattr(value, "dtype") and hasattr(value, "shape")
+        return f"{value.dtype} {value.shape}" if whole else type(value).__name__
 
-def _described(value: Any) -> str:
-    """An array by its type and shape; anything else by its type."""
-    if hasattr(value, "dtype") and hasattr(value, "shape"):
-        return f"{value.dtype} {value.shape}"
-    return type(value).__name__
+    return json.dumps(value, indent=indent, default=described).replace(DELETE, "\\u007f")

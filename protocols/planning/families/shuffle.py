@@ -19,8 +19,8 @@ from parley.protocols.planning.families.tuned import OneRoundTunedPlanning
 from parley.protocols.planning.planning import rising_scores
 from parley.protocols.randomizers.shuffled.shares import shares_needed
 from parley.protocols.randomizers.shuffled.skellam import least_variance
+from parley.protocols.shuffle import split_and_mix
 from parley.protocols.shuffle.amplification import check_delta, check_mixing, largest_local_epsilon
-from parley.protocols.shuffle.fixed_point_form import extent, grid, sensitivity, side_query
 from parley.protocols.shuffle.shuffled import Shuffled
 from parley.protocols.shuffle.split_and_mix import AXES, FRACTIONS, SHARES_PART, SplitAndMix
 from parley.protocols.tuned.one_round_tuned import OneRoundTuned
@@ -81,14 +81,14 @@ class SplitAndMixPlanning(NonInteractivePlanning[SplitAndMix]):
         mixing = Mixing(crowd=users if crowd is None else crowd, axes=AXES)
         check_mixing(mixing, users, AXES)
         check_delta(delta)
-        query = side_query(workload)
+        query = split_and_mix.side_query(workload)
 
         def made(approximation: Approximation, weight: float, fraction: int) -> SplitAndMix:
             """On this grid: the least noise, the smallest Q and the fewest shares that (eps, delta) allows."""
-            numbers = grid(signed(approximation.factors), query, weight, fraction)
-            apart = sensitivity(numbers)
+            numbers = split_and_mix.grid(signed(approximation.factors), query, weight, fraction)
+            apart = split_and_mix.sensitivity(numbers)
             variance = least_variance(epsilon, delta * (1 - 1.1 * SHARES_PART), *apart) / mixing.crowd
-            bits = math.ceil(math.log2(extent(numbers, users, variance) + 1)) + 1
+            bits = math.ceil(math.log2(split_and_mix.extent(numbers, users, variance) + 1)) + 1
             secure = math.log2(numbers.shape[1] * (1 + math.exp(epsilon)) / (delta * SHARES_PART))
             return kind(
                 workload=workload,
@@ -118,7 +118,7 @@ class SplitAndMixPlanning(NonInteractivePlanning[SplitAndMix]):
 
         whole = single(exact(workload))
         factors = signed(whole.factors)
-        spread = sensitivity(factors.factor.columns(np.arange(workload.size)))
+        spread = split_and_mix.sensitivity(factors.factor.columns(np.arange(workload.size)))
         if not spread.square > 0:
             raise BadInput(f"all inputs of this {workload.name} have the same vector: nothing has to be asked")
         noise = least_variance(epsilon, delta, *spread) / factors.radius**2 / mixing.crowd

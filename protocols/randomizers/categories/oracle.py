@@ -30,8 +30,6 @@ def check_categories(inputs: Array, categories: int) -> Integers:
 
 
 class FrequencyOracle(Randomizer):
-    """An estimator of how often each of k categories occurs."""
-
     categories: int
     reach = (0, 1)
 

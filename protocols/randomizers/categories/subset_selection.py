@@ -14,24 +14,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from parley.emulator.randomizer import Alphabet, Coins, Columns, Floats, Integers, Shape
+from parley.protocols.randomizers import exact
 from parley.protocols.randomizers.categories.oracle import MOST_CATEGORIES, FrequencyOracle, check_categories
-from parley.protocols.randomizers.exact import (
-    WHOLE,
-    WORD_BYTES,
-    Choice,
-    TwoLevel,
-    Words,
-    check_count,
-    check_epsilon,
-    exponential_lower,
-    words,
-)
 from parley.protocols.randomizers.vectors.directional import blocks
 from parley.protocols.randomizers.vectors.expansion import expand_words
 
 
 @dataclass(frozen=True, kw_only=True)
-class SubsetSelection(Choice, FrequencyOracle):
+class SubsetSelection(exact.Choice, FrequencyOracle):
     """Send a subset of w of the k categories that holds the input with probability w e^eps/(w e^eps + k - w).
 
     Formal guarantee: the seed has the same law for every input, and given the seed the arc is chosen by `TwoLevel`
@@ -45,16 +35,16 @@ class SubsetSelection(Choice, FrequencyOracle):
     epsilon: float
     size: int | None = None
     # One word for the seed of the order, one for the choice of where the arc begins.
-    coins = 2 * WORD_BYTES
+    coins = 2 * exact.WORD_BYTES
     reply: ClassVar[Shape] = {"seed": (np.dtype(np.uint64), ()), "shift": (np.dtype(np.uint32), ())}
 
     def __post_init__(self) -> None:
-        check_epsilon(self.epsilon)
-        check_count("categories", self.categories, 2, MOST_CATEGORIES)
+        exact.check_epsilon(self.epsilon)
+        exact.check_count("categories", self.categories, 2, MOST_CATEGORIES)
         if self.size is None:
-            wanted = self.categories / (1 + exponential_lower(check_epsilon(self.epsilon)))
+            wanted = self.categories / (1 + exact.exponential_lower(exact.check_epsilon(self.epsilon)))
             object.__setattr__(self, "size", max(1, round(wanted)))
-        check_count("size", self.width, 1, self.categories - 1)
+        exact.check_count("size", self.width, 1, self.categories - 1)
 
     @property
     def width(self) -> int:
@@ -63,22 +53,22 @@ class SubsetSelection(Choice, FrequencyOracle):
         return self.size
 
     @cached_property
-    def choice(self) -> TwoLevel:
+    def choice(self) -> exact.TwoLevel:
         """The w arcs that hold the input are favoured."""
-        return TwoLevel(outcomes=self.categories, top=self.width, epsilon=self.epsilon)
+        return exact.TwoLevel(outcomes=self.categories, top=self.width, epsilon=self.epsilon)
 
     @property
     def own(self) -> float:
         """w high + leftover w/k: arc 0, which leftover coins mean, holds any category with probability w/k."""
         leftover = self.choice.leftover * self.width / self.categories
-        return (self.width * self.choice.high + leftover) / WHOLE
+        return (self.width * self.choice.high + leftover) / exact.WHOLE
 
     @property
     def other(self) -> float:
         """Of a category's w arcs, w(w-1)/(k-1) also hold the input, in the mean over orders."""
         both = self.width * (self.width - 1) / (self.categories - 1)
         leftover = self.choice.leftover * self.width / self.categories
-        return (both * self.choice.high + (self.width - both) * self.choice.low + leftover) / WHOLE
+        return (both * self.choice.high + (self.width - both) * self.choice.low + leftover) / exact.WHOLE
 
     @property
     def own_and_other(self) -> float:
@@ -100,12 +90,12 @@ class SubsetSelection(Choice, FrequencyOracle):
     def alphabet(self) -> Alphabet:
         return Alphabet(column="shift", first=0, last=self.categories - 1)
 
-    def _keys(self, seeds: Words) -> Words:
+    def _keys(self, seeds: exact.Words) -> exact.Words:
         return expand_words(seeds, np.arange(self.categories, dtype=np.uint64))
 
     def sample(self, inputs: Floats, coins: Coins) -> Columns:
         """Ranks below w are the arcs that end at the input's place or up to w-1 later, the others follow."""
-        coin = words(coins, 2)
+        coin = exact.words(coins, 2)
         truth = check_categories(inputs, self.categories)
         seeds = np.ascontiguousarray(coin[:, 0])
         rank = self.choice.rank(coin[:, 1])
@@ -114,7 +104,7 @@ class SubsetSelection(Choice, FrequencyOracle):
         shift = np.where(rank == self.categories, 0, (place - rank) % self.categories)
         return {"seed": seeds, "shift": shift.astype(np.uint32)}
 
-    def _places(self, seeds: Words, truth: Integers) -> Integers:
+    def _places(self, seeds: exact.Words, truth: Integers) -> Integers:
         """The place of one category in the order of each seed, by counting the words before its own."""
         place = np.empty(len(truth), dtype=np.int64)
         for block in blocks(len(truth), self.categories):

@@ -13,24 +13,10 @@ from itertools import accumulate
 from typing import ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from parley.emulator.errors import BadInput
 from parley.emulator.randomizer import Alphabet, Coins, Columns, Floats, Integers, Shape
-from parley.protocols.randomizers.exact import (
-    PLACES,
-    WHOLE,
-    WORD_BYTES,
-    Choice,
-    Words,
-    check_epsilon,
-    check_interval,
-    clip,
-    exponential_lower,
-    exponential_upper,
-    guarded,
-    words,
-)
+from parley.protocols.randomizers import exact
 
 # Enough for any weight below 2^64, and cut off it rounds a ratio down.
 RATIO_BITS = 128
@@ -59,24 +45,19 @@ class LaplaceTable:
     @property
     def leftover(self) -> int:
         """Coin values that no noise uses."""
-        return WHOLE - 2 * self.beyond[0] + self.weights[0]
+        return exact.WHOLE - 2 * self.beyond[0] + self.weights[0]
 
     @cached_property
-    def cumulative(self) -> Words:
+    def cumulative(self) -> exact.Words:
         """Coin values up to and including noise -J, -J+1, ..., J; all below 2^64."""
         right = [*self.weights[1:], self.end]
         return np.cumsum([*reversed(right), self.weights[0], *right], dtype=np.uint64)
-
-    def draw(self, coin: Words) -> tuple[Integers, NDArray[np.bool_]]:
-        """Noise of each coin, and whether the coin is one that noise uses."""
-        place = np.searchsorted(self.cumulative, coin, side="right").astype(np.int64)
-        return place - len(self.weights), place < len(self.cumulative)
 
     @cached_property
     def pmf(self) -> tuple[Floats, Floats]:
         """weights / 2^64, and beyond / 2^64."""
         inside, outside = (np.array(each, dtype=np.uint64) for each in ([*self.weights, self.end], self.beyond))
-        return inside.astype(np.float64) / WHOLE, outside.astype(np.float64) / WHOLE
+        return inside.astype(np.float64) / exact.WHOLE, outside.astype(np.float64) / exact.WHOLE
 
 
 def _build(outermost: int, numerator: int, reach: int) -> LaplaceTable:
@@ -88,10 +69,21 @@ def _build(outermost: int, numerator: int, reach: int) -> LaplaceTable:
     return LaplaceTable(weights=tuple(reversed(weights)), end=end)
 
 
-def _bracket(outermost: int, numerator: int, reach: int) -> tuple[LaplaceTable, LaplaceTable]:
-    """A table that fits 2^64 - 1 coin values and one that does not, their outermost weights next to equal."""
+@lru_cache(maxsize=16)
+def laplace_table(epsilon: float, distance: int, reach: int) -> LaplaceTable:
+    """The table with ratio e^(eps/distance) whose weights use all but a few of the 2^64 coin values."""
+    step = exact.guarded(epsilon) / distance
+    ratio = exact.exponential_lower(step)
+    numerator = (ratio.numerator << RATIO_BITS) // ratio.denominator
+    # Unrounded, the sum of all weights is end * r^reach * (1 + 1/r), and the outermost weight is end * (r - 1).
+    whole = exact.exponential_upper(step * reach) * (1 + exact.exponential_upper(-step))
+    outermost = int((exact.WHOLE - 1) * (ratio - 1) / whole) - 1
+    if outermost < 1:
+        raise BadInput(f"epsilon {epsilon} over {distance} steps leaves no coin value for the ends; use fewer steps")
+    # Rounding down loses some of the sum, which grows with the outermost weight. We look for a table that fits 2^64 - 1
+    # coin values and one that does not, their outermost weights next to equal.
     small = _build(outermost, numerator, reach)
-    stride = outermost * small.leftover // (WHOLE - small.leftover) + 1
+    stride = outermost * small.leftover // (exact.WHOLE - small.leftover) + 1
     while (large := _build(outermost + stride, numerator, reach)).leftover >= 1:
         outermost, small = outermost + stride, large
     while stride > max(1, outermost >> CLOSE_BITS):
@@ -102,14 +94,8 @@ def _bracket(outermost: int, numerator: int, reach: int) -> tuple[LaplaceTable, 
             stride = large.weights[-1] - outermost
         else:
             large = middle
-    return small, large
-
-
-def _blend(small: LaplaceTable, large: LaplaceTable) -> LaplaceTable:
-    """Outside from the large table, inside from the small one, as far in as the coin values last.
-
-    A weight of the small table is within the ratio of the small weight outside it, hence of a larger one, too.
-    """
+    # Outside from the large table, inside from the small one, as far in as the coin values last. A weight of the small
+    # table is within the ratio of the small weight outside it, hence of a larger one, too.
     spare = small.leftover - 1
     raised = min(large.end - small.end, spare // 2)
     end, spare = small.end + raised, spare - 2 * raised
@@ -121,21 +107,6 @@ def _blend(small: LaplaceTable, large: LaplaceTable) -> LaplaceTable:
         weights[place] += raised
         spare -= 2 * raised
     return LaplaceTable(weights=tuple(weights), end=end)
-
-
-@lru_cache(maxsize=16)
-def laplace_table(epsilon: float, distance: int, reach: int) -> LaplaceTable:
-    """The table with ratio e^(eps/distance) whose weights use all but a few of the 2^64 coin values."""
-    step = guarded(epsilon) / distance
-    ratio = exponential_lower(step)
-    numerator = (ratio.numerator << RATIO_BITS) // ratio.denominator
-    # Unrounded, the sum of all weights is end * r^reach * (1 + 1/r), and the outermost weight is end * (r - 1).
-    whole = exponential_upper(step * reach) * (1 + exponential_upper(-step))
-    outermost = int((WHOLE - 1) * (ratio - 1) / whole) - 1
-    if outermost < 1:
-        raise BadInput(f"epsilon {epsilon} over {distance} steps leaves no coin value for the ends; use fewer steps")
-    # Rounding down loses some of the sum, which grows with the outermost weight; what is still left is blended in.
-    return _blend(*_bracket(outermost, numerator, reach))
 
 
 STEPS = 256
@@ -151,7 +122,7 @@ STEP_TYPE = np.dtype(np.int32)
 
 
 @dataclass(frozen=True, kw_only=True)
-class GridLaplace(Choice):
+class GridLaplace(exact.Choice):
     """Discrete Laplace on a power-of-two grid (Mironov 2012's remedy; mathematics.md, "Scalars").
 
     Formal guarantee: for every two inputs and every outcome the probabilities differ by a factor of at most
@@ -170,12 +141,12 @@ class GridLaplace(Choice):
     epsilon: float
     sensitivity: float | None = None
     # One word for the rounding, one for the noise; an outcome is a number of grid steps from the origin.
-    coins = 2 * WORD_BYTES
+    coins = 2 * exact.WORD_BYTES
     reply: ClassVar[Shape] = {"step": (STEP_TYPE, ())}
 
     def __post_init__(self) -> None:
-        check_epsilon(self.epsilon, LARGEST_EPSILON, LEAST_EPSILON, where=" of a Laplace reply")
-        check_interval(self.low, self.high)
+        exact.check_epsilon(self.epsilon, LARGEST_EPSILON, LEAST_EPSILON, where=" of a Laplace reply")
+        exact.check_interval(self.low, self.high)
         width = self.high - self.low
         if self.sensitivity is not None and not width <= self.sensitivity <= 2.0**16 * width:
             raise BadInput(
@@ -250,21 +221,23 @@ class GridLaplace(Choice):
         """The noise: every point between the ends reaches every outcome, so its reach is margin + width."""
         return laplace_table(self.epsilon, self.distance, self.margin + self.ends[1] - self.ends[0])
 
-    def _round_down(self, inputs: Floats) -> tuple[Integers, Words]:
+    def _round_down(self, inputs: Floats) -> tuple[Integers, exact.Words]:
         """The grid point below each input and the chance of the one above, in whole 2^-32."""
         # Both are whole multiples of one power of two and their difference is small: nothing is rounded.
-        scaled = clip(inputs, self.low, self.high) / self.unit - float(self.origin)
+        scaled = exact.clip(inputs, self.low, self.high) / self.unit - float(self.origin)
         below = np.minimum(np.floor(scaled), self.ends[1] - 1)
-        chance = np.rint((scaled - below) * float(PLACES))
+        chance = np.rint((scaled - below) * float(exact.PLACES))
         return below.astype(np.int64), chance.astype(np.uint64)
 
     def sample(self, inputs: Floats, coins: Coins) -> Columns:
         """Round at random, add noise, set to the ends what lies beyond them."""
-        coin = words(coins, 2)
+        coin = exact.words(coins, 2)
         below, chance = self._round_down(inputs)
         point = below + ((coin[:, 0] >> np.uint64(32)) < chance)
-        noise, used = self.table.draw(coin[:, 1])
-        outcome = np.where(used, np.clip(point + noise, *self.outcomes), self.centre)
+        place = np.searchsorted(self.table.cumulative, coin[:, 1], side="right").astype(np.int64)
+        outcome = np.clip(point + place - len(self.table.weights), *self.outcomes)
+        # Coin values that no noise uses mean one outcome for every input.
+        outcome = np.where(place < len(self.table.cumulative), outcome, self.centre)
         # `origin` makes every outcome fit.
         return {"step": outcome.astype(STEP_TYPE)}
 
@@ -277,9 +250,9 @@ class GridLaplace(Choice):
         pmf[ends] = beyond[distance[ends]]
         return np.asarray(pmf + np.where(steps == self.centre, self.table.leftover / 2.0**64, 0.0))
 
-    def _mixture(self, steps: Integers, below: Integers, chance: Words) -> Floats:
+    def _mixture(self, steps: Integers, below: Integers, chance: exact.Words) -> Floats:
         """P(step | input) for the two grid points an input may be rounded to."""
-        up = chance.astype(np.float64) / PLACES
+        up = chance.astype(np.float64) / exact.PLACES
         return np.asarray((1.0 - up) * self.probabilities(steps, below) + up * self.probabilities(steps, below + 1))
 
     def log_likelihood(self, reply: Columns, inputs: Floats) -> Floats:

@@ -7,25 +7,13 @@ from typing import ClassVar
 import numpy as np
 
 from parley.emulator.randomizer import Alphabet, Coins, Columns, Floats, Integers, Shape
-from parley.protocols.randomizers.exact import (
-    PLACES,
-    WHOLE,
-    WORD_BYTES,
-    Choice,
-    Words,
-    check_epsilon,
-    check_interval,
-    clip,
-    exponential_lower,
-    guarded,
-    words,
-)
+from parley.protocols.randomizers import exact
 
 HALF_WORD = np.uint64(32)
 
 
 @dataclass(frozen=True, kw_only=True)
-class OneBit(Choice):
+class OneBit(exact.Choice):
     """Send 1 with a probability that rises linearly from 1/(e^eps+1) at `low` to e^eps/(e^eps+1) at `high`.
 
     Formal guarantee: a coin u gives 1 when u < T(x), an integer with least <= T(x) <= 2^64 - least and
@@ -39,34 +27,34 @@ class OneBit(Choice):
     low: float
     high: float
     epsilon: float
-    coins = WORD_BYTES
+    coins = exact.WORD_BYTES
     reply: ClassVar[Shape] = {"bit": (np.dtype(np.uint8), ())}
     alphabet = Alphabet(column="bit", first=0, last=1)
     reach = (-1, 1)
 
     def __post_init__(self) -> None:
-        check_epsilon(self.epsilon)
-        check_interval(self.low, self.high)
+        exact.check_epsilon(self.epsilon)
+        exact.check_interval(self.low, self.high)
 
     @cached_property
     def least(self) -> int:
         """The smallest threshold: ceil(2^64 / (1 + e^eps)), with e^eps rounded down."""
-        return -int(-WHOLE // (1 + exponential_lower(guarded(self.epsilon))))
+        return -int(-exact.WHOLE // (1 + exact.exponential_lower(exact.guarded(self.epsilon))))
 
     @property
     def span(self) -> int:
         """How far thresholds reach: 2^64 - 2 least."""
-        return WHOLE - 2 * self.least
+        return exact.WHOLE - 2 * self.least
 
-    def thresholds(self, inputs: Floats) -> Words:
+    def thresholds(self, inputs: Floats) -> exact.Words:
         """T(x) = least + floor(q * span / 2^32), q the input's place in the range in whole 2^-32, from 0 to 2^32."""
-        share = (clip(inputs, self.low, self.high) - self.low) / (self.high - self.low)
-        place = np.rint(np.clip(share, 0.0, 1.0) * float(PLACES)).astype(np.uint64)
+        share = (exact.clip(inputs, self.low, self.high) - self.low) / (self.high - self.low)
+        place = np.rint(np.clip(share, 0.0, 1.0) * float(exact.PLACES)).astype(np.uint64)
         high, low = np.uint64(self.span >> 32), np.uint64(self.span & 0xFFFFFFFF)
         return np.uint64(self.least) + place * high + ((place * low) >> HALF_WORD)
 
     def sample(self, inputs: Floats, coins: Coins) -> Columns:
-        return {"bit": (words(coins, 1)[:, 0] < self.thresholds(inputs)).astype(np.uint8)}
+        return {"bit": (exact.words(coins, 1)[:, 0] < self.thresholds(inputs)).astype(np.uint8)}
 
     def log_likelihood(self, reply: Columns, inputs: Floats) -> Floats:
         """log of T(x)/2^64 or of its complement."""
@@ -82,7 +70,7 @@ class OneBit(Choice):
     @property
     def unit(self) -> float:
         """Half the width times 2^64/span, which is (e^eps+1)/(e^eps-1)."""
-        return 0.5 * (self.high - self.low) * (WHOLE / self.span)
+        return 0.5 * (self.high - self.low) * (exact.WHOLE / self.span)
 
     def decode(self, reply: Columns) -> Floats:
         return self.offset + self.unit * (2.0 * reply["bit"].astype(np.float64) - 1.0)

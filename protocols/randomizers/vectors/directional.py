@@ -147,7 +147,6 @@ class Seeded(Choice, Directional):
         return Alphabet(column="index", first=0, last=self.candidates - 1)
 
     def _scores(self, seeds: Words, points: Floats) -> Floats:
-        """The scores of all directions of some seeds."""
         return score(all_directions(seeds, self.half, self.ambient), points)
 
     def _units(self, reply: Columns) -> Iterator[tuple[slice, Floats]]:

@@ -8,13 +8,12 @@ from hypothesis import strategies as st
 from parley.emulator.errors import BadInput
 from parley.protocols.factorization.closed_forms import (
     Helmert,
-    Kronecker,
     PairedKronecker,
     Thresholds,
     TwistedFourier,
     sign_matrix,
 )
-from parley.protocols.factorization.operator import Dense, Factor, HalfSums, Reflected
+from parley.protocols.factorization.operator import Dense, Factor, Reflected
 
 GENERATOR = np.random.Generator(np.random.PCG64(1))
 DENSE = Dense(GENERATOR.standard_normal((4, 6)))
@@ -23,9 +22,8 @@ FACTORS: dict[str, Factor] = {
     "helmert": Helmert(5),
     "helmert, two inputs": Helmert(2),
     "reflected": Reflected(DENSE, np.array([1.0, -1.0, 1.0, -1.0])),
-    "half sums": HalfSums(DENSE, Dense(GENERATOR.standard_normal((4, 6)))),
-    "kronecker": Kronecker(DENSE, Dense(GENERATOR.standard_normal((3, 2)))),
-    "nested kronecker": Kronecker(Kronecker(DENSE, Helmert(2)), Thresholds(np.array([0.5, 2.0]))),
+    "paired, dense": PairedKronecker(DENSE, Dense(GENERATOR.standard_normal((2, 3)))),
+    "paired, nested": PairedKronecker(PairedKronecker(DENSE, Helmert(3)), Thresholds(np.array([0.5, 2.0]))),
     "paired": PairedKronecker(sign_matrix(5).left, sign_matrix(8).left),
     "thresholds": Thresholds(np.array([0.1, 0.7, 0.3, 2.0])),
     "fourier, even": TwistedFourier(6, np.array([1.0 + 2j, 0.5, 1j])),

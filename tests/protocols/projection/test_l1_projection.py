@@ -9,13 +9,8 @@ from hypothesis import strategies as st
 from parley.emulator.errors import BadInput
 from parley.protocols.factorization.closed_forms import gini_mean_difference, kendall
 from parley.protocols.factorization.operator import Dense, Factor
-from parley.protocols.projection.l1_projection import (
-    Projection,
-    nearest_in_l1_ball,
-    nearest_in_simplex,
-    project_l1,
-)
-from parley.protocols.projection.simplex_projection import shrunk_to_norm
+from parley.protocols.projection.l1_projection import Projection, nearest_in_l1_ball, project_l1
+from parley.protocols.projection.simplex_projection import nearest_probabilities, shrunk_to_norm
 
 GENERATOR = np.random.Generator(np.random.PCG64(51))
 FACTORS: dict[str, Factor] = {
@@ -102,7 +97,7 @@ def test_projections_are_deterministic() -> None:
 def test_nearest_weights_satisfy_the_optimality_conditions(values: list[float]) -> None:
     target = np.array(values)
     scale = 1e-12 * (1 + np.max(np.abs(target)))
-    weights = nearest_in_simplex(target)
+    weights = nearest_probabilities(target[:, None])[:, 0]
     assert (weights >= 0).all()
     assert weights.sum() == pytest.approx(1, abs=1e3 * scale)
     residual = target - weights

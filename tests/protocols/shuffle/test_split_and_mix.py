@@ -15,8 +15,7 @@ from parley.emulator.wire.messages import Replies
 from parley.protocols import registry
 from parley.protocols.paper.one_round import OneRound
 from parley.protocols.planning import fast_simulation
-from parley.protocols.shuffle.fixed_point_form import sensitivity
-from parley.protocols.shuffle.split_and_mix import SplitAndMix
+from parley.protocols.shuffle.split_and_mix import SplitAndMix, sensitivity
 from parley.protocols.workloads.auc import AreaUnderCurve
 from parley.protocols.workloads.gini import GiniDiversity, GiniMeanDifference
 from parley.protocols.workloads.kendall import Kendall

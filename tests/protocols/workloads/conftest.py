@@ -1,13 +1,19 @@
 """One workload of every kind, small enough to compare with a sum over all pairs of users."""
 
+from collections.abc import Mapping
+from typing import Any
+
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from parley.protocols.workloads.auc import AreaUnderCurve
+from parley.protocols.workloads.domain import Domain, Encoded
 from parley.protocols.workloads.gini import GiniDiversity, GiniMeanDifference
 from parley.protocols.workloads.kendall import Kendall, Untied
 from parley.protocols.workloads.kernel import Kernel
 from parley.protocols.workloads.lipschitz import Lipschitz
+from parley.protocols.workloads.values import refuse_missing
 from parley.protocols.workloads.workload import Workload
 
 WORKLOADS = {
@@ -33,3 +39,11 @@ WORKLOADS = {
 def workload(request: pytest.FixtureRequest) -> Workload:
     built: Workload = WORKLOADS[request.param]()
     return built
+
+
+def encode(domain: Domain, columns: Mapping[str, NDArray[Any]]) -> Encoded:
+    """One input for each row; missing values are refused."""
+    encoded = domain.read(columns)
+    for name, rows in encoded.missing.items():
+        refuse_missing(name, rows.tolist())
+    return encoded

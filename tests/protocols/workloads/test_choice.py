@@ -14,6 +14,7 @@ from parley.protocols.workloads.kendall import Kendall
 from parley.protocols.workloads.kernel import Kernel
 from parley.protocols.workloads.lipschitz import Lipschitz
 from parley.protocols.workloads.workload import Workload
+from tests.protocols.workloads.conftest import encode
 
 
 @pytest.mark.parametrize(
@@ -75,9 +76,9 @@ def test_domains_from_flags() -> None:
     area = make_domain(AreaUnderCurve(levels=8), ["score", "label"], ["score=0:1"])
     assert area == Pair(Interval("score", 0, 1, 8), Categories("label", ("0", "1")))
     assert area.size == AreaUnderCurve(levels=8).size
-    assert area.encode({"score": np.array([0.99]), "label": np.array([1])}).indices.tolist() == [15]
+    assert encode(area, {"score": np.array([0.99]), "label": np.array([1])}).indices.tolist() == [15]
     colours = make_domain(GiniDiversity(levels=3), ["colour"], [], ["colour=red,green,blue"])
-    assert colours.encode({"colour": np.array(["blue", "red"])}).indices.tolist() == [2, 0]
+    assert encode(colours, {"colour": np.array(["blue", "red"])}).indices.tolist() == [2, 0]
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from parley.emulator.roles.consent import domain_of
 from parley.protocols.workloads.declared import coarsening, view_of
 from parley.protocols.workloads.domain import Categories, Domain, Interval, Pair
+from tests.protocols.workloads.conftest import encode
 
 AGE, SEX = Interval("age", 18, 90, 8), Categories("sex", ("f", "m", 3.0))
 
@@ -30,7 +31,7 @@ def test_a_coarse_input_follows_from_the_fine_one(coarse: Interval | Categories 
     values["age"][:9] = AGE.edges
     found = coarsening(declared(Pair(AGE, SEX)), declared(coarse))
     assert found is not None
-    assert np.array_equal(found[Pair(AGE, SEX).encode(values).indices], coarse.encode(values).indices)
+    assert np.array_equal(found[encode(Pair(AGE, SEX), values).indices], encode(coarse, values).indices)
 
 
 @pytest.mark.parametrize(
@@ -78,4 +79,4 @@ def test_a_map_holds_for_every_value_beside_an_edge(low: float, width: float, le
     if found is not None:
         beside = np.concatenate([np.nextafter(e, d) for e in (fine.edges, coarse.edges) for d in (-np.inf, np.inf)])
         values = {"x": np.concatenate([beside, fine.edges, coarse.edges])}
-        assert np.array_equal(found[fine.encode(values).indices], coarse.encode(values).indices)
+        assert np.array_equal(found[encode(fine, values).indices], encode(coarse, values).indices)
