@@ -16,7 +16,7 @@ from parley.emulator.errors import BadInput
 from parley.emulator.randomizer import Coins, Columns, Floats, Integers
 from parley.protocols.randomizers.exact import WHOLE, WORD_BYTES, TwoLevel, Words, check_count, check_epsilon, words
 from parley.protocols.randomizers.vectors.directional import Seeded, blocks, check_radius, lift, read, score
-from parley.protocols.randomizers.vectors.expansion import all_short_directions
+from parley.protocols.randomizers.vectors.expansion import all_short_directions, one_direction
 
 if TYPE_CHECKING:
     from parley.protocols.randomizers.vectors.moments import SphereMoments
@@ -113,16 +113,28 @@ class Codebook(Seeded):
         """log P(index | seed, x); the seed's own 2^-64 is left out."""
         seeds, index = read(reply)
         points = lift(inputs, self.dimension, self.radius).T
+        low, high = self.choice.log_table
         result = np.empty((len(seeds), len(inputs)))
-        for block in blocks(len(seeds), self.half * max(self.ambient, len(inputs))):
-            if self.ambient <= QUICK_DIMENSION:
-                best = self._quickly_among_best(seeds[block], points, index[block])
-            else:
-                best = self._among_best(self._scores(seeds[block], points), index[block])
-            fixed = (index[block] == 0).astype(np.int64)
-            low, high = self.choice.log_table[:, fixed][:, :, None]
-            result[block] = np.where(best, high, low)
+        for block in blocks(len(seeds), self._compared * max(self.ambient, len(inputs))):
+            best = self._favoured(seeds[block], points, index[block])
+            fixed = (index[block] == 0).astype(np.int64)[:, None]
+            result[block] = np.where(best, high[fixed], low[fixed])
         return result
+
+    @property
+    def _compared(self) -> int:
+        """Directions that decide whether a candidate is among the best t."""
+        return 1 if self.top == self.half else self.half
+
+    def _favoured(self, seeds: Words, points: Floats, index: Integers) -> NDArray[np.bool_]:
+        """Whether candidate index[i] of seed i is among the best t for each point, a column of `points`."""
+        if self.top == self.half:
+            # The better of each pair +-g are the best half; of two zeros the first is, and it comes before all seconds.
+            sent = one_direction(seeds, index % self.half, self.ambient)
+            return np.asarray((sent @ points >= 0) == (index < self.half)[:, None])
+        if self.ambient <= QUICK_DIMENSION:
+            return self._quickly_among_best(seeds, points, index)
+        return self._among_best(self._scores(seeds, points), index)
 
     def log_law(self, reply: Columns, value: Floats) -> Floats:
         """log P(index | seed, x) of every index: the seed is expanded once."""
@@ -154,25 +166,29 @@ class Codebook(Seeded):
         padded = np.zeros((directions.shape[2], points.shape[1]), np.float32)
         padded[: self.ambient] = points
         flat = directions.reshape(-1, directions.shape[2]) @ padded
-        scores = flat.reshape(len(seeds), self.half, points.shape[1])
+        scores = flat.reshape(self.half, len(seeds), points.shape[1])
         scores *= (1.0 / np.sqrt(np.vecdot(directions, directions)))[:, :, None]
-        sent = np.take_along_axis(scores, (index % self.half)[:, None, None], axis=1)
-        forward = (sent[:, 0] > 0) == (index < self.half)[:, None]
+        sent = scores[index % self.half, np.arange(len(seeds))]
+        forward = (sent > 0) == (index < self.half)[:, None]
         np.abs(scores, out=scores)
         np.abs(sent, out=sent)
         # For a score that lies within a few errors of the one sent, the error is at most this, too.
         error = (self.ambient + 16) * (1.0 + 2.0**-23 * sent)
-        count = np.uint8 if self.candidates <= 256 else np.uint32
-        above = (scores > sent + 2 * error).sum(axis=1, dtype=count)
-        near = (scores > sent - 2 * error).sum(axis=1, dtype=count)
+        above = self._count(scores > sent + 2 * error)
+        near = self._count(scores > sent - 2 * error)
         # Of each pair +-g, one is ahead of a positive score if it is longer; a negative score is the mirror image.
-        best: NDArray[np.bool_] = np.where(forward, above, self.candidates - 1 - above) < self.top
-        row, column = np.nonzero((near != above + 1) | (sent <= error)[:, 0])
+        best: NDArray[np.bool_] = np.where(forward, above < self.top, above >= self.candidates - self.top)
+        row, column = np.nonzero((near != above + 1) | (sent <= error))
         for block in blocks(len(row), self.half * self.ambient):
-            exact = directions[row[block], :, : self.ambient].astype(np.float64)
+            exact = directions[:, row[block], : self.ambient].swapaxes(0, 1).astype(np.float64)
             again = self._among_best(score(exact, points.T[column[block], :, None]), index[row[block]])
             best[row[block], column[block]] = again[:, 0]
         return best
+
+    def _count(self, true: NDArray[np.bool_]) -> NDArray[np.unsignedinteger]:
+        """How many of the B are true."""
+        count = np.uint8 if self.half <= 255 else np.uint32
+        return np.asarray(np.add.reduce(true.view(np.uint8), axis=0, dtype=count))
 
     def _among_best(self, scores: Floats, index: Integers) -> NDArray[np.bool_]:
         """Whether candidate index[i] is among the best t for each input: scores are (n, B, k)."""
