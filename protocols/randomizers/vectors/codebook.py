@@ -159,8 +159,8 @@ class Codebook(Seeded):
 
         For whole numbers d and a point p of norm 2^24, the sum <d, p> of D terms is off by at most D 2^-24 |d| |p| in
         any order of addition, and |d| by half as many roundings: a score s is off by less than D + 8 + D 2^-24 |s|.
-        Where another score comes closer than twice that to the one sent, up to its sign, all scores of the pair are
-        computed again in double precision.
+        Where scores that come closer than twice that to the one sent, up to its sign, decide whether it is among the
+        best, all scores of the pair are computed again in double precision.
         """
         directions = all_short_directions(seeds, self.half, self.ambient)
         padded = np.zeros((directions.shape[2], points.shape[1]), np.float32)
@@ -176,14 +176,22 @@ class Codebook(Seeded):
         error = (self.ambient + 16) * (1.0 + 2.0**-23 * sent)
         above = self._count(scores > sent + 2 * error)
         near = self._count(scores > sent - 2 * error)
-        # Of each pair +-g, one is ahead of a positive score if it is longer; a negative score is the mirror image.
-        best: NDArray[np.bool_] = np.where(forward, above < self.top, above >= self.candidates - self.top)
-        row, column = np.nonzero((near != above + 1) | (sent <= error))
+        # At least `above` other pairs are longer, and at most near - 1: where both say the same, the number is of no use.
+        best = self._ranked(forward, above)
+        row, column = np.nonzero((best != self._ranked(forward, near - 1)) | (sent <= error))
         for block in blocks(len(row), self.half * self.ambient):
             exact = directions[:, row[block], : self.ambient].swapaxes(0, 1).astype(np.float64)
             again = self._among_best(score(exact, points.T[column[block], :, None]), index[row[block]])
             best[row[block], column[block]] = again[:, 0]
         return best
+
+    def _ranked(self, forward: NDArray[np.bool_], longer: NDArray[np.unsignedinteger]) -> NDArray[np.bool_]:
+        """Whether a candidate is among the best t, where so many other pairs +-g have longer scores than its own.
+
+        One of each is ahead of a positive score; a negative score is the mirror image.
+        """
+        best: NDArray[np.bool_] = forward & (longer < self.top)
+        return best if self.top < self.half else best | (~forward & (longer >= self.candidates - self.top))
 
     def _count(self, true: NDArray[np.bool_]) -> NDArray[np.unsignedinteger]:
         """How many of the B are true."""
