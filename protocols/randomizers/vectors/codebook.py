@@ -178,7 +178,7 @@ class Codebook(Seeded):
         error = (self.ambient + 16) * (1.0 + 2.0**-23 * sent)
         above = self._count(scores > sent + 2 * error)
         near = self._count(scores > sent - 2 * error)
-        # At least `above` other pairs are longer, and at most near - 1: where both say the same, the number is of no use.
+        # At least `above` other pairs are longer and at most near - 1: where these say the same, so does any between.
         best = self._ranked(forward, above)
         close = (best != self._ranked(forward, near - 1)) | (sent <= error)
         row, column = np.divmod(np.flatnonzero(close), points.shape[1])
