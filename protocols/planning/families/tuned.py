@@ -297,11 +297,11 @@ class OneRoundTunedPlanning(CodebookPlanning[OneRoundTuned]):
         least, best = math.inf, drafts[0]
         errors = [cls(draft).at(first, users, SKETCHES) for draft in drafts]
         for error, draft in sorted(zip(errors, drafts, strict=True), key=lambda each: each[0]):
-            # At other guesses a draft can only be worse.
-            if (
-                error < least
-                and (most := max(error, *(cls(draft).at(each, users, SKETCHES) for each in others))) < least
-            ):
+            # Other guesses can only make it worse.
+            if error >= least:
+                break
+            most = max([error, *(cls(draft).at(each, users, SKETCHES) for each in others)])
+            if most < least:
                 least, best = most, draft
         return best
 

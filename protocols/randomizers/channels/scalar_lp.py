@@ -37,7 +37,7 @@ class ScalarTable:
 
 def best_table(weights: Floats, epsilon: float, outputs: int = OUTPUTS) -> ScalarTable:
     """The table with the least variance for these weights of the rows; a plan asks for the same ones several times."""
-    return _best_table(weights.tobytes(), epsilon, outputs)
+    return _best_table(np.asarray(weights, dtype=np.float64).tobytes(), epsilon, outputs)
 
 
 @lru_cache(maxsize=8)
