@@ -120,7 +120,7 @@ FEATURES = {
         "emulator/audit/fidelity.py::Law",
         "emulator/audit/privacy.py::Entry",
         "emulator/audit/privacy.py::Ledger._settled",
-        "emulator/audit/privacy.py::_rows",
+        "emulator/audit/privacy.py::_likelihoods_of",
         "emulator/audit/privacy.py::_take_singles",
         "emulator/audit/privacy.py::_heard",
         "emulator/record/conversation.py::_part",

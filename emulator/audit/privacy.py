@@ -7,7 +7,6 @@ A `Ledger` keeps these sums for a block of users. Who spoke once needs none: wha
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -67,12 +66,19 @@ class Note:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Entry:
-    """Answers that add something to a block of a ledger, their rows there, and what is to be noted beside them."""
+    """Answers that add something to a ledger, their rows there, and what is to be noted beside them."""
 
-    block: int
     answers: Answers
-    rows: Rows
+    place: NDArray[np.intp]
     notes: Sequence["Note"]
+
+    def blocks(self, size: int) -> Iterator[tuple[int, Rows]]:
+        """Which of its rows are in which block of so many users; users may have spoken in any order."""
+        block = self.place // size
+        order = np.argsort(block, kind="stable")
+        ends = np.flatnonzero(np.diff(block[order])) + 1
+        for part in np.split(order, ends) if len(order) else []:
+            yield int(block[part[0]]), _as_slice(part)
 
 
 class Ledger:
@@ -98,11 +104,9 @@ class Ledger:
         row = np.flatnonzero(self.users[place] == answers.users)
         if not len(row):
             return
-        block = place[row] // self._size
-        ends = [0, *(np.flatnonzero(np.diff(block)) + 1).tolist(), len(row)]
-        for start, end in pairwise(ends):
-            part = row[start:end]
-            self._entries.append(self._entry(int(block[start]), answers.take(_as_slice(part)), place[part]))
+        for start in range(0, len(row), self._size):
+            part = row[start : start + self._size]
+            self._entries.append(self._entry(answers.take(_as_slice(part)), place[part]))
 
     @property
     def sums(self) -> Floats:
@@ -120,32 +124,33 @@ class Ledger:
 
     def _settled(self, outcome: Callable[[Floats], Floats]) -> Iterator[tuple[slice, Floats]]:
         """What becomes of the sums of each block, to which replies are added in the order of the record."""
-        entries: dict[int, list[Entry]] = {}
-        for each in self._entries:
-            entries.setdefault(each.block, []).append(each)
-        impossible: dict[int, Note] = {}
+        pieces: dict[int, list[tuple[int, Rows]]] = {}
+        for number, entry in enumerate(self._entries):
+            for block, rows in entry.blocks(self._size):
+                pieces.setdefault(block, []).append((number, rows))
+        impossible: dict[int, list[int]] = {}
 
         def add(block: int) -> Floats:
             sums = np.zeros((min(self._size, len(self.users) - block * self._size), self._inputs))
-            for each in entries.get(block, ()):
-                if not len(each.answers.users):
-                    continue
-                rows = _rows(self._likelihoods, each)
-                wrong = np.isneginf(rows.max(axis=1))
+            for number, rows in pieces.get(block, ()):
+                entry = self._entries[number]
+                added = _likelihoods_of(self._likelihoods, entry.answers.take(rows))
+                wrong = np.isneginf(added.max(axis=1))
                 if wrong.any():
-                    impossible[id(each)] = Note.of(each.answers.take(wrong), IMPOSSIBLE)
-                sums[each.rows] += rows
+                    impossible.setdefault(number, []).extend(np.arange(len(entry.place))[rows][wrong].tolist())
+                sums[_as_slice(entry.place[rows] - block * self._size)] += added
             return outcome(sums)
 
         for block, found in in_order(add, range(-(-len(self.users) // self._size))):
             yield slice(block * self._size, block * self._size + len(found)), found
         self.offences, self.offended = [], 0
-        for each in self._entries:
-            for note in (*each.notes, *([impossible[id(each)]] if id(each) in impossible else [])):
+        for number, entry in enumerate(self._entries):
+            wrong = np.array(sorted(impossible.get(number, [])), dtype=np.intp)
+            for note in (*entry.notes, *([Note.of(entry.answers.take(wrong), IMPOSSIBLE)] if len(wrong) else [])):
                 self.offended += note.count
                 self.offences += note.first[: NAMED - len(self.offences)]
 
-    def _entry(self, block: int, answers: Answers, place: NDArray[np.intp]) -> Entry:
+    def _entry(self, answers: Answers, place: NDArray[np.intp]) -> Entry:
         """What of these answers counts. Who has said what so far is known; how likely it was is not needed here."""
         notes: list[Note] = []
 
@@ -172,10 +177,9 @@ class Ledger:
             self._said[number][rows] = said
         self._spoke[number][rows] = True
         counted = good & (~again | other)
-        place = place - block * self._size
-        if counted.all():
-            return Entry(block=block, answers=answers, rows=_as_slice(place), notes=notes)
-        return Entry(block=block, answers=answers.take(counted), rows=place[counted], notes=notes)
+        if not counted.all():
+            answers, place = answers.take(counted), place[counted]
+        return Entry(answers=answers, place=place, notes=notes)
 
 
 def _as_slice(rows: NDArray[np.intp]) -> Rows:
@@ -184,10 +188,10 @@ def _as_slice(rows: NDArray[np.intp]) -> Rows:
     return slice(int(rows[0]), int(rows[-1]) + 1) if following else rows
 
 
-def _rows(likelihoods: Likelihoods, entry: Entry) -> Floats:
+def _likelihoods_of(likelihoods: Likelihoods, answers: Answers) -> Floats:
     """What is not a number is not possible either."""
     with np.errstate(all="ignore"):
-        rows = likelihoods.of(entry.answers)
+        rows = likelihoods.of(answers)
     wrong = np.isnan(rows)
     return np.where(wrong, -np.inf, rows) if wrong.any() else rows
 
