@@ -103,7 +103,7 @@ class Experiment:
         for start in range(0, count, BLOCK):
             size = min(BLOCK, count - start)
             ledger, features = self.ledger(first + start, np.full(size, x, dtype=np.int64))
-            ratio = np.nan_to_num(ledger.sums[:, pair[0]] - ledger.sums[:, pair[1]], posinf=1e3, neginf=-1e3)
+            ratio = np.nan_to_num(np.subtract(*ledger.sums[:, pair].T), posinf=1e3, neginf=-1e3)
             names = ["log-likelihood ratio", *features]
             blocks.append(np.column_stack([ratio, *features.values()]))
         return np.concatenate(blocks), names

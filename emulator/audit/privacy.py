@@ -5,7 +5,7 @@ messages, its largest minus its smallest value over x is the loss this transcrip
 A `Ledger` keeps these sums for a block of users. Who spoke once needs none: what the one reply gives away is the loss.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -49,61 +49,114 @@ class Offence:
         return f"user {self.user}, round {self.round} (record {self.record}): {self.what}"
 
 
+Rows = slice | NDArray[np.intp]
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Note:
+    """The first of some replies with which something is wrong, and how many they are."""
+
+    first: Sequence[Offence]
+    count: int
+
+    @classmethod
+    def of(cls, answers: Answers, what: str) -> "Note":
+        return cls(first=_offences(answers, what), count=len(answers.users))
+
+
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Entry:
-    """Answers that add something to a ledger, their rows in it, and what is to be noted about others beside them."""
+    """Answers that add something to a ledger, their rows there, and what is to be noted beside them."""
 
     answers: Answers
     place: NDArray[np.intp]
-    notes: Sequence[tuple[Answers, str]]
+    notes: Sequence["Note"]
+
+    def blocks(self, size: int) -> Iterator[tuple[int, Rows]]:
+        """Which of its rows are in which block of so many users; users may have spoken in any order."""
+        block = self.place // size
+        order = np.argsort(block, kind="stable")
+        ends = np.flatnonzero(np.diff(block[order])) + 1
+        for part in np.split(order, ends) if len(order) else []:
+            yield int(block[part[0]]), _as_slice(part)
 
 
 class Ledger:
-    """The exact log-likelihoods of some users' messages over all rounds: one row per user, one column per input."""
+    """What some users said over all rounds, and its exact log-likelihood: one row per user, one column per input.
 
-    def __init__(self, users: Users, inputs: int) -> None:
+    It holds replies. Their likelihoods take many times as much, and are made for a block of users at a time.
+    """
+
+    def __init__(self, users: Users, inputs: int, likelihoods: Likelihoods | None = None) -> None:
         self.users = users
-        self.sums: Floats = np.zeros((len(users), inputs))
         self.offences: list[Offence] = []
         self.offended = 0
+        self._inputs = inputs
+        self._likelihoods = likelihoods or Likelihoods()
+        self._size = max(1, min(MOST_ROWS, _MOST_NUMBERS // inputs))
+        self._entries: list[Entry] = []
         self._said: dict[int, NDArray[np.uint8]] = {}
         self._spoke: dict[int, NDArray[np.bool_]] = {}
 
-    @property
-    def losses(self) -> Floats:
-        """max over x, x' of log p(messages | x) - log p(messages | x'), for each user."""
-        high, low = self.sums.max(axis=1), self.sums.min(axis=1)
-        # Messages that are impossible under every input were noted as offences; they say nothing about the input.
-        losses: Floats = np.where(np.isneginf(high), 0.0, high - np.where(np.isneginf(high), 0.0, low))
-        return losses
-
-    def take(self, answers: Answers, likelihoods: Likelihoods | None = None) -> None:
-        """Add those answers that belong to this block. Arrays are as declared, nobody is there twice."""
-        self.take_all([answers], likelihoods or Likelihoods(), workers=1)
-
-    def take_all(self, parts: Iterable[Answers], likelihoods: Likelihoods, *, workers: int | None = None) -> None:
-        """Add many parts: their likelihoods are computed on all cores and added up in the order of the parts."""
-        entries = (entry for part in parts for entry in self._enter(part))
-        for entry, rows in in_order(lambda each: _likelihoods(likelihoods, each), entries, workers=workers):
-            for answers, what in entry.notes:
-                self._note(answers, what)
-            self._add(entry, rows)
-
-    def _enter(self, answers: Answers) -> Iterator[Entry]:
+    def take(self, answers: Answers) -> None:
+        """Keep those answers that belong to these users. Arrays are as declared, nobody is there twice."""
         place = np.minimum(np.searchsorted(self.users, answers.users), len(self.users) - 1)
         row = np.flatnonzero(self.users[place] == answers.users)
-        size = max(1, min(MOST_ROWS, _MOST_NUMBERS // self.sums.shape[1]))
-        for start in range(0, len(row), size):
-            part = row[start : start + size]
-            yield self._entry(answers if len(part) == len(answers.users) else answers.take(part), place[part])
+        if not len(row):
+            return
+        for start in range(0, len(row), self._size):
+            part = row[start : start + self._size]
+            self._entries.append(self._entry(answers.take(_as_slice(part)), place[part]))
+
+    @property
+    def sums(self) -> Floats:
+        """log p(messages | x), a row for each user."""
+        return np.concatenate([np.empty((0, self._inputs)), *(sums for _, sums in self._settled(lambda sums: sums))])
+
+    @property
+    def losses(self) -> Floats:
+        """What the messages of each user gave away."""
+        return np.concatenate([np.empty(0), *(lost for _, lost in self.settled())])
+
+    def settled(self) -> Iterator[tuple[slice, Floats]]:
+        """The losses of a block of users after the other, on all cores; after the last, offences are complete."""
+        return self._settled(_loss)
+
+    def _settled(self, outcome: Callable[[Floats], Floats]) -> Iterator[tuple[slice, Floats]]:
+        """What becomes of the sums of each block, to which replies are added in the order of the record."""
+        pieces: dict[int, list[tuple[int, Rows]]] = {}
+        for number, entry in enumerate(self._entries):
+            for block, rows in entry.blocks(self._size):
+                pieces.setdefault(block, []).append((number, rows))
+        impossible: dict[int, list[int]] = {}
+
+        def add(block: int) -> Floats:
+            sums = np.zeros((min(self._size, len(self.users) - block * self._size), self._inputs))
+            for number, rows in pieces.get(block, ()):
+                entry = self._entries[number]
+                added = _likelihoods_of(self._likelihoods, entry.answers.take(rows))
+                wrong = np.isneginf(added.max(axis=1))
+                if wrong.any():
+                    impossible.setdefault(number, []).extend(np.arange(len(entry.place))[rows][wrong].tolist())
+                sums[_as_slice(entry.place[rows] - block * self._size)] += added
+            return outcome(sums)
+
+        for block, found in in_order(add, range(-(-len(self.users) // self._size))):
+            yield slice(block * self._size, block * self._size + len(found)), found
+        self.offences, self.offended = [], 0
+        for number, entry in enumerate(self._entries):
+            wrong = np.array(sorted(impossible.get(number, [])), dtype=np.intp)
+            for note in (*entry.notes, *([Note.of(entry.answers.take(wrong), IMPOSSIBLE)] if len(wrong) else [])):
+                self.offended += note.count
+                self.offences += note.first[: NAMED - len(self.offences)]
 
     def _entry(self, answers: Answers, place: NDArray[np.intp]) -> Entry:
         """What of these answers counts. Who has said what so far is known; how likely it was is not needed here."""
-        notes: list[tuple[Answers, str]] = []
+        notes: list[Note] = []
 
         def note(which: NDArray[np.bool_], what: str) -> None:
             if which.any():
-                notes.append((answers.take(which), what))
+                notes.append(Note.of(answers.take(which), what))
 
         good = answers.step.check(answers.public, answers.columns)
         note(~good, OUTSIDE)
@@ -113,42 +166,42 @@ class Ledger:
         if number not in self._said:
             self._said[number] = np.zeros((len(self.users), said.shape[1]), np.uint8)
             self._spoke[number] = np.zeros(len(self.users), np.bool_)
-        again = self._spoke[number][place]
+        rows = _as_slice(place)
+        again = self._spoke[number][rows].copy()
         other = again.copy()
         if again.any():
             other[again] = (self._said[number][place[again]] != said[again]).any(axis=1)
             note(other, "a second answer with other bytes")
-        self._said[number][place[~again]] = said[~again]
-        self._spoke[number][place] = True
-        counted = good & (~again | other)
-        some = answers if counted.all() else answers.take(counted)
-        return Entry(answers=some, place=place[counted], notes=notes)
-
-    def _add(self, entry: Entry, rows: Floats) -> None:
-        if not len(rows):
-            return
-        impossible = np.isneginf(rows.max(axis=1))
-        if impossible.any():
-            self._note(entry.answers.take(impossible), IMPOSSIBLE)
-        first, last = int(entry.place[0]), int(entry.place[-1])
-        if last - first == len(rows) - 1 and (np.diff(entry.place) == 1).all():
-            self.sums[first : last + 1] += rows
+            self._said[number][place[~again]] = said[~again]
         else:
-            self.sums[entry.place] += rows
+            self._said[number][rows] = said
+        self._spoke[number][rows] = True
+        counted = good & (~again | other)
+        if not counted.all():
+            answers, place = answers.take(counted), place[counted]
+        return Entry(answers=answers, place=place, notes=notes)
 
-    def _note(self, answers: Answers, what: str) -> None:
-        self.offended += len(answers.users)
-        self.offences += _offences(answers, what)[: NAMED - len(self.offences)]
+
+def _as_slice(rows: NDArray[np.intp]) -> Rows:
+    """The same rows, where they follow each other as a slice: it copies nothing."""
+    following = int(rows[-1]) - int(rows[0]) == len(rows) - 1 and bool((np.diff(rows) == 1).all())
+    return slice(int(rows[0]), int(rows[-1]) + 1) if following else rows
 
 
-def _likelihoods(likelihoods: Likelihoods, entry: Entry) -> Floats:
+def _likelihoods_of(likelihoods: Likelihoods, answers: Answers) -> Floats:
     """What is not a number is not possible either."""
-    if not len(entry.place):
-        return np.empty((0, 0))
     with np.errstate(all="ignore"):
-        rows = likelihoods.of(entry.answers)
+        rows = likelihoods.of(answers)
     wrong = np.isnan(rows)
     return np.where(wrong, -np.inf, rows) if wrong.any() else rows
+
+
+def _loss(sums: Floats) -> Floats:
+    """max over x, x' of log p(messages | x) - log p(messages | x'), for each user."""
+    high, low = sums.max(axis=1), sums.min(axis=1)
+    # Messages that are impossible under every input were noted as offences; they say nothing about the input.
+    losses: Floats = np.where(np.isneginf(high), 0.0, high - np.where(np.isneginf(high), 0.0, low))
+    return losses
 
 
 @dataclass
@@ -215,8 +268,8 @@ def check_privacy(
     known = None if sample is None else _answering_as_heard(conversation)
     answering, several = (known, UserSet()) if known is not None else _answering(conversation, protocol, losses)
     inputs = stand_ins(conversation, protocol)
-    each = 8 * len(inputs) + sum(
-        1 + sum(dtype.itemsize * int(np.prod(shape, dtype=np.int64)) for dtype, shape in step.reply.values())
+    each = 16 + sum(
+        18 + 2 * sum(dtype.itemsize * int(np.prod(shape, dtype=np.int64)) for dtype, shape in step.reply.values())
         for step in protocol.rounds
     )
     size = max(1, MOST_BYTES // each)
@@ -228,13 +281,22 @@ def check_privacy(
         chosen = answering.choose(sample, generator or np.random.default_rng())
         blocks = (chosen[start : start + size] for start in range(0, len(chosen), size))
     total = min(len(answering), sample or len(answering))
+
+    def parts(users: Users) -> Iterator[Answers]:
+        if sample is None:
+            return joined(conversation, protocol)
+        return _heard(conversation, protocol, users, total)
+
     for users in blocks:
-        ledger = Ledger(users, len(inputs))
-        parts = _watched(conversation, protocol, losses.users, users, total, sampled=sample is not None)
-        ledger.take_all(parts, likelihoods)
+        ledger = Ledger(users, len(inputs), likelihoods)
+        for part in parts(users):
+            ledger.take(part)
+        lost = np.zeros(len(users))
+        for block, some in ledger.settled():
+            lost[block] = some
+            conversation.progress("privacy", min(total, losses.users + block.stop), total)
         losses.note(ledger.offences, ledger.offended)
-        losses.take(users, ledger.losses)
-        conversation.progress("privacy", losses.users, total)
+        losses.take(users, lost)
     evidence = {**losses.evidence(), "delta": setup.delta, "population": len(answering)}
     wrong = claims_otherwise(setup, protocol.claim)
     if wrong:
@@ -252,16 +314,13 @@ def check_privacy(
     return passed(**evidence)
 
 
-def _watched(
-    conversation: Conversation, protocol: Protocol, done: int, users: Users, total: int, *, sampled: bool
-) -> Iterator[Answers]:
-    """All answers, while progress hears of the users of this block in step with the replies that are read."""
-    replies, heard = max(1, conversation.sent.total()), 0
-    only = dict.fromkeys((step.number for step in protocol.rounds), users) if sampled else None
-    for part in joined(conversation, protocol, only):
+def _heard(conversation: Conversation, protocol: Protocol, users: Users, total: int) -> Iterator[Answers]:
+    """What a sample of the users said, while progress hears of it: to find it takes longer than to judge it."""
+    replies, heard = max(1, len(users) * len(protocol.rounds)), 0
+    for part in joined(conversation, protocol, dict.fromkeys((step.number for step in protocol.rounds), users)):
         yield part
         heard += len(part.users)
-        conversation.progress("privacy", min(total, done + len(users) * heard // replies), total)
+        conversation.progress("privacy", min(total, len(users) * heard // replies), total)
 
 
 def _take_singles(

@@ -145,7 +145,7 @@ class Answers:
             nodes=np.broadcast_to(np.array(replies.node), len(replies.users)),
         )
 
-    def take(self, rows: NDArray[np.intp] | NDArray[np.bool_]) -> "Answers":
+    def take(self, rows: slice | NDArray[np.intp] | NDArray[np.bool_]) -> "Answers":
         some = {name: column[rows] for name, column in self.columns.items()}
         return replace(self, users=self.users[rows], columns=some, records=self.records[rows], nodes=self.nodes[rows])
 

@@ -41,6 +41,8 @@ Interactive = TypeVar("Interactive", bound=TwoFactors)
 # Shorter vectors are looked for when their length causes this share of the error.
 WORTHWHILE = 0.1
 RUNS = 6
+# A predicted error needs three digits of a projection, not the analyst's six.
+ROUGH = 1e-3
 SIMULATED = 200
 FEW = 2
 SEED = 20
@@ -325,9 +327,11 @@ class ThreeRoundPlanning(InteractivePlanning[ThreeRound]):
 
     @cached_property
     def _guessed_loss(self) -> float:
-        return self._loss(public_guesses(self.protocol.workload)[0], self.planned_replies, runs=FEW)
+        # It is in the answer, which is recomputed to the last bit.
+        guess = public_guesses(self.protocol.workload)[0]
+        return self._loss(guess, self.planned_replies, runs=FEW, tolerance=TOLERANCE)
 
-    def _loss(self, histogram: Floats, replies: tuple[int, ...], runs: int = RUNS) -> float:
+    def _loss(self, histogram: Floats, replies: tuple[int, ...], runs: int = RUNS, tolerance: float = ROUGH) -> float:
         """The same for this histogram, by a few projections of simulated means and many Y; the seed is fixed."""
         protocol, generator = self.protocol, np.random.default_rng(SEED)
         L, R = densified(protocol.L), densified(protocol.R)
@@ -335,7 +339,7 @@ class ThreeRoundPlanning(InteractivePlanning[ThreeRound]):
         scales = [math.sqrt(protocol.vrand.variance / each) for each in replies]
         squares = []
         for each in scales[0] * generator.standard_normal((runs, protocol.d)):
-            mu = project_l1(R, right + each, tolerance=TOLERANCE).point
+            mu = project_l1(R, right + each, tolerance=tolerance).point
             Y = left[:, None] + scales[1] * generator.standard_normal((protocol.d, SIMULATED))
             clipped = np.clip(R.T @ Y - mu @ Y, -protocol.tau, protocol.tau)
             squares.append(np.mean((histogram @ clipped - left @ (right - mu)) ** 2))

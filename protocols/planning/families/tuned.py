@@ -143,13 +143,12 @@ class CodebookPlanning(Planning[Tuned], Generic[Tuned]):
 
     def predicted(self, point: Point, crowds: Sequence[float], draws: int = SKETCHES) -> list[SecondOrder]:
         """The same before a run, for several numbers of users at once and in single precision."""
-        decoder, seconds = self.protocol.decoder, list[SecondOrder]()
-        normal = normal_draws(len(decoder.likelihood), draws)
-        for scores, found in explained(decoder, point.histogram, crowds, normal):
-            gradients = self.protocol.objective.gradients(found[:, :SKETCHES])
-            noise = sketched_variances(decoder, gradients, point.histogram)
-            seconds.append(self._of(point, scores, found, gradients, noise, np.zeros(1)))
-        return seconds
+        decoder = self.protocol.decoder
+        several = explained(decoder, point.histogram, crowds, normal_draws(len(decoder.likelihood), draws))
+        gradients = [self.protocol.objective.gradients(found[:, :SKETCHES]) for _, found in several]
+        noises = sketched_variances(decoder, np.concatenate(gradients, axis=1), point.histogram)
+        each = zip(several, gradients, np.split(noises, len(several)), strict=True)
+        return [self._of(point, *heard, slopes, noise, np.zeros(1)) for heard, slopes, noise in each]
 
     def _of(
         self, point: Point, scores: Floats, found: Floats, gradients: Floats, noise: Floats, imagined: Floats
@@ -294,8 +293,17 @@ class OneRoundTunedPlanning(CodebookPlanning[OneRoundTuned]):
         drafts = codebooks(kind, workload, epsilon, **fields)
         if kind is OneRoundTuned:
             drafts += tabled(kind, workload, epsilon, **fields)
-        guesses = public_guesses(workload)
-        return min(drafts, key=lambda draft: max(cls(draft).at(guess, users, SKETCHES) for guess in guesses))
+        first, *others = public_guesses(workload)
+        least, best = math.inf, drafts[0]
+        errors = [cls(draft).at(first, users, SKETCHES) for draft in drafts]
+        for error, draft in sorted(zip(errors, drafts, strict=True), key=lambda each: each[0]):
+            # Other guesses can only make it worse.
+            if error >= least:
+                break
+            most = max([error, *(cls(draft).at(each, users, SKETCHES) for each in others)])
+            if most < least:
+                least, best = most, draft
+        return best
 
     def at(self, histogram: Floats, users: int, draws: int) -> float:
         """The predicted MSE for so many replies. A fold's scalar product is taken at what the other folds explain."""
@@ -370,15 +378,15 @@ class TwoRoundTunedPlanning(CodebookPlanning[TwoRoundTuned]):
         # The hardest first: a draft that is too bad there is not looked at elsewhere.
         prepared.sort(key=lambda each: each[1].variance(each[0].histogram), reverse=True)
         splits = [(round(share * users), users - round(share * users)) for share in SHARES]
-        enough = math.inf
-        for draft in drafts:
-            errors = np.zeros(len(SHARES))
-            for each in prepared:
-                errors = np.maximum(errors, cls(draft).errors(each, splits))
-                if errors.min() > enough:
-                    break
-            enough = min(enough, NEARLY**2 * float(errors.min()))
-            tried += [(float(error), replace(draft, share=share)) for error, share in zip(errors, SHARES, strict=True)]
+        enough, hardest = math.inf, [cls(draft).errors(prepared[0], splits) for draft in drafts]
+        for first, draft in sorted(zip(hardest, drafts, strict=True), key=lambda each: min(each[0])):
+            # What is not good enough there is not good enough anywhere.
+            errors = {split: error for split, error in enumerate(first) if error <= enough}
+            for each in prepared[1:]:
+                found = cls(draft).errors(each, [splits[split] for split in errors]) if errors else []
+                errors = {split: max(error, more) for (split, error), more in zip(errors.items(), found, strict=True)}
+            enough = min([enough, *(NEARLY**2 * error for error in errors.values())])
+            tried += [(error, replace(draft, share=SHARES[split])) for split, error in errors.items()]
         good = [each for each in tried if each[0] <= enough]
         return min(good, key=lambda each: (-each[1].share, each[0]))[1]
 

@@ -16,7 +16,7 @@ from parley.emulator.errors import BadInput
 from parley.emulator.randomizer import Coins, Columns, Floats, Integers
 from parley.protocols.randomizers.exact import WHOLE, WORD_BYTES, TwoLevel, Words, check_count, check_epsilon, words
 from parley.protocols.randomizers.vectors.directional import Seeded, blocks, check_radius, lift, read, score
-from parley.protocols.randomizers.vectors.expansion import all_short_directions
+from parley.protocols.randomizers.vectors.expansion import all_short_directions, one_direction
 
 if TYPE_CHECKING:
     from parley.protocols.randomizers.vectors.moments import SphereMoments
@@ -113,16 +113,30 @@ class Codebook(Seeded):
         """log P(index | seed, x); the seed's own 2^-64 is left out."""
         seeds, index = read(reply)
         points = lift(inputs, self.dimension, self.radius).T
+        usual, fixed = self.choice.log_table.T
         result = np.empty((len(seeds), len(inputs)))
-        for block in blocks(len(seeds), self.half * max(self.ambient, len(inputs))):
-            if self.ambient <= QUICK_DIMENSION:
-                best = self._quickly_among_best(seeds[block], points, index[block])
-            else:
-                best = self._among_best(self._scores(seeds[block], points), index[block])
-            fixed = (index[block] == 0).astype(np.int64)
-            low, high = self.choice.log_table[:, fixed][:, :, None]
-            result[block] = np.where(best, high, low)
+        for block in blocks(len(seeds), self._compared * max(self.ambient, len(inputs))):
+            # As numbers and not as truth values: looking up is several times faster than choosing.
+            best = self._favoured(seeds[block], points, index[block]).view(np.uint8)
+            result[block] = np.take(usual, best)
+            zero = np.flatnonzero(index[block] == 0)
+            result[block][zero] = np.take(fixed, best[zero])
         return result
+
+    @property
+    def _compared(self) -> int:
+        """Directions that decide whether a candidate is among the best t."""
+        return 1 if self.top == self.half else self.half
+
+    def _favoured(self, seeds: Words, points: Floats, index: Integers) -> NDArray[np.bool_]:
+        """Whether candidate index[i] of seed i is among the best t for each point, a column of `points`."""
+        if self.top == self.half:
+            # The better of each pair +-g are the best half; of two zeros the first is, and it comes before all seconds.
+            sent = one_direction(seeds, index % self.half, self.ambient)
+            return np.asarray((sent @ points >= 0) == (index < self.half)[:, None])
+        if self.ambient <= QUICK_DIMENSION:
+            return self._quickly_among_best(seeds, points, index)
+        return self._among_best(self._scores(seeds, points), index)
 
     def log_law(self, reply: Columns, value: Floats) -> Floats:
         """log P(index | seed, x) of every index: the seed is expanded once."""
@@ -147,32 +161,45 @@ class Codebook(Seeded):
 
         For whole numbers d and a point p of norm 2^24, the sum <d, p> of D terms is off by at most D 2^-24 |d| |p| in
         any order of addition, and |d| by half as many roundings: a score s is off by less than D + 8 + D 2^-24 |s|.
-        Where another score comes closer than twice that to the one sent, up to its sign, all scores of the pair are
-        computed again in double precision.
+        Where scores that come closer than twice that to the one sent, up to its sign, decide whether it is among the
+        best, all scores of the pair are computed again in double precision.
         """
         directions = all_short_directions(seeds, self.half, self.ambient)
         padded = np.zeros((directions.shape[2], points.shape[1]), np.float32)
         padded[: self.ambient] = points
         flat = directions.reshape(-1, directions.shape[2]) @ padded
-        scores = flat.reshape(len(seeds), self.half, points.shape[1])
+        scores = flat.reshape(self.half, len(seeds), points.shape[1])
         scores *= (1.0 / np.sqrt(np.vecdot(directions, directions)))[:, :, None]
-        sent = np.take_along_axis(scores, (index % self.half)[:, None, None], axis=1)
-        forward = (sent[:, 0] > 0) == (index < self.half)[:, None]
+        sent = scores[index % self.half, np.arange(len(seeds))]
+        forward = (sent > 0) == (index < self.half)[:, None]
         np.abs(scores, out=scores)
         np.abs(sent, out=sent)
         # For a score that lies within a few errors of the one sent, the error is at most this, too.
         error = (self.ambient + 16) * (1.0 + 2.0**-23 * sent)
-        count = np.uint8 if self.candidates <= 256 else np.uint32
-        above = (scores > sent + 2 * error).sum(axis=1, dtype=count)
-        near = (scores > sent - 2 * error).sum(axis=1, dtype=count)
-        # Of each pair +-g, one is ahead of a positive score if it is longer; a negative score is the mirror image.
-        best: NDArray[np.bool_] = np.where(forward, above, self.candidates - 1 - above) < self.top
-        row, column = np.nonzero((near != above + 1) | (sent <= error)[:, 0])
+        above = self._count(scores > sent + 2 * error)
+        near = self._count(scores > sent - 2 * error)
+        # At least `above` other pairs are longer and at most near - 1: where these say the same, so does any between.
+        best = self._ranked(forward, above)
+        close = (best != self._ranked(forward, near - 1)) | (sent <= error)
+        row, column = np.divmod(np.flatnonzero(close), points.shape[1])
         for block in blocks(len(row), self.half * self.ambient):
-            exact = directions[row[block], :, : self.ambient].astype(np.float64)
+            exact = directions[:, row[block], : self.ambient].swapaxes(0, 1).astype(np.float64)
             again = self._among_best(score(exact, points.T[column[block], :, None]), index[row[block]])
             best[row[block], column[block]] = again[:, 0]
         return best
+
+    def _ranked(self, forward: NDArray[np.bool_], longer: NDArray[np.unsignedinteger]) -> NDArray[np.bool_]:
+        """Whether a candidate is among the best t, where so many other pairs +-g have longer scores than its own.
+
+        One of each is ahead of a positive score; a negative score is the mirror image.
+        """
+        best: NDArray[np.bool_] = forward & (longer < self.top)
+        return best if self.top < self.half else best | (~forward & (longer >= self.candidates - self.top))
+
+    def _count(self, true: NDArray[np.bool_]) -> NDArray[np.unsignedinteger]:
+        """How many of the B are true."""
+        count = np.uint8 if self.half <= 255 else np.uint32
+        return np.asarray(np.add.reduce(true.view(np.uint8), axis=0, dtype=count))
 
     def _among_best(self, scores: Floats, index: Integers) -> NDArray[np.bool_]:
         """Whether candidate index[i] is among the best t for each input: scores are (n, B, k)."""

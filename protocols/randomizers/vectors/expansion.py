@@ -77,7 +77,7 @@ def word_count(dimension: int) -> int:
 
 
 def expand_words(seeds: Words, numbers: Words) -> Words:
-    """The words with these numbers: `numbers` is (w,) for all seeds alike or (n, w), one row a seed."""
+    """The words with these numbers: `numbers` is (w,) or (c, 1, w) for all seeds alike, or (n, w), one row a seed."""
     key = mix(seeds.astype(np.uint64, copy=True))
     return mix(key[:, None] + (numbers + np.uint64(1)) * np.uint64(GAMMA))
 
@@ -98,10 +98,10 @@ def all_directions(seeds: Words, count: int, dimension: int) -> Floats:
 
 
 def all_short_directions(seeds: Words, count: int, dimension: int) -> NDArray[np.float32]:
-    """The same in single precision, which holds them exactly, each followed by zeros up to a whole word."""
+    """The same in single precision, which holds them exactly: (count, n, dimension), and zeros up to a whole word."""
     size = word_count(dimension)
-    lanes = _look_up(expand_words(seeds, np.arange(count * size, dtype=np.uint64))).astype(np.float32)
-    directions = lanes.reshape(len(seeds), count, size * LANES)
+    numbers = np.arange(count * size, dtype=np.uint64).reshape(count, 1, size)
+    directions = _look_up(expand_words(seeds, numbers)).astype(np.float32)
     directions[:, :, dimension:] = 0.0
     return directions
 

@@ -267,6 +267,9 @@ def test_blocks_and_samples_do_not_change_a_loss(honest: Path, monkeypatch: pyte
     monkeypatch.setattr("parley.emulator.audit.privacy.MOST_BYTES", 20 * 9 * 8)
     parts = audited(honest).verdicts["privacy"].evidence
     assert {**parts} == {**whole}
+    monkeypatch.undo()
+    monkeypatch.setattr("parley.emulator.audit.privacy.MOST_ROWS", 7)
+    assert {**audited(honest).verdicts["privacy"].evidence} == {**whole}
     assert sampled["users"] == 30
     assert sampled["population"] == USERS
     assert sampled["max_loss"] <= whole["max_loss"]
@@ -286,6 +289,22 @@ def test_losses_do_not_depend_on_how_replies_were_cut_into_frames(tmp_path: Path
     together = record(tmp_path / "together.parley", protocol, inputs, nodes=1)
     one, other = (audited(path).record()["privacy"] for path in (alone, together))
     assert one == other
+
+
+def test_losses_do_not_depend_on_the_order_in_which_users_spoke(
+    tmp_path: Path, inputs: Inputs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Users of many blocks are in one part of the record: the last of a round come first, and so on."""
+    protocol = design("three-round", Kendall(levels=(3, 3)), epsilon=1.0, users=USERS)
+    said = said_in(record(tmp_path / "alone.parley", protocol, inputs, nodes=USERS))
+    usual = audited(tmp_path / "alone.parley").record()["privacy"]
+    backwards = list(said)
+    for number in range(1, 4):
+        of_round = [place for place, (_, each) in enumerate(said) if isinstance(each, Replies) and each.round == number]
+        for place, other in zip(of_round, reversed(of_round), strict=True):
+            backwards[place] = said[other]
+    monkeypatch.setattr("parley.emulator.audit.privacy.MOST_ROWS", 7)
+    assert audited(write(tmp_path / "backwards.parley", backwards)).record()["privacy"] == usual
 
 
 def test_an_offence_in_a_frame_of_one_is_named_with_its_record(tmp_path: Path, inputs: Inputs) -> None:

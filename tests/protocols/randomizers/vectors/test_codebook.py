@@ -14,6 +14,7 @@ from benchmarks.reference.privunit import PrivUnit
 from parley.emulator.randomizer import Columns, Floats, Randomizer
 from parley.protocols.randomizers.exact import WHOLE
 from parley.protocols.randomizers.vectors.codebook import Codebook
+from parley.protocols.randomizers.vectors.expansion import all_directions
 from tests.contracts.randomizer_contract import RandomizerContract, covariance_at, random_coins
 
 VECTORS = Path(__file__).parents[3] / "vectors"
@@ -144,9 +145,9 @@ def test_golden_bad_replies_are_rejected() -> None:
 
 @pytest.mark.parametrize(
     ("dimension", "candidates", "top"),
-    [(1, 2, 1), (1, 6, 3), (2, 16, 0), (2, 256, 0), (2, 300, 0), (3, 600, 0), (64, 16, 0), (256, 16, 7)],
+    [(1, 2, 1), (1, 6, 3), (2, 16, 0), (2, 16, 8), (2, 256, 0), (2, 300, 0), (2, 600, 310), (64, 16, 8), (256, 16, 7)],
 )
-def test_likelihoods_from_single_precision_are_those_from_double(
+def test_likelihoods_are_those_of_the_ranks(
     dimension: int, candidates: int, top: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Equal, opposite and nearly equal inputs, and one in the middle, whose scores differ only by their roundings."""
@@ -156,6 +157,21 @@ def test_likelihoods_from_single_precision_are_those_from_double(
     inputs /= 1.001 * np.linalg.norm(inputs, axis=1)[:, None]
     inputs[1], inputs[2], inputs[3], inputs[4] = inputs[0], -inputs[0], inputs[0] * (1 - 2.0**-22), 0.0
     reply = codebook.sample(inputs[generator.integers(0, 12, 2000)], random_coins(codebook, 2000, 43))
-    quick = codebook.log_likelihood(reply, inputs)
+    ranked = np.array([codebook.log_law(reply, inputs[[x]])[np.arange(2000), reply["index"]] for x in range(12)])
+    assert np.array_equal(codebook.log_likelihood(reply, inputs), ranked.T)
     monkeypatch.setattr("parley.protocols.randomizers.vectors.codebook.QUICK_DIMENSION", 0)
-    assert np.array_equal(quick, codebook.log_likelihood(reply, inputs))
+    assert np.array_equal(codebook.log_likelihood(reply, inputs), ranked.T)
+
+
+def test_of_candidates_at_a_right_angle_the_first_are_favoured(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where half of the candidates are favoured: of two whose scores are 0, the first is, as their order has it."""
+    codebook = Codebook(dimension=1, radius=1.0, epsilon=0.7, candidates=6, top=3)
+    seed = np.array([5], dtype=np.uint64)
+    directions = all_directions(seed, 3, 2)
+    # One point at a right angle to each direction, and one that is not.
+    points = np.array([*directions[0, :, ::-1] * [1.0, -1.0], [2.0**24, 0.0]])
+    monkeypatch.setattr("parley.protocols.randomizers.vectors.codebook.lift", lambda inputs, *_: inputs)
+    for index in range(6):
+        reply = {"seed": seed, "index": np.array([index], dtype=np.uint8)}
+        ranked = [codebook.log_law(reply, points[[x]])[0, index] for x in range(4)]
+        assert np.array_equal(codebook.log_likelihood(reply, points)[0], ranked)
