@@ -22,6 +22,7 @@ from parley.protocols.bins.hidden import Column, Hidden, hidden, hidden_area, ty
 from parley.protocols.bins.margins import MarginRead
 from parley.protocols.planning.plan import VERBATIM, Option, pick, rank_protocols
 from parley.protocols.planning.planning import public_guesses
+from parley.protocols.tuned.codebook_round import forget_tables
 from parley.protocols.workloads.workload import Workload
 
 # Numbers of bins that are tried for a column.
@@ -84,7 +85,10 @@ def predicted_noise(statistic: str, levels: tuple[int, ...], epsilon: float, use
     """The predicted RMSE of the inner protocol on these cells; of the tuned ones where `auto` chooses among all."""
     workload = workload_of(MEASURED_BY[statistic], levels)
     inner: Any = registry.design("two-round-tuned" if name == "auto" else name, workload, epsilon=epsilon, users=users)
-    return max(float(inner.predicted_rmse(guess)) for guess in public_guesses(workload))
+    found = max(float(inner.predicted_rmse(guess)) for guess in public_guesses(workload))
+    # Other numbers of bins have tables of their own.
+    forget_tables()
+    return found
 
 
 @dataclass(frozen=True, kw_only=True)
