@@ -15,7 +15,7 @@ from parley.emulator.record.shards import read_run
 from parley.emulator.record.transcript import TranscriptReader
 from parley.emulator.wire.messages import KINDS, Event, Message, Ready, Replies
 from parley.launch.report.words import headline, row
-from parley.launch.results.display.printable import printable, printable_json
+from parley.launch.results.display.printable import fitted, printable, printable_json
 from parley.launch.results.export import write_csv, write_json_lines, write_parquet
 from parley.launch.results.folder import whole_file
 from parley.launch.results.run_files import find_run, run_argument
@@ -60,7 +60,8 @@ def show(run: Path, number: int | None, user: int | None, kind: str | None, as_j
         any_row = False
         for each in rows:
             any_row = True
-            click.echo(line(each))
+            # In a terminal long lines are broken between words; elsewhere a record stays a line.
+            click.echo(fitted(line(each), 8) if sys.stdout.isatty() else line(each))
         if not any_row:
             click.echo("parley: no record fits; leave out --round, --user or --kind", err=True)
         click.echo(listing.last_words(), err=listing.damage is not None)

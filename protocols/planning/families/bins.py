@@ -85,10 +85,7 @@ def predicted_noise(statistic: str, levels: tuple[int, ...], epsilon: float, use
     """The predicted RMSE of the inner protocol on these cells; of the tuned ones where `auto` chooses among all."""
     workload = workload_of(MEASURED_BY[statistic], levels)
     inner: Any = registry.design("two-round-tuned" if name == "auto" else name, workload, epsilon=epsilon, users=users)
-    found = max(float(inner.predicted_rmse(guess)) for guess in public_guesses(workload))
-    # Other numbers of bins have tables of their own.
-    forget_tables()
-    return found
+    return max(float(inner.predicted_rmse(guess)) for guess in public_guesses(workload))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -179,6 +176,8 @@ class BinnedPlanning:
         left = remaining(users, share)
         if levels is None:
             levels = best_levels(workload.name, workload.shape, epsilon=epsilon, users=left, name=inner)
+            # Other numbers of bins have tables of their own.
+            forget_tables()
         cells = workload_of(MEASURED_BY[workload.name], levels)
         if inner == "auto":
             tried = [name for name in INNER if name not in VERBATIM]
