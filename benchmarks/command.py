@@ -1,6 +1,8 @@
 """Where the seconds of one `parley run` go, stage by stage, and what its processes take.
 
     python -m benchmarks.command --users 1000000 --seed 1          (any options of `parley run`)
+    python -m benchmarks.command --rows 5000000 --seed 1           (a file of so many rows of two columns)
+    python -m benchmarks.command --rows 5000000 --seed 1 --bins quantile --levels auto --protocol auto
 
 Runs the command in this process, prints what it prints and then one line of JSON. Stages follow each other: `start` is
 the interpreter and its imports, `data` makes the inputs, `protocol` chooses parameters, `processes` starts everybody,
@@ -12,6 +14,7 @@ the launcher's own, stage by stage, which moves less on a busy machine. What wat
 import json
 import resource
 import sys
+import tempfile
 import time
 from collections.abc import Callable
 from importlib import import_module
@@ -33,6 +36,7 @@ STAGES = {
     "report": ("parley.launch.results.reporting", "make_model"),
     "end": ("parley.launch.commands.run", "command_seconds"),
 }
+BLOCK_ROWS = 1 << 18
 OPTIONS = ("--statistic", "kendall", "--levels", "16x16", "--epsilon", "1", "--protocol", "two-round-tuned")
 
 
@@ -65,7 +69,30 @@ def began() -> float:
     return time.time() - up + ticks / 100
 
 
+def write_file(path: Path, rows: int) -> list[str]:
+    """Two columns of delays in whole minutes, most of them short; the options that name them."""
+    generator = np.random.default_rng(1)
+    with path.open("w") as file:
+        file.write("departure,arrival\n")
+        for start in range(0, rows, BLOCK_ROWS):
+            departure = np.exp(generator.normal(2.5, 1.2, min(BLOCK_ROWS, rows - start))) - 12
+            arrival = departure + generator.normal(-5, 15, len(departure))
+            np.savetxt(file, np.column_stack([departure, arrival]), fmt="%.0f", delimiter=",")
+    ranges = ("--range", "departure=-60:1300", "--range", "arrival=-90:1270")
+    return ["--data", str(path), "--columns", "departure,arrival", *ranges]
+
+
 def main(arguments: list[str]) -> None:
+    if "--rows" in arguments:
+        place = arguments.index("--rows")
+        with tempfile.TemporaryDirectory() as folder:
+            named = write_file(Path(folder) / "delays.csv", int(arguments[place + 1]))
+            measure([*named, *arguments[:place], *arguments[place + 2 :]])
+    else:
+        measure(arguments)
+
+
+def measure(arguments: list[str]) -> None:
     marks: Marks = {"start": (began(), 0.0)}
     with Watcher() as watcher:
         note_stages(marks, watcher)

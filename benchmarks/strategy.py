@@ -28,11 +28,12 @@ from benchmarks.accuracy import write
 from benchmarks.grid import table
 from benchmarks.near_limit import beta, pair, scores
 from parley.emulator.arithmetic import one_thread
-from parley.emulator.randomizer import Floats
+from parley.emulator.randomizer import Floats, Integers
 from parley.protocols import registry
 from parley.protocols.planning import fast_simulation
 from parley.protocols.planning.families import first_channels
 from parley.protocols.randomizers.channels.channel import TABLE_BITS, rounded
+from parley.protocols.randomizers.channels.folded_channel import FoldedChannel
 from parley.protocols.randomizers.channels.strategy_matrix import strategy_table
 from parley.protocols.tuned.decoder import Decoder
 from parley.protocols.tuned.embedding import embedding
@@ -115,9 +116,9 @@ def best(form: Floats, epsilon: float) -> Floats:
     return np.asarray(patterns * np.maximum(value, 1e-9)[:, None])
 
 
-def spent(likelihood: Floats, form: Floats) -> float:
+def spent(weights: Integers, epsilon: float, form: Floats) -> float:
     """The mean variance of <h~, W e_x>, less what users' own values contribute."""
-    decoder = Decoder(likelihood=likelihood, seeds=1)
+    decoder = Decoder(channel=FoldedChannel(weights=weights, epsilon=epsilon, folds=1))
     return float(np.trace(form.T @ decoder.inverse @ form)) / len(form) - float((form**2).mean(axis=0).mean())
 
 
@@ -129,8 +130,8 @@ def exact_rows() -> list[list[str]]:
         form = workload.matrix() - workload.shift
         for epsilon in EPSILONS:
             ours = strategy_table(embedding(workload, 2.0) if workload.name != "auc" else form, epsilon)
-            least = rounded(best(form, epsilon).T, TABLE_BITS)
-            ratio = math.sqrt(spent(ours.T * 2.0**-TABLE_BITS, form) / spent(least.T * 2.0**-TABLE_BITS, form))
+            least, allowed = rounded(best(form, epsilon).T, TABLE_BITS), epsilon + 1e-3
+            ratio = math.sqrt(spent(ours, allowed, form) / spent(least, allowed, form))
             found.append([name, f"{epsilon:g}", f"{ratio:.4f}", str(ours.shape[1])])
     return found
 

@@ -103,7 +103,10 @@ def coarse_levels(levels: str | None, shape: tuple[int, ...]) -> tuple[int, ...]
     given = tuple(int(part) for part in parts)
     given = (*given, 2) if len(shape) == 2 and shape[1] == 2 and len(given) == 1 else given
     if len(given) != len(shape) or any(many < 2 or many > fine for many, fine in zip(given, shape, strict=True)):
-        raise BadInput(f"--levels {levels} does not fit columns of {'x'.join(map(str, shape))} fine levels")
+        fine = "x".join(map(str, shape))
+        raise BadInput(
+            f"--levels {levels} does not fit columns of {fine} fine levels; give auto or fewer bins than these"
+        )
     return given
 
 

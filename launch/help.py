@@ -150,6 +150,6 @@ def help(context: click.Context, topic: str | None, as_json: bool) -> None:
         assert command is not None
         click.echo(command.get_help(click.Context(command, info_name=topic, parent=root)))
     else:
-        near = difflib.get_close_matches(topic, _known(), n=1)
+        near = difflib.get_close_matches(topic.lower(), _known(), n=1)
         hint = f"did you mean {near[0]}?" if near else f"topics are {', '.join(TOPICS)}"
         raise BadInput(f"there is no help about {topic!r:.80}; {hint}")

@@ -35,7 +35,8 @@ class ProblemFlags:
         metavar="NAME", help=f"What to estimate: {', '.join(STATISTICS)}.", shell_complete=complete(lambda: STATISTICS)
     )
     levels: str | None = _flag(
-        metavar="LEVELS", help="Levels of the data: 16x16 for kendall, otherwise one number; auto with --bins quantile."
+        metavar="LEVELS",
+        help="How many bins or categories a column has: 16x16 for kendall, else one number; auto with --bins quantile.",
     )
     bins: tuple[str, ...] = _flag(
         (),
@@ -71,7 +72,11 @@ class ProblemFlags:
     )
     title: str | None = _flag(metavar="TEXT", help="What to call the question.  [default: statistic and columns]")
     epsilon: float = field(
-        metadata={"type": float, "required": True, "help": "The privacy loss that every user is promised at most."}
+        metadata={
+            "type": float,
+            "required": True,
+            "help": "No user loses more privacy than this; see `parley help epsilon`.",
+        }
     )
     delta: float | None = _flag(type=float, help="The delta of protocols that trust a shuffler.  [default: 1e-6]")
     seed: int | None = _flag(type=int, help="Make data and noise repeatable; such a run is not private.")

@@ -5,6 +5,7 @@ Nothing here is private. Columns become ranks in four bytes, and pairs are count
 
 import math
 from collections.abc import Iterable
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,8 @@ from parley.emulator.randomizer import Floats
 
 Ranks = NDArray[np.uint32]
 BLOCK_ROWS = 1 << 18
+# Parts that a column is sorted in, and values that show where they begin.
+PARTS, SAMPLE = 32, 1 << 14
 # Rows so short are compared value by value.
 FEW = 32
 
@@ -51,15 +54,26 @@ def auc(scores: Floats, positive: NDArray[np.bool_]) -> float | None:
 
 
 def dense_ranks(values: Floats) -> Ranks:
-    """0 for the smallest value, 1 for the next one, and so on; equal values have equal ranks."""
-    order, ranks = np.argsort(values), np.empty(len(values), dtype=np.uint32)
-    last, before = -1, math.nan
-    for start in range(0, len(values), BLOCK_ROWS):
-        rows = order[start : start + BLOCK_ROWS]
-        here = values[rows]
-        new = np.concatenate([[here[0] != before], here[1:] != here[:-1]])
-        ranks[rows] = last + np.cumsum(new)
-        last, before = int(ranks[rows[-1]]), float(here[-1])
+    """0 for the smallest value, 1 for the next one, and so on; equal values have equal ranks.
+
+    Values are sorted part by part, so that no order of all of them is in memory. Parts lie between values of the column
+    itself, about evenly; a value that is most of the column is a border, and has nothing to sort.
+    """
+    ranks, following = np.empty(len(values), dtype=np.uint32), 0
+    few = np.sort(values[:: max(1, len(values) // SAMPLE)])
+    borders = np.unique([values.min(), *few[:: max(1, len(few) // PARTS)], values.max()])
+    for low, high in pairwise([*borders, borders[-1]]):
+        ranks[values == low] = following
+        following += 1
+        between = values > low
+        between &= values < high
+        rows = np.flatnonzero(between)
+        if len(rows):
+            order = np.argsort(values[rows])
+            rows = rows[order]
+            here = values[rows]
+            ranks[rows] = following + np.concatenate([[0], np.cumsum(here[1:] != here[:-1])])
+            following = int(ranks[rows[-1]]) + 1
     return ranks
 
 

@@ -1,5 +1,6 @@
 """What every command shares: exit codes, the version, `--debug`, and the wish to stop."""
 
+import re
 import signal
 import sys
 import threading
@@ -73,6 +74,8 @@ def list_of(kind: type[float], what: str) -> Any:
     """The type of an option that takes one number or several: `500,5000`."""
 
     def read(text: str) -> tuple[float, ...]:
+        if re.fullmatch(r"[1-9][0-9]{0,2}(,[0-9]{3})*,0[0-9]{2}(,[0-9]{3})*", text):
+            raise click.BadParameter(f"{text!r} is a list; write the one number as {text.replace(',', '')}")
         try:
             return tuple(map(kind, text.split(",")))
         except ValueError:

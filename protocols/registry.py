@@ -79,7 +79,7 @@ def lookup(name: str) -> type[Any]:
         found: type[Any] = getattr(import_module(f"parley.protocols.{module}"), kind)
         return found
     if name not in _OUTSIDE and name not in (known := names("shuffler")):
-        near = difflib.get_close_matches(name, known, n=1)
+        near = difflib.get_close_matches(name.lower(), [*known, "auto"], n=1)
         hint = f"; did you mean {near[0]}?" if near else f"; known are {', '.join(known)}"
         raise BadInput(f"there is no protocol {name!r:.80}{hint}")
     return _OUTSIDE[name]

@@ -28,9 +28,10 @@ from parley.emulator.wire.signatures import Keys
 NAMED = 20
 # The header's place among the records.
 HEADER = -1
-# Signatures that are handed to a thread at once, and how many bytes of frames at most.
+# Signatures that are handed to a thread at once, and how many bytes of frames at most, which take eight times as much
+# when they are read.
 BATCH = 64
-BATCH_BYTES = 2**20
+BATCH_BYTES = 2**18
 NO_KEYS = "there is no key list from outside the record; give one with --trust FILE"
 FORMAT_1 = "a record of format 1 holds no signatures"
 UNSIGNED_END = (

@@ -21,8 +21,8 @@ from parley.emulator.record.transcript import TranscriptReader
 from parley.emulator.round import Round, Tally
 from parley.emulator.wire.messages import Announce, Message, Replies, Users
 
-# A short record is read many times over and kept; a long one is read from its file each time, in little memory.
-KEPT_BYTES = 2**22
+# A short record is read many times over and kept, and of a long one the beginning: its users take eight bytes each.
+KEPT_BYTES = 2**20
 # Users that are worth a call of their own: frames with fewer wait for others of their round.
 PART = 4096
 # A row of likelihoods, and the vectors a round computes for all k inputs, must fit memory whatever a setup says.

@@ -13,6 +13,8 @@ from parley.launch.results.reporting import show_in_browser
 from parley.launch.results.run_files import find_run, run_argument, witness_option
 from parley.launch.settings import output_options, path_option
 
+PAGES = (".html", ".htm")
+
 
 @click.command(epilog="Example: parley report runs/latest")
 @run_argument
@@ -41,6 +43,9 @@ def report(
     RUN is the folder of a run, its name in runs/, or a transcript; without it, the latest run. A record that was cut
     off or altered gets a page too, as far as it can be read.
     """
+    if out is not None and out.suffix.lower() not in PAGES:
+        # What is there already is replaced, as when a page is made again; so it had better be a page.
+        raise BadInput(f"--out {out} should end in .html")
     files = find_run(run, witness)
     known = None if public else files.load_witness()
     try:

@@ -15,13 +15,17 @@ from parley.emulator.record.shards import read_run
 from parley.emulator.record.transcript import TranscriptReader
 from parley.emulator.wire.messages import KINDS, Event, Message, Ready, Replies
 from parley.launch.report.words import headline, row
-from parley.launch.results.display.printable import printable, printable_json
+from parley.launch.results.display.printable import fitted, printable, printable_json
 from parley.launch.results.export import write_csv, write_json_lines, write_parquet
 from parley.launch.results.folder import whole_file
 from parley.launch.results.run_files import find_run, run_argument
 from parley.launch.settings import CHECK_FAILED, GOOD, output_options, path_option
 
 Format = Literal["jsonl", "csv", "parquet"]
+OF_SUFFIX: dict[str, Format] = {
+    **{".csv": "csv", ".parquet": "parquet", ".jsonl": "jsonl", ".json": "jsonl"},
+    "": "jsonl",
+}
 # Of a message with one of these fields that is shown whole; of any other, what the report says of it.
 WHOLE = ("reason", "detail", "estimate")
 HEADINGS = f"{'record':>6}  {'time':<12}  {'sender':<10}  {'kind':<8}  {'round':>5}  {'bytes':>7}  what"
@@ -60,7 +64,8 @@ def show(run: Path, number: int | None, user: int | None, kind: str | None, as_j
         any_row = False
         for each in rows:
             any_row = True
-            click.echo(line(each))
+            # In a terminal long lines are broken between words; elsewhere a record stays a line.
+            click.echo(fitted(line(each), 8) if sys.stdout.isatty() else line(each))
         if not any_row:
             click.echo("parley: no record fits; leave out --round, --user or --kind", err=True)
         click.echo(listing.last_words(), err=listing.damage is not None)
@@ -173,6 +178,11 @@ def export(run: Path, format_name: Format | None, out: Path | None, as_json: boo
     """
     to_terminal = out is None or str(out) == "-"
     chosen = format_name or named_format(out)
+    named = OF_SUFFIX.get("" if out is None else out.suffix.lower())
+    if out is not None and out.suffix and named not in (None, chosen):
+        raise BadInput(
+            f"--format {chosen} and {out} contradict each other; leave out --format or name the file .{chosen}"
+        )
     if to_terminal and (chosen == "parquet" or as_json):
         raise BadInput("give --out FILE: neither Parquet nor --json goes with rows on standard output")
     try:
@@ -202,7 +212,6 @@ def export(run: Path, format_name: Format | None, out: Path | None, as_json: boo
 def named_format(out: Path | None) -> Format:
     """What the name of a file says about its format; without a file, and for names that say nothing, JSON Lines."""
     kind = "" if out is None else out.suffix.lower()
-    known: dict[str, Format] = {".csv": "csv", ".parquet": "parquet", ".jsonl": "jsonl", ".json": "jsonl", "": "jsonl"}
-    if kind not in known:
+    if kind not in OF_SUFFIX:
         raise BadInput(f"{out} ends in {kind}; give a file that ends in .jsonl, .csv or .parquet, or say --format")
-    return known[kind]
+    return OF_SUFFIX[kind]

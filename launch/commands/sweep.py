@@ -25,7 +25,9 @@ from parley.protocols.planning.limit import hardest_limit
 from parley.protocols.planning.table import predicted_rmse
 from parley.protocols.workloads.workload import Levels
 
-HEADINGS = ("protocol", "users", "epsilon", "trials", "rmse", "predicted_rmse", "limit", "floor")
+FIELDS = ("protocol", "users", "epsilon", "trials", "rmse", "predicted_rmse", "limit", "floor")
+# The same where people read it, in 80 columns.
+HEADINGS = ("protocol", "users", "epsilon", "trials", "RMSE", "predicted", "limit", "floor")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -146,4 +148,4 @@ def measure(cases: list[Case], outcomes: Iterator[Outcome], trials: int, quiet: 
             progress.advance(task, len(outcome.errors))
     measured = [{"trials": trials, "rmse": rmse(np.concatenate(found))} for found in errors]
     rows = [{**case.known, **found} for case, found in zip(cases, measured, strict=True)]
-    return [{name: row[name] for name in HEADINGS} for row in rows]
+    return [{name: row[name] for name in FIELDS} for row in rows]

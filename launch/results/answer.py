@@ -15,7 +15,7 @@ from parley.emulator.wire.messages import Result, Setup
 from parley.launch.results.display import html
 from parley.launch.results.display.wording import shape_of
 from parley.launch.results.hiding import FOUND, hidden_in, measured
-from parley.launch.results.meaning import advice, inside
+from parley.launch.results.meaning import advice, advice_on_bins, inside
 from parley.launch.settings import release
 from parley.protocols.workloads.lipschitz import Lipschitz
 
@@ -133,7 +133,10 @@ class Answer:
 
     @property
     def advice(self) -> str | None:
-        """What would help where the interval says little."""
+        """What would help where the interval says little, or where bins make most of it."""
+        wide = advice_on_bins(self.interval95, self.interval95_noise, found=self.measured.endswith(FOUND))
+        if wide is not None:
+            return wide
         rmse, users = self.predicted_rmse, self.users
         return advice(self.interval95, self.possible, rmse=rmse, users=users, epsilon=self.epsilon)
 

@@ -7,6 +7,8 @@ from parley.protocols.planning.target import rounded_up
 Range = tuple[float, float]
 # An interval that covers so much of what is possible says little; advice aims at half of that.
 LITTLE = 0.5
+# Where bins, and not noise, make an interval so many times as wide, more users would not help.
+WIDE = 2.0
 # Errors grow like 1/epsilon up to about here; beyond, more epsilon helps less than that.
 LARGEST_ADVISED_EPSILON = 4.0
 
@@ -28,6 +30,18 @@ def share(interval: Range, possible: Range | None) -> float | None:
         return None
     low, high = inside(interval, possible)
     return (high - low) / (possible[1] - possible[0])
+
+
+def advice_on_bins(interval: Range, noise: Range | None, *, found: bool) -> str | None:
+    """A sentence where what bins hide makes the interval WIDE times as wide as noise alone does, and what would help.
+
+    `found`: the bins are at quantiles already.
+    """
+    if noise is None or not interval[1] - interval[0] > WIDE * (noise[1] - noise[0]) > 0:
+        return None
+    times = (interval[1] - interval[0]) / (noise[1] - noise[0])
+    helps = "more bins or a finer resolution hide less" if found else "--bins quantile --levels auto hides less"
+    return f"what bins hide makes the interval {times:,.0f} times as wide as noise alone does; {helps}"
 
 
 def advice(interval: Range, possible: Range | None, *, rmse: float, users: int, epsilon: float) -> str | None:

@@ -74,7 +74,7 @@ class Plan(Sequence[Option]):
 
     @property
     def title(self) -> str:
-        return f"{self.question.name}, k = {self.question.size}, {self.users} users, epsilon {self.epsilon:g}"
+        return f"{self.question.name}, k = {self.question.size}, {self.users:,} users, epsilon {self.epsilon:g}"
 
     @property
     def recommended(self) -> str:

@@ -34,7 +34,7 @@ from parley.emulator.protocol import (
     sends,
 )
 from parley.emulator.randomizer import Floats, Integers
-from parley.emulator.round import Round, Through
+from parley.emulator.round import BLOCK_USERS, Round, Through
 from parley.emulator.wire.messages import Users
 from parley.protocols.bins.borders import Bins, quantile_borders
 from parley.protocols.bins.margins import Margins
@@ -43,7 +43,7 @@ from parley.protocols.pairwise import Pairwise
 from parley.protocols.planned import Planned
 from parley.protocols.randomizers.exact import check_count
 from parley.protocols.tuned.groups import LARGEST_SALT, groups_of
-from parley.protocols.workloads.workload import Workload, check_level
+from parley.protocols.workloads.workload import Workload, check_level, count_inputs
 
 LEAST_SHARE, MOST_SHARE = 1e-3, 0.5
 MOST_FINE = 4096
@@ -211,11 +211,15 @@ class Binned(Planned):
 
     def truth(self, inputs: Inputs) -> float:
         """The statistic in bins at the quantiles of these very inputs; a run's own bins are on its record."""
-        return self.binned_truth(inputs, self.quantiles(np.bincount(inputs, minlength=self.inputs)))
+        return self.binned_truth(inputs, self.quantiles(count_inputs(inputs, self.inputs)))
 
     def binned_truth(self, inputs: Inputs, bins: Bins) -> float:
         """The statistic in these bins, without noise."""
-        return workload_of(self.statistic, self.levels).exact(bins.cells(inputs))
+        cells = np.empty(len(inputs), np.min_scalar_type(self.inner.inputs - 1))
+        for start in range(0, len(inputs), BLOCK_USERS):
+            block = slice(start, start + BLOCK_USERS)
+            cells[block] = bins.cells(inputs[block])
+        return workload_of(self.statistic, self.levels).exact(cells)
 
     def quantiles(self, counts: Integers | Floats) -> Bins:
         """Bins at the quantiles of a histogram of the inputs."""

@@ -108,7 +108,7 @@ def rank_protocols(
             reason = "" if names is None else f": {error}"
     if not options:
         what = f"{workload.name} with {workload.size} inputs and epsilon {epsilon}"
-        raise BadInput(f"no protocol can be used for {what}{reason}")
+        raise BadInput(f"no protocol can be used for {what}{reason or '; name one with --protocol to hear why'}")
     return sorted(options, key=lambda option: option.predicted_rmse)
 
 

@@ -24,7 +24,7 @@ def explained(
     """For each number of users, the scores of their replies and the histograms that explain them: (inputs, draws)."""
     # The noise of the scores is the same for all, but for the root of the number of users.
     centre = decoder.information @ histogram
-    spread = np.sqrt(decoder.likelihood @ histogram / decoder.seeds)
+    spread = np.sqrt(chances(decoder, histogram))
     # As in `Decoder.perturbed`.
     moved = ((spread / decoder.even)[:, None] * draws).astype(np.float32)
     noise = (decoder.single.T @ moved).T - np.outer(spread @ draws, centre)
@@ -38,8 +38,13 @@ def explained(
 def sketched_variances(decoder: Decoder, gradients: Floats, histogram: Floats) -> Floats:
     """`Decoder.variances`: V1 for every column of gradients."""
     carried = decoder.single @ (decoder.inverse @ gradients).astype(np.float32)
-    chances = decoder.likelihood @ histogram / decoder.seeds / decoder.even**2
-    return np.asarray(chances.astype(np.float32) @ carried**2 - histogram @ gradients**2)
+    weights = (chances(decoder, histogram) / decoder.even**2).astype(np.float32)
+    return np.asarray(weights @ carried**2 - histogram @ gradients**2)
+
+
+def chances(decoder: Decoder, histogram: Floats) -> Floats:
+    """How likely each index of each seed is."""
+    return np.asarray((decoder.single @ histogram.astype(np.float32)).astype(np.float64) / decoder.seeds)
 
 
 def _nearest(decoder: Decoder, scores: Singles) -> Singles:

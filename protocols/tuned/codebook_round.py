@@ -10,6 +10,7 @@ For few inputs an explicit table takes the place of the codebook: everything is 
 h^_-j and h~_j are made of different users, so the mean of t1 misses theta(h) only by the second-order part of h^ - h.
 """
 
+import gc
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from typing import Any
@@ -196,3 +197,5 @@ def forget_tables() -> None:
 
     for kept in (decoder_of, single_of, _codebook):
         kept.cache_clear()
+    # Drafts and their planning refer to each other.
+    gc.collect()

@@ -26,30 +26,56 @@ SINGULAR = 1e-9
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Decoder:
-    """The analyst's side of a codebook with a list of seeds."""
+    """The analyst's side of a codebook with a list of seeds.
 
-    likelihood: Floats = field(repr=False)
-    seeds: int
+    q has 16 MiB for a codebook of 256 inputs. Drafts that are compared do with H and a q in single precision, which one
+    of them has at a time; q itself is kept from when an analyst decodes.
+    """
+
+    channel: CodebookSeeds | FoldedChannel = field(repr=False)
 
     @property
     def inputs(self) -> int:
-        return int(self.likelihood.shape[1])
+        return self.channel.inputs
+
+    @property
+    def seeds(self) -> int:
+        return self.channel.seeds
+
+    @property
+    def cells(self) -> int:
+        """The rows of q."""
+        return self.channel.cells
 
     @cached_property
-    def even(self) -> Floats:
-        """q u: how likely each index is when all inputs are equally common."""
-        return np.asarray(self.likelihood.mean(axis=1))
+    def likelihood(self) -> Floats:
+        """q."""
+        # First, because that takes another q for a moment.
+        self._means  # noqa: B018
+        return self.channel.likelihood(np.float64)
 
     @property
     def single(self) -> NDArray[np.float32]:
         """q in single precision, for predictions; kept for one decoder at a time."""
         return single_of(self)
 
-    @cached_property
+    @property
+    def even(self) -> Floats:
+        """q u: how likely each index is when all inputs are equally common."""
+        return self._means[0]
+
+    @property
     def information(self) -> Floats:
         """H."""
-        scaled = self.likelihood / np.sqrt(self.even * self.seeds)[:, None]
-        return np.asarray(scaled.T @ scaled)
+        return self._means[1]
+
+    @cached_property
+    def _means(self) -> tuple[Floats, Floats]:
+        """q u and H, from a q that is not kept."""
+        scaled = self.channel.likelihood(np.float64)
+        even = np.asarray(scaled.mean(axis=1))
+        scaled /= np.sqrt(even * self.seeds)[:, None]
+        return even, np.asarray(scaled.T @ scaled)
 
     @cached_property
     def inverse(self) -> Floats:
@@ -126,10 +152,10 @@ class Decoder:
 
 @lru_cache(maxsize=1)
 def single_of(decoder: Decoder) -> NDArray[np.float32]:
-    return decoder.likelihood.astype(np.float32)
+    return decoder.channel.likelihood(np.float32)
 
 
 @lru_cache(maxsize=8)
 def decoder_of(codebook: CodebookSeeds | FoldedChannel) -> Decoder:
     """The tables of a codebook or of a table of its own, made once."""
-    return Decoder(likelihood=codebook.likelihood, seeds=codebook.seeds)
+    return Decoder(channel=codebook)

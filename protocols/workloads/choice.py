@@ -102,8 +102,10 @@ def make_domain(
     """
     needed = len(question.shape)
     if len(columns) != needed:
-        many = {1: "one column", 2: "two columns"}.get(needed, f"{needed} columns")
-        raise BadInput(f"{question.name} needs {many}, got {len(columns)}: {', '.join(columns) or 'none'}")
+        many = {1: "one column", 2: "two columns, such as --columns age,score"}.get(needed, f"{needed} columns")
+        if isinstance(question, AreaUnderCurve):
+            many = "a score and a label, such as --columns score --label answer"
+        raise BadInput(f"{question.name} needs {many}; got {len(columns)}: {', '.join(columns) or 'none'}")
     declared = _declared(columns, ranges, categories, edges or {})
     if isinstance(question, AreaUnderCurve):
         declared.setdefault(columns[1], LABELS)
@@ -130,7 +132,9 @@ def make_domain(
             declaration = _with_missing(question, name, declaration)
         found = Categories(name, declaration, missing == "as-category")
         if found.size != levels:
-            raise BadInput(f"{name} has {found.size} categories, but the statistic expects {levels} levels")
+            if isinstance(question, AreaUnderCurve) and name == columns[1]:
+                raise BadInput(f"the label {name} has {found.size} categories; it needs two, the positive one last")
+            raise BadInput(f"{name} has {found.size} categories, but --levels says {levels}; give {found.size}")
         made.append(found)
     return reduce(Pair, made)
 

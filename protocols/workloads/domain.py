@@ -173,6 +173,8 @@ class Categories(Domain):
             found = number[value]
             if found is None:
                 near = nearest(str(as_text(value)), list(self.labels))
+                if self.labels == ("0", "1"):
+                    near = f"; 0 and 1, yes and no are; declare other words with --categories {self.name}=A,B"
                 what = f"row {row + place} of {self.name} holds {as_text(value)!r:.80}"
                 raise BadInput(f"{what}, which is not a declared category{near}")
             values[place] = found

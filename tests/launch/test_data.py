@@ -1,5 +1,6 @@
 """Private columns from files and frames: what is read, what is clipped, and what is refused in one sentence."""
 
+import tracemalloc
 from dataclasses import replace
 from datetime import date, datetime
 from pathlib import Path
@@ -266,3 +267,23 @@ def test_batches_change_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     frame = polars.read_csv(tmp_path / "late.csv", infer_schema_length=0)
     cut = parley.problem(frame, "gini-diversity", columns=["x"], levels=50, ranges={"x": (0, 1500)})
     assert cut.inputs.tolist() == whole.inputs.tolist()
+
+
+def test_a_file_takes_its_values_once_and_leaves_a_byte_a_row(tmp_path: Path) -> None:
+    """The truth without bins needs two columns of values; all else is done in batches or in four bytes a row."""
+    rows = 2_000_000
+    values = np.random.default_rng(1).normal(size=(2, rows))
+    polars.DataFrame({"age": values[0], "score": values[1]}).write_parquet(tmp_path / "many.parquet")
+    asked = flags(tmp_path / "many.parquet", ranges=("age=-3:3", "score=-3:3"))
+    make_problem(replace(asked, data=written(tmp_path, "parquet"), ranges=flags(tmp_path).ranges))
+    tracemalloc.start()
+    try:
+        before = tracemalloc.get_traced_memory()[0]
+        problem = make_problem(asked)
+        kept, peak = (each - before for each in tracemalloc.get_traced_memory())
+    finally:
+        tracemalloc.stop()
+    assert problem.inputs.nbytes == rows
+    assert kept < 1.5 * rows
+    # Two columns of values, an input, the ranks of one column, and what sorting a part of it takes.
+    assert peak < (2 * 8 + 1 + 4 + 5) * rows

@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+import tracemalloc
 from pathlib import Path
 
 import numpy as np
@@ -29,6 +30,34 @@ def test_every_pair_counts(pairs: list[tuple[int, int]], block: int) -> None:
     positive = second > 0
     above = (1 + signs[0][positive][:, ~positive]) / 2
     assert ranks.auc(first, positive) == (pytest.approx(above.mean()) if above.size else None)
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    values=st.lists(st.sampled_from([-np.inf, -2.5, -0.0, 0.0, 1.0, 1.5, 7.0, np.inf]) | st.floats(-9, 9), min_size=1),
+    parts=st.integers(1, 9),
+    sample=st.integers(1, 50),
+)
+def test_dense_ranks_are_those_of_the_sorted_values(values: list[float], parts: int, sample: int) -> None:
+    column = np.array(values)
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(ranks, "PARTS", parts)
+        patched.setattr(ranks, "SAMPLE", sample)
+        found = ranks.dense_ranks(column)
+    assert found.tolist() == np.unique(column, return_inverse=True)[1].tolist()
+
+
+@pytest.mark.parametrize("most", [1, 3, 10**6], ids=["constant", "three values", "all different"])
+def test_ranks_need_less_memory_than_the_column(most: int) -> None:
+    """An order of all rows alone would be as large as the column."""
+    column = np.random.default_rng(1).integers(0, most, 400_000) / 7
+    tracemalloc.start()
+    try:
+        ranks.dense_ranks(column)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < 1.1 * column.nbytes
 
 
 def test_a_column_of_numbers_is_read_without_pandas(tmp_path: Path) -> None:

@@ -32,7 +32,7 @@ function renderAnswer(model) {
       `, which only an emulation knows. The error is ${figure(answer.error, 3)}; the prediction was about ` +
       `${figure(answer.predicted_rmse, 3)}.` +
       (answer.limit === undefined ? "" :
-        ` With many such users no unbiased protocol comes below ${figure(answer.limit, 3)}, the limit for these data.`)));
+        ` With this many users no unbiased protocol errs by less than about ${figure(answer.limit, 3)} on these data.`)));
   }
   for (const words of model.source || []) parts.push(make("p", { class: "say hint" }, `${words}.`));
   if (answer.silent) {
@@ -62,7 +62,10 @@ function checks(model) {
 
 function drawAnswer(answer, width) {
   const height = 112, y = 62, pad = 14;
-  const known = answer.truth !== undefined ? [answer.truth] : [];
+  // Where the interval covers what bins hide, it is an interval for the truth without bins.
+  const unbinned = answer.hidden !== undefined && answer.truth_unbinned !== undefined;
+  const truth = unbinned ? answer.truth_unbinned : answer.truth;
+  const known = truth !== undefined ? [truth] : [];
   let low = Math.min(answer.low, answer.estimate, ...known), high = Math.max(answer.high, answer.estimate, ...known);
   const margin = (high - low || 1) * 0.08;
   const bounds = answer.bounds;
@@ -71,7 +74,7 @@ function drawAnswer(answer, width) {
   if (near) { low = Math.min(low, bounds[0]); high = Math.max(high, bounds[1]); }
   const x = scale(low - margin, high + margin, pad, width - pad);
   const inside = `Estimate ${figure(answer.estimate)}, interval ${figure(answer.low)} to ${figure(answer.high)}` +
-    (known.length ? `, truth ${figure(answer.truth)}` : "");
+    (known.length ? `, truth ${figure(truth)}${unbinned ? " without bins" : ""}` : "");
   const shapes = [];
   if (near) {
     shapes.push(draw("rect", { class: "range", x: x(bounds[0]), width: x(bounds[1]) - x(bounds[0]), y: y - 22, height: 44 }));
@@ -81,14 +84,14 @@ function drawAnswer(answer, width) {
   shapes.push(draw("rect", { class: "interval", x: x(answer.low), width: Math.max(1, x(answer.high) - x(answer.low)), y: y - 9, height: 18, rx: 9 }));
   shapes.push(axisBelow(x, y + 26, ticks(low - margin, high + margin, width / 90), pad, width - pad));
   if (known.length) {
-    const place = x(answer.truth);
+    const place = x(truth);
     shapes.push(draw("path", { class: "truth", d: `M${place} ${y - 10}l8 10l-8 10l-8-10z` }));
   }
   shapes.push(draw("circle", { class: "estimate", cx: x(answer.estimate), cy: y, r: 7 }));
-  const close = known.length && Math.abs(x(answer.truth) - x(answer.estimate)) < 90;
-  const left = known.length && answer.truth < answer.estimate ? 1 : -1;
-  const shift = close ? (96 - Math.abs(x(answer.truth) - x(answer.estimate))) / 2 : 0;
+  const close = known.length && Math.abs(x(truth) - x(answer.estimate)) < 90;
+  const left = known.length && truth < answer.estimate ? 1 : -1;
+  const shift = close ? (96 - Math.abs(x(truth) - x(answer.estimate))) / 2 : 0;
   shapes.push(label(x(answer.estimate) + left * shift, y - 16, width, "estimate", "estimate-text"));
-  if (known.length) shapes.push(label(x(answer.truth) - left * shift, y - 16, width, "truth", "truth-text"));
+  if (known.length) shapes.push(label(x(truth) - left * shift, y - 16, width, "truth", "truth-text"));
   return picture(width, height, inside, shapes);
 }

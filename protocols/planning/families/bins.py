@@ -22,6 +22,7 @@ from parley.protocols.bins.hidden import Column, Hidden, hidden, hidden_area, ty
 from parley.protocols.bins.margins import MarginRead
 from parley.protocols.planning.plan import VERBATIM, Option, pick, rank_protocols
 from parley.protocols.planning.planning import public_guesses
+from parley.protocols.tuned.codebook_round import forget_tables
 from parley.protocols.workloads.workload import Workload
 
 # Numbers of bins that are tried for a column.
@@ -175,6 +176,8 @@ class BinnedPlanning:
         left = remaining(users, share)
         if levels is None:
             levels = best_levels(workload.name, workload.shape, epsilon=epsilon, users=left, name=inner)
+            # Other numbers of bins have tables of their own.
+            forget_tables()
         cells = workload_of(MEASURED_BY[workload.name], levels)
         if inner == "auto":
             tried = [name for name in INNER if name not in VERBATIM]

@@ -133,7 +133,7 @@ class CodebookPlanning(Planning[Tuned], Generic[Tuned]):
     def second_order(self, point: Point, users: float, draws: int | Floats = SKETCHES) -> SecondOrder:
         """Of the histogram explained by so many users' replies, at this histogram."""
         decoder = self.protocol.decoder
-        normal = normal_draws(len(decoder.likelihood), draws) if isinstance(draws, int) else draws
+        normal = normal_draws(decoder.cells, draws) if isinstance(draws, int) else draws
         scores = decoder.perturbed(point.histogram, max(1.0, users), normal)
         found = decoder.nearest(scores, FEW_STEPS)
         few = found[:, :SKETCHES]
@@ -144,7 +144,7 @@ class CodebookPlanning(Planning[Tuned], Generic[Tuned]):
     def predicted(self, point: Point, crowds: Sequence[float], draws: int = SKETCHES) -> list[SecondOrder]:
         """The same before a run, for several numbers of users at once and in single precision."""
         decoder = self.protocol.decoder
-        several = explained(decoder, point.histogram, crowds, normal_draws(len(decoder.likelihood), draws))
+        several = explained(decoder, point.histogram, crowds, normal_draws(decoder.cells, draws))
         gradients = [self.protocol.objective.gradients(found[:, :SKETCHES]) for _, found in several]
         noises = sketched_variances(decoder, np.concatenate(gradients, axis=1), point.histogram)
         each = zip(several, gradients, np.split(noises, len(several)), strict=True)
@@ -318,7 +318,10 @@ class OneRoundTunedPlanning(CodebookPlanning[OneRoundTuned]):
         if histogram is None:
             guesses = [self.protocol.objective.at(guess) for guess in self.guesses]
             seconds = [self.predicted(each, [users])[0] for each in guesses]
-            known = [self.protocol.decoder.variance(each.gradient, each.histogram) for each in guesses]
+            known = [
+                float(sketched_variances(self.protocol.decoder, each.gradient[:, None], each.histogram)[0])
+                for each in guesses
+            ]
             scale = max(*known, *(each.noise for each in seconds))
             spread = max(float(np.ptp(each.gradient)) for each in guesses) / 2
             return float(scale * (self.widest / max(spread, 1e-300)) ** 2 / users) + worst_error(seconds)

@@ -17,6 +17,7 @@ likelihood: the directions themselves play no part in it.
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,6 +34,7 @@ MOST_CANDIDATES = 256
 MOST_FOLDS = 16
 # Numbers of a block of scores: 2 MiB.
 BLOCK_NUMBERS = 1 << 18
+Real = TypeVar("Real", np.float32, np.float64)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -177,13 +179,16 @@ class CodebookSeeds(Choice):
         fixed = (index == 0).astype(np.int64)[:, None]
         return np.asarray(self.choice.log_table[favoured.astype(np.int64), fixed])
 
-    @cached_property
-    def likelihood(self) -> Floats:
+    def likelihood(self, precision: type[Real]) -> NDArray[Real]:
         """P(seed, index | x) times S, all seeds below each other: (S M) x inputs. It is what decoding needs."""
-        favoured = self._tables.favoured(self.top)
-        table = np.where(favoured, self.choice.high / WHOLE, self.choice.low / WHOLE)
-        table[:, 0] += self.choice.leftover / WHOLE
-        return table.reshape(self.seeds * self.candidates, self.inputs)
+        high, low, leftover = (each / WHOLE for each in (self.choice.high, self.choice.low, self.choice.leftover))
+        table = np.where(self._favoured, precision(high), precision(low))
+        table[:, 0] = np.where(self._favoured[:, 0], precision(high + leftover), precision(low + leftover))
+        return table.reshape(self.cells, self.inputs)
+
+    @cached_property
+    def _favoured(self) -> NDArray[np.bool_]:
+        return self._tables.favoured(self.top)
 
     def decode(self, reply: Columns) -> Floats:
         """What a reply adds to the counts."""

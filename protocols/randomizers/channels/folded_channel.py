@@ -3,10 +3,12 @@
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from parley.emulator.errors import BadInput
 from parley.emulator.randomizer import Coins, Columns, Floats, Integers, Shape
 from parley.protocols.randomizers.channels.channel import Channel
+from parley.protocols.randomizers.channels.codebook_seeds import Real
 from parley.protocols.randomizers.exact import check_count
 
 # Any larger prime would do as long as products of two remainders fit into 63 bits.
@@ -67,10 +69,9 @@ class FoldedChannel(Channel):
     def log_likelihood(self, reply: Columns, inputs: Floats) -> Floats:
         return super().log_likelihood(reply, inputs if inputs.ndim == 1 else inputs[:, 0])
 
-    @property
-    def likelihood(self) -> Floats:
+    def likelihood(self, precision: type[Real]) -> NDArray[Real]:
         """P(output | x): outputs x inputs."""
-        return self.probabilities.T
+        return self.probabilities.T.astype(precision)
 
     def decode(self, reply: Columns) -> Floats:
         """What a reply adds to the counts."""

@@ -6,6 +6,7 @@ import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Page, ViewportSize, expect
 
+from parley.emulator.record.witness import Witness
 from parley.launch.report.model import make_model
 from parley.launch.report.page import write_page
 from tests.launch.report.conftest import ROUNDS, USERS, Visitor, expected_arrows
@@ -135,6 +136,20 @@ def test_a_message_tells_what_it_holds(visitor: Visitor, address: str) -> None:
     assert "reply of user" in page.locator("#tip").inner_text()
     page.mouse.move(0, 0)
     assert not page.locator("#tip").is_visible()
+
+
+def test_the_picture_shows_the_truth_that_its_interval_is_for(visitor: Visitor, small: Path, tmp_path: Path) -> None:
+    """Where the interval covers what bins hide, that is the truth without bins."""
+    witness = Witness.load(small / "witness.parley")
+    model = make_model(small / "transcript.parley", witness=witness)
+    answer = model["answer"]
+    answer |= {"truth": 0.25, "truth_unbinned": 0.375}
+    label = "#answer svg[role=img]"
+    for hidden, said in (({}, "truth 0.25"), ({"hidden": 0.1, "hidden_error": 0.1}, "truth 0.375 without bins")):
+        page = tmp_path / f"{len(hidden)}.html"
+        write_page(page, {**model, "answer": {**answer, "interval95_noise": [0.0, 0.5], **hidden}})
+        named = visitor.open(page.as_uri()).locator(label).get_attribute("aria-label") or ""
+        assert named.endswith(said)
 
 
 def test_keyboard(visitor: Visitor, address: str) -> None:

@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import parley
-from parley.launch.results.meaning import advice, inside, share
+from parley.launch.results.meaning import advice, advice_on_bins, inside, share
 from parley.protocols.planning.target import rounded_up
 
 NUMBERS = st.floats(-10, 10, allow_nan=False)
@@ -51,3 +51,14 @@ def test_a_run_of_few_users_says_that_its_interval_says_little() -> None:
     good = parley.problem(statistic="kendall", levels="4x4", users=20_000, seed=1).simulate(epsilon=2, seed=1)
     assert good.advice is None
     assert "note" not in str(good)
+
+
+def test_an_interval_that_bins_make_wide_is_helped_by_other_bins() -> None:
+    noise = (0.188, 0.194)
+    assert advice_on_bins((0.19, 0.2), noise, found=False) is None
+    assert advice_on_bins((0.19, 1.0), None, found=False) is None
+    said = advice_on_bins((0.191, 1.0), noise, found=False)
+    assert said is not None
+    assert "135 times as wide" in said
+    assert "--bins quantile --levels auto" in said
+    assert "more bins or a finer resolution" in (advice_on_bins((0.191, 1.0), noise, found=True) or "")

@@ -1,5 +1,6 @@
 """Bins at private quantiles owe what every protocol owes, around whichever protocol they are put."""
 
+import tracemalloc
 from dataclasses import replace
 from typing import Any
 
@@ -227,3 +228,19 @@ def test_the_share_of_tied_pairs_is_that_of_the_bins(atom: float) -> None:
     found, error = tied_share(bins, read, 0)
     exact = float((bins.shares(0, shares) ** 2).sum())
     assert abs(found - exact) < 2 * error < 0.2
+
+
+def test_the_truth_in_bins_needs_less_than_eight_bytes_a_user() -> None:
+    """Cells are computed block by block."""
+    inner: Any = registry.design("one-round", Kendall(levels=(4, 4)), epsilon=1.0, users=1_000_000)
+    protocol = Binned(statistic="kendall", fine=(64, 64), share=0.1, users=1_000_000, inner=inner)
+    inputs = np.random.default_rng(1).integers(0, 64 * 64, protocol.users).astype(np.uint16)
+    bins = protocol.quantiles(np.ones(protocol.inputs))
+    tracemalloc.start()
+    try:
+        truth = protocol.binned_truth(inputs, bins)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert truth == inner.workload.exact(bins.cells(inputs))
+    assert peak < 6 * protocol.users

@@ -14,10 +14,13 @@ from parley.emulator.simulate import conversation
 from parley.emulator.wire.messages import Announce, Replies
 from parley.protocols import registry
 from parley.protocols.planning import fast_simulation
-from parley.protocols.planning.families.first_channels import codebook_for, decodable
+from parley.protocols.planning.families.first_channels import codebook_for, codebooks, decodable
 from parley.protocols.planning.families.tuned import draws_of, ratio_interval
+from parley.protocols.tuned import decoder
+from parley.protocols.tuned.codebook_round import forget_tables
 from parley.protocols.tuned.objective import Objective
 from parley.protocols.tuned.one_round_tuned import OneRoundTuned
+from parley.protocols.tuned.two_round_tuned import TwoRoundTuned
 from parley.protocols.workloads.auc import AreaUnderCurve
 from parley.protocols.workloads.gini import GiniDiversity, GiniMeanDifference
 from parley.protocols.workloads.kendall import Kendall
@@ -220,3 +223,24 @@ def test_a_prediction_in_single_precision_is_that_of_the_analyst_s_projection() 
         assert found.bias == pytest.approx(exact.bias, rel=1e-3, abs=1e-7)
         for name in ("variance", "noise", "wider"):
             assert getattr(found, name) == pytest.approx(getattr(exact, name), rel=1e-3), name
+
+
+def test_drafts_that_are_compared_keep_no_likelihood_in_double_precision() -> None:
+    """It has 16 MiB for a codebook of 256 inputs; a draft does with a sixteenth and with one in single precision."""
+    forget_tables()
+    workload = Kendall(levels=(16, 16))
+    drafts = codebooks(TwoRoundTuned, workload, 1.0, users=10_000, folds=4, share=0.1)
+    histogram = np.full(workload.size, 1 / workload.size)
+    found = [draft.predicted_rmse(histogram) for draft in drafts]
+    assert len(found) > 1
+    for draft in drafts:
+        assert "likelihood" not in vars(draft.decoder)
+        assert max(each.nbytes for each in vars(draft.decoder).values() if isinstance(each, np.ndarray)) < 2**20
+    assert decoder.single_of.cache_info().currsize == 1
+    double = drafts[0].decoder.likelihood
+    assert double.dtype == np.float64
+    assert (double.astype(np.float32) == drafts[0].decoder.single).all()
+    assert drafts[0].decoder.even == pytest.approx(double.mean(axis=1))
+    assert np.allclose(
+        drafts[0].decoder.information, (double / double.mean(axis=1)[:, None]).T @ double / drafts[0].seeds
+    )

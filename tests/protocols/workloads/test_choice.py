@@ -84,7 +84,7 @@ def test_domains_from_flags() -> None:
 @pytest.mark.parametrize(
     ("columns", "ranges", "categories", "sentence"),
     [
-        (["age"], ["age=0:1"], [], "kendall needs two columns, got 1: age"),
+        (["age"], ["age=0:1"], [], "kendall needs two columns, such as --columns age,score; got 1: age"),
         (["a", "b"], ["a=0:1"], [], "declare the column 'b': numbers or dates with --range b=lo:hi"),
         (["age", "pay"], ["aeg=0:1"], [], r"names 'aeg'.* did you mean 'age'"),
         (["age", "pay"], ["age"], [], "'age' must look like age=0:120"),
@@ -93,7 +93,7 @@ def test_domains_from_flags() -> None:
         (["age", "pay"], ["age=0:1:2"], [], "must look like"),
         (["age", "pay"], ["age=2:1", "pay=0:1"], [], "low < high"),
         (["age", "pay"], ["age=0:1", "age=0:2"], [], "declared twice"),
-        (["age", "pay"], ["age=0:1"], ["pay=low,high,top"], "pay has 3 categories, but the statistic expects 4"),
+        (["age", "pay"], ["age=0:1"], ["pay=low,high,top"], "pay has 3 categories, but --levels says 4; give 3"),
         (["age", "age"], ["age=0:1"], [], "cannot be both"),
     ],
 )
@@ -105,5 +105,5 @@ def test_bad_domains_are_one_clear_sentence(
 
 
 def test_one_column_statistics_want_one_column() -> None:
-    with pytest.raises(BadInput, match="gini-diversity needs one column, got 0: none"):
+    with pytest.raises(BadInput, match="gini-diversity needs one column; got 0: none"):
         make_domain(GiniDiversity(levels=3), [])
