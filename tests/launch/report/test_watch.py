@@ -31,8 +31,8 @@ kind = "delay"
 direction = "up"
 messages = ["replies"]
 distribution = "uniform"
-seconds = 1.0
-spread = 1.0
+seconds = 2.0
+spread = 2.0
 """
 COUNTS = re.compile(r"Round (\d) of 3: (\d+) of 12 replies")
 Starter = Callable[..., "subprocess.Popen[str]"]
