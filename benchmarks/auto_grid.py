@@ -1,13 +1,14 @@
 """`auto` against every other protocol, and everybody's intervals, on problems drawn at random.
 
     python -m benchmarks.auto_grid --seed 1 --save benchmarks/auto_grid.json [--problems 100] [--seconds 1500]
-    python -m benchmarks.auto_grid --show benchmarks/auto_grid.json [--again] [--write]
+    python -m benchmarks.auto_grid --show benchmarks/auto_grid.json [--again [--rerun NAME,NAME]] [--write]
 
 A problem is a statistic, its levels, epsilon from .1 to 10, 300 to 1,000,000 users and a shape of data; problem i of a
 seed is always the same. Every protocol that can be used runs PILOT trials of the fast simulation. More trials go where
 they decide something: to rivals of `auto` whose RMSE is not yet told apart from 1.05 times theirs, and to intervals
 whose coverage is not yet told apart from what it should be. A problem is saved when it is done, and a file that holds
-problems already is continued.
+problems already is continued. A later version chooses again among the trials of the file; `--rerun` runs those of
+protocols that have changed anew.
 
 "Beyond three standard errors": a ratio misses if it exceeds 1.05 by more than three times its own standard error, a
 coverage if it lies outside 92 to 98% by more than that. The upper end counts where nearly all intervals lie inside the
@@ -243,12 +244,21 @@ def measured(asked: Problem, seed: int) -> dict[str, Any]:
     }
 
 
-def chosen_again(found: dict[str, Any], asked: Problem) -> dict[str, Any]:
-    """What this version predicts and chooses, for trials that an earlier one ran; its protocols must be the same."""
-    options = plan.rank_protocols(asked.workload, asked.epsilon, asked.users)
-    predicted = {option.name: option.predicted_rmse for option in options}
-    rows = [{**row, "predicted": predicted[row["protocol"]]} for row in found["protocols"]]
-    return {**found, "auto": plan.pick(options).name, "protocols": rows}
+def chosen_again(found: dict[str, Any], asked: Problem, seed: int, changed: Sequence[str]) -> dict[str, Any]:
+    """What this version predicts and chooses, for trials that an earlier one ran; only protocols `changed` run anew."""
+    options = {each.name: each for each in plan.rank_protocols(asked.workload, asked.epsilon, asked.users)}
+    kept = {row["protocol"]: row for row in found["protocols"]}
+    for name in set(changed) & set(kept):
+        runner = Runner(options[name], asked, found["truth"], seed)
+        runner.run(kept[name]["trials"])
+        while _coverage_is_open(runner.result, found["limit"]) and 2 * runner.trials <= MOST:
+            before = runner.trials
+            runner.run(2 * runner.trials)
+            if runner.trials == before:
+                break
+        kept[name] = runner.result
+    rows = [{**row, "predicted": options[name].predicted_rmse} for name, row in kept.items()]
+    return {**found, "auto": plan.pick(list(options.values())).name, "protocols": rows}
 
 
 def ratio(own: dict[str, Any], rival: dict[str, Any]) -> tuple[float, float]:
@@ -368,6 +378,7 @@ def main() -> None:
     parser.add_argument("--save", type=Path, help="continue this file")
     parser.add_argument("--show", type=Path, help="run nothing; print what this file holds")
     parser.add_argument("--again", action="store_true", help="let this version choose; keep the trials of the file")
+    parser.add_argument("--rerun", default="", help="with --again: protocols, by commas, whose trials are run anew")
     parser.add_argument("--write", action="store_true", help="put the tables into docs/accuracy.md")
     options = parser.parse_args()
     path, found = options.show or options.save, []
@@ -379,7 +390,12 @@ def main() -> None:
             )
         found = kept["problems"]
     if options.again:
-        found = [chosen_again(each, problem(options.seed, number)) for number, each in enumerate(found)]
+        for number, each in enumerate(found):
+            with one_thread():
+                found[number] = chosen_again(
+                    each, problem(options.seed, number), options.seed, options.rerun.split(",")
+                )
+            print(number, found[number]["problem"], found[number]["auto"], flush=True)
     started = time.monotonic()
     with one_thread():
         for number in range(len(found), 0 if options.show else options.problems):

@@ -15,7 +15,7 @@ from parley.emulator.wire.messages import Announce, Replies
 from parley.protocols import registry
 from parley.protocols.planning import fast_simulation
 from parley.protocols.planning.families.first_channels import codebook_for, decodable
-from parley.protocols.planning.families.tuned import draws_of, ratio_interval
+from parley.protocols.planning.families.tuned import Fraction, draws_of
 from parley.protocols.tuned.objective import Objective
 from parley.protocols.tuned.one_round_tuned import OneRoundTuned
 from parley.protocols.workloads.auc import AreaUnderCurve
@@ -170,10 +170,10 @@ def test_intervals_and_values_stay_within_the_statistic_s_range() -> None:
 
 def test_an_interval_of_a_ratio_without_a_denominator_is_everything() -> None:
     point = Objective(AreaUnderCurve(levels=2)).at(np.full(4, 0.25))
-    low, high = ratio_interval(0.6, 0.1, point, 0.01, 0.01)
-    assert (low, high) == (-math.inf, math.inf)
-    low, high = ratio_interval(0.6, 0.01, point, 0.5, 1e-9)
-    assert (low, high) == pytest.approx((0.6 - 0.0196, 0.6 + 0.0196), abs=1e-4)
+    rare = Fraction.of(0.6, 0.1, point, 0.01, 0.01)
+    assert rare.interval() == (-math.inf, math.inf)
+    usual = Fraction.of(0.6, 0.01, point, 0.5, 1e-9)
+    assert usual.interval() == pytest.approx((0.6 - 0.0196, 0.6 + 0.0196), abs=1e-4)
 
 
 def test_the_draws_of_a_correction_follow_from_the_counts() -> None:
