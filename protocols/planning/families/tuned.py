@@ -216,12 +216,12 @@ class CodebookPlanning(Planning[Tuned], Generic[Tuned]):
             value = measured.shrunk(low, high)
             rarer = min(share, 1 - share)
             details |= {"positive": share, "balanced": rarer - QUANTILE_95 * math.sqrt(noise) >= RARE}
+        else:
+            value = shrunk(value, rmse, low, high)
         if len(workload.shape) == 2:
             # How users are spread over the bins of each column: it shows what bins hide.
             grid = point.histogram.reshape(workload.shape)
             details["margins"] = [grid.sum(axis=1).tolist(), grid.sum(axis=0).tolist()]
-        else:
-            value = shrunk(value, rmse, low, high)
         # The interval stays where the replies put it.
         value = min(max(value, low), high)
         ends = [min(max(end, low), high) for end in interval]
