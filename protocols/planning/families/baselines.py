@@ -14,6 +14,7 @@ from parley.protocols.baselines.hierarchical import Hierarchical
 from parley.protocols.baselines.quantise import MOST_BINS, Quantise
 from parley.protocols.factorization.factors import infinity_norm
 from parley.protocols.planning.families.non_interactive import NonInteractivePlanning
+from parley.protocols.projection.simplex_projection import nearest_probabilities
 from parley.protocols.workloads.workload import Workload
 
 # Up to here the squares of M's entries are summed one by one; beyond, they are taken for the largest one.
@@ -176,6 +177,19 @@ class HierarchicalPlanning(NonInteractivePlanning[Hierarchical]):
     @cached_property
     def levels(self) -> tuple[FrequencyPlanning, ...]:
         return tuple(FrequencyPlanning(level) for level in self.protocol.levels)
+
+    def estimate(self, form: float, heard: tuple[Heard, ...], variance: float | None = None) -> Estimate:
+        """With the error of the whole ratio, at the histogram that the finest level shows."""
+        found = super().estimate(form, heard, variance)
+        *_, (finest, part) = self.protocol.at_levels(heard[0])
+        if variance is not None or not part.tally.replies:
+            return found
+        shares = finest.histogram(part)[self.protocol.nodes[:, -1]]
+        replies = tuple(each.replies for each in heard)
+        slopes = self.slopes(found.details["form"], found.details, self.users_of(replies))
+        squared = self._variance(slopes, nearest_probabilities(shares[:, None])[:, 0], replies[0])
+        rmse = math.sqrt(squared + slopes["form"] ** 2 * self.dropout_variance(replies))
+        return Estimate.normal(found.value, rmse, found.details)
 
     def side_means(self, first: Heard) -> dict[str, float]:
         """n+/n as the levels' estimates weighted by what each is worth."""
