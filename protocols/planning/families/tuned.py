@@ -340,14 +340,17 @@ class Fraction:
     def shrunk(self, low: float, high: float) -> float:
         """The value; where its error exceeds that of the middle of the range, what all values are in the mean.
 
-        Each counts as much as Z - (r' - r) d is likely to be what was measured.
+        Each counts as much as Z - (r' - r) d is likely to be what was measured. Before, d = 4 p (1 - p) is taken for
+        anything from 0 to 1; a measurement that tells nothing of it leaves the middle.
         """
         ends = self.interval(errors=1.0)
         if max(self.rmse, (ends[1] - ends[0]) / 2) <= (high - low) / ROOT_12:
             return self.value
+        uncertain = 1 / (1 / max(self.uncertain, 1e-300) + ROOT_12**2)
+        denominator = 0.5 + (self.denominator - 0.5) * uncertain / max(self.uncertain, 1e-300)
         each = np.linspace(low, high, VALUES)
-        variance = self.spread + (each - self.theta) ** 2 * self.uncertain
-        likely = -((self.moved - (each - self.theta) * self.denominator) ** 2) / (2 * variance) - np.log(variance) / 2
+        variance = self.spread + (each - self.theta) ** 2 * uncertain
+        likely = -((self.moved - (each - self.theta) * denominator) ** 2) / (2 * variance) - np.log(variance) / 2
         weights = np.exp(likely - likely.max())
         return float(weights @ each / weights.sum())
 
