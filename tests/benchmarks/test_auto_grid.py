@@ -123,10 +123,11 @@ def test_a_later_version_runs_what_changed_and_keeps_the_rest(monkeypatch: pytes
     monkeypatch.setattr(auto_grid, "MOST", 20)
     asked = next(each for each in map(partial(problem, 1), range(50)) if each.title == "AUC 3")
     done = measured(asked, 1)
-    bad = {**done, "auto": "", "protocols": [{**row, "rmse": 9.0, "predicted": 9.0} for row in done["protocols"]]}
-    again = chosen_again(bad, asked, 1, ["one-round-tuned"])
+    # So far apart that no rival needs more trials.
+    bad = {row["protocol"]: {**row, "rmse": 9.0 * 9**n, "predicted": 9.0} for n, row in enumerate(done["protocols"])}
+    again = chosen_again({**done, "auto": "", "protocols": list(bad.values())}, asked, 1, ["one-round-tuned"])
     assert again["auto"] == done["auto"]
     rows = {row["protocol"]: row for row in again["protocols"]}
     assert rows["one-round-tuned"]["rmse"] < 9
-    assert all(row["rmse"] == 9 for name, row in rows.items() if name not in ("one-round-tuned", done["auto"]))
+    assert all(row["rmse"] == bad[name]["rmse"] for name, row in rows.items() if name != "one-round-tuned")
     assert all(row["predicted"] < 9 for name, row in rows.items() if name != "three-round")
