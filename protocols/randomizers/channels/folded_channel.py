@@ -49,7 +49,7 @@ class FoldedChannel(Channel):
 
     def every_reply(self) -> Columns | None:
         """One list would have to serve all folds."""
-        return None
+        return self.in_cells(np.flatnonzero(self.used)) if self.folds == 1 else None
 
     @property
     def cells(self) -> int:
