@@ -1,17 +1,18 @@
 """`auto` against every other protocol, and everybody's intervals, on problems drawn at random.
 
     python -m benchmarks.auto_grid --seed 1 --save benchmarks/auto_grid.json [--problems 100] [--seconds 1500]
-    python -m benchmarks.auto_grid --show benchmarks/auto_grid.json [--again] [--write]
+    python -m benchmarks.auto_grid --show benchmarks/auto_grid.json [--again [--rerun NAME,NAME]] [--write]
 
 A problem is a statistic, its levels, epsilon from .1 to 10, 300 to 1,000,000 users and a shape of data; problem i of a
 seed is always the same. Every protocol that can be used runs PILOT trials of the fast simulation. More trials go where
 they decide something: to rivals of `auto` whose RMSE is not yet told apart from 1.05 times theirs, and to intervals
 whose coverage is not yet told apart from what it should be. A problem is saved when it is done, and a file that holds
-problems already is continued.
+problems already is continued. A later version chooses again among the trials of the file; `--rerun` runs those of
+protocols that have changed anew.
 
 "Beyond three standard errors": a ratio misses if it exceeds 1.05 by more than three times its own standard error, a
 coverage if it lies outside 92 to 98% by more than that. The upper end counts where nearly all intervals lie inside the
-statistic's range and the limit is not 0: elsewhere an interval is cut, or the error is of the second order.
+statistic's range and the limit is not nearly 0: elsewhere an interval is cut, or the error is of the second order.
 """
 
 import argparse
@@ -31,7 +32,8 @@ from benchmarks.grid import random_signs, table
 from parley.emulator.arithmetic import one_thread
 from parley.emulator.randomizer import Floats, Integers
 from parley.protocols.planning import fast_simulation, plan
-from parley.protocols.planning.limit import limit
+from parley.protocols.planning.limit import COARSE, limit
+from parley.protocols.planning.planning import assumed_histograms
 from parley.protocols.workloads.auc import AreaUnderCurve
 from parley.protocols.workloads.gini import GiniDiversity, GiniMeanDifference
 from parley.protocols.workloads.kendall import Kendall
@@ -46,6 +48,8 @@ LEAST_COVERAGE, MOST_COVERAGE = 0.92, 0.98
 SURE = 3.0
 # The shares of intervals that lie inside the range before "at most 98%" is asked of them.
 INSIDE = 0.9
+# Below this part of the limit at the public guesses it is nearly 0: shares that are even but for chance.
+NEARLY_NONE = 0.1
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -215,7 +219,7 @@ def measured(asked: Problem, seed: int) -> dict[str, Any]:
     """All protocols on one problem."""
     workload, histogram = asked.workload, asked.counts / asked.users
     truth = workload.exact(np.repeat(np.arange(workload.size), asked.counts))
-    least = limit(workload, histogram, asked.epsilon, asked.users)
+    limits = {"limit": limit(workload, histogram, asked.epsilon, asked.users), "usual": usual_limit(asked)}
     options = plan.rank_protocols(workload, asked.epsilon, asked.users)
     runners = [Runner(option, asked, truth, seed) for option in options]
     own = runners[options.index(plan.pick(options))]
@@ -225,7 +229,7 @@ def measured(asked: Problem, seed: int) -> dict[str, Any]:
     while trials <= MOST:
         rivals = [each for each in runners if each is not own and _is_open(ratio(own.result, each.result), ALLOWED)]
         going = {own, *rivals} if rivals else set()
-        going |= {each for each in runners if _coverage_is_open(each.result, least)}
+        going |= {each for each in runners if _coverage_is_open(each.result, limits)}
         if not going:
             break
         for runner in going:
@@ -237,18 +241,44 @@ def measured(asked: Problem, seed: int) -> dict[str, Any]:
         "epsilon": asked.epsilon,
         "users": asked.users,
         "truth": truth,
-        "limit": least,
+        **limits,
         "auto": own.option.name,
         "protocols": [runner.result for runner in runners],
     }
 
 
-def chosen_again(found: dict[str, Any], asked: Problem) -> dict[str, Any]:
-    """What this version predicts and chooses, for trials that an earlier one ran; its protocols must be the same."""
-    options = plan.rank_protocols(asked.workload, asked.epsilon, asked.users)
-    predicted = {option.name: option.predicted_rmse for option in options}
-    rows = [{**row, "predicted": predicted[row["protocol"]]} for row in found["protocols"]]
-    return {**found, "auto": plan.pick(options).name, "protocols": rows}
+def chosen_again(found: dict[str, Any], asked: Problem, seed: int, changed: Sequence[str]) -> dict[str, Any]:
+    """What this version predicts and chooses, for trials that an earlier one ran; only protocols `changed` run anew."""
+    options = {each.name: each for each in plan.rank_protocols(asked.workload, asked.epsilon, asked.users)}
+    kept = {row["protocol"]: row for row in found["protocols"]}
+    own, runners = plan.pick(list(options.values())).name, dict[str, Runner]()
+
+    def run(name: str, trials: int) -> bool:
+        """Go on up to this number of trials, from the first one; False if that takes too long."""
+        if name not in runners:
+            runners[name] = Runner(options[name], asked, found["truth"], seed)
+        before = runners[name].trials
+        runners[name].run(trials)
+        kept[name] = runners[name].result
+        return runners[name].trials > before
+
+    for name in set(changed) & set(kept):
+        run(name, kept[name]["trials"])
+    going = True
+    while going:
+        rivals = [name for name in kept if name != own and _is_open(ratio(kept[own], kept[name]), ALLOWED)]
+        again = {own, *rivals} if rivals and runners else set[str]()
+        again |= {name for name in runners if _coverage_is_open(kept[name], found)}
+        went = [run(name, 2 * kept[name]["trials"]) for name in again if 2 * kept[name]["trials"] <= MOST]
+        going = any(went)
+    rows = [{**each, "predicted": options[name].predicted_rmse} for name, each in kept.items()]
+    return {**found, "usual": usual_limit(asked), "auto": own, "protocols": rows}
+
+
+def usual_limit(asked: Problem) -> float:
+    """The limit where the statistic has a slope: at the public guess where it is largest."""
+    guesses = assumed_histograms(asked.workload).values()
+    return max(limit(asked.workload, each, asked.epsilon, asked.users, COARSE) for each in guesses)
 
 
 def ratio(own: dict[str, Any], rival: dict[str, Any]) -> tuple[float, float]:
@@ -269,20 +299,20 @@ def surely_low(row: dict[str, Any]) -> bool:
     return bool(binom.cdf(row["held"], row["trials"], LEAST_COVERAGE) < norm.sf(SURE))
 
 
-def surely_high(row: dict[str, Any], least: float) -> bool:
+def surely_high(row: dict[str, Any], found: dict[str, Any]) -> bool:
     """Whether so many hold it that the coverage is above 98%, where that is asked."""
-    return _asks_for_width(row, least) and bool(binom.sf(row["held"] - 1, row["trials"], MOST_COVERAGE) < norm.sf(SURE))
+    return _asks_for_width(row, found) and bool(binom.sf(row["held"] - 1, row["trials"], MOST_COVERAGE) < norm.sf(SURE))
 
 
-def _asks_for_width(row: dict[str, Any], least: float) -> bool:
-    """Whether intervals may also be too wide."""
-    return bool(row["inside"] >= INSIDE and least > 0)
+def _asks_for_width(row: dict[str, Any], found: dict[str, Any]) -> bool:
+    """Whether intervals may also be too wide: not where the statistic has hardly a slope, or they are cut."""
+    return bool(row["inside"] >= INSIDE and found["limit"] > NEARLY_NONE * found["usual"])
 
 
-def _coverage_is_open(row: dict[str, Any], least: float) -> bool:
+def _coverage_is_open(row: dict[str, Any], found: dict[str, Any]) -> bool:
     coverage = row["held"] / row["trials"]
     low = coverage < LEAST_COVERAGE and not surely_low(row)
-    high = coverage > MOST_COVERAGE and _asks_for_width(row, least) and not surely_high(row, least)
+    high = coverage > MOST_COVERAGE and _asks_for_width(row, found) and not surely_high(row, found)
     return low or high
 
 
@@ -339,7 +369,7 @@ def _coverages(found: Sequence[dict[str, Any]]) -> str:
         trials = sum(row["trials"] for _, row in own)
         held = sum(row["held"] for _, row in own) / trials
         low = [each for each, row in own if surely_low(row)]
-        high = [each for each, row in own if surely_high(row, each["limit"])]
+        high = [each for each, row in own if surely_high(row, each)]
         least = min(row["held"] / row["trials"] for _, row in own)
         said = "; ".join(
             f"{each['problem']} ({each['shape']}), eps {each['epsilon']:g}, n {each['users']:,}" for each in low + high
@@ -368,6 +398,7 @@ def main() -> None:
     parser.add_argument("--save", type=Path, help="continue this file")
     parser.add_argument("--show", type=Path, help="run nothing; print what this file holds")
     parser.add_argument("--again", action="store_true", help="let this version choose; keep the trials of the file")
+    parser.add_argument("--rerun", default="", help="with --again: protocols, by commas, whose trials are run anew")
     parser.add_argument("--write", action="store_true", help="put the tables into docs/accuracy.md")
     options = parser.parse_args()
     path, found = options.show or options.save, []
@@ -379,7 +410,12 @@ def main() -> None:
             )
         found = kept["problems"]
     if options.again:
-        found = [chosen_again(each, problem(options.seed, number)) for number, each in enumerate(found)]
+        for number, each in enumerate(found):
+            with one_thread():
+                found[number] = chosen_again(
+                    each, problem(options.seed, number), options.seed, options.rerun.split(",")
+                )
+            print(number, found[number]["problem"], found[number]["auto"], flush=True)
     started = time.monotonic()
     with one_thread():
         for number in range(len(found), 0 if options.show else options.problems):

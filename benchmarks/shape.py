@@ -76,7 +76,7 @@ FEATURES = {
         "protocols/tuned/scalar_question.py",
         "protocols/planning/limit.py",
         "protocols/planning/sketches.py",
-        "protocols/planning/families/tuned.py::ratio_interval",
+        "protocols/planning/families/tuned.py::Fraction",
         "protocols/planning/families/tuned.py::normal_draws",
         "protocols/planning/families/tuned.py::draws_of",
         "protocols/planning/families/tuned.py::SecondOrder",

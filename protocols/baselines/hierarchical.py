@@ -36,7 +36,8 @@ class Hierarchical(Pairwise):
     name: ClassVar[str] = "hierarchical"
     summary: ClassVar[str] = "Baseline for the AUC: hierarchical histogram of scores by label, one level per user"
 
-    # Whether what is estimated stays within [0, 1]; older records do not say so.
+    # Whether the interval knows the error of the whole ratio, and what is estimated stays within [0, 1]; older records
+    # do not say so.
     cautious: bool | None = None
 
     def __post_init__(self) -> None:

@@ -27,7 +27,9 @@ from parley.protocols.randomizers.categories.oue import OptimisedUnaryEncoding
 from parley.protocols.randomizers.categories.subset_selection import SubsetSelection
 from parley.protocols.randomizers.scalars.grid_laplace import GridLaplace
 from parley.protocols.randomizers.vectors.directional import Directional
+from parley.protocols.tuned.codebook_round import CodebookRound
 from parley.protocols.tuned.one_round_tuned import OneRoundTuned
+from parley.protocols.tuned.two_round_tuned import TwoRoundTuned
 from parley.protocols.workloads.workload import Levels
 
 SEED = 13
@@ -66,6 +68,8 @@ def influence(protocol: Protocol, users: int, histogram: Floats | None = None) -
         last, asked = step, said
         heard.append(fast_simulation.tally(step, said, speaking, generator))
         said = analysis.hear(said, heard[-1])
+    if isinstance(protocol, TwoRoundTuned) and asked["again"]:
+        return _of_codebook(protocol, users, histogram)
     crafted = lie = 0.0
     replies = max(1, heard[-1].replies)
     for name, send in last.sends(asked).items():
@@ -75,7 +79,7 @@ def influence(protocol: Protocol, users: int, histogram: Floats | None = None) -
     return Influence(crafted=crafted, lie=lie)
 
 
-def _of_codebook(protocol: OneRoundTuned, users: int, histogram: Floats) -> Influence:
+def _of_codebook(protocol: CodebookRound, users: int, histogram: Floats) -> Influence:
     """t1 is a mean of what each reply says about h along the gradient: H^-1 r(seed, index), reply by reply."""
     decoder, gradient = protocol.decoder, protocol.objective.at(histogram).gradient
     carried = (decoder.inverse @ (decoder.likelihood.T / decoder.even)).T @ gradient
@@ -121,7 +125,7 @@ def _expected_reach(send: Send, slope: Floats, inputs: int) -> float:
     if every is not None:
         chances = np.exp(send.randomizer.log_likelihood(every, values))
         decoded = send.randomizer.decode(every)
-        return float(np.ptp((decoded @ slope if slope.ndim else decoded * slope) @ chances))
+        return float(np.ptp(_along(decoded, slope) @ chances))
     if slope.ndim and values.ndim == 1:
         # Categories: the value is the index of the one coordinate that is 1.
         return float(np.ptp(slope[values.astype(np.int64)]))
@@ -134,8 +138,12 @@ def reach(randomizer: Randomizer, slope: Floats) -> float:
     every = randomizer.every_reply()
     if every is None:
         raise BadInput(f"nobody has worked out how far a reply of {type(randomizer).__name__} reaches")
-    decoded = randomizer.decode(every)
-    return float(np.ptp(decoded @ slope if slope.ndim else decoded * slope))
+    return float(np.ptp(_along(randomizer.decode(every), slope)))
+
+
+def _along(decoded: Floats, slope: Floats) -> Floats:
+    """slope' decode(r) for each reply r."""
+    return np.asarray(decoded.reshape(len(decoded), -1) @ slope.reshape(-1))
 
 
 @reach.register

@@ -33,6 +33,8 @@ WORTH = 1.02
 # What a round that adapts to the data is worth where data are not as guessed: on problems drawn at random
 # (benchmarks/auto_grid.py) tuned protocols with equal predictions erred by a tenth or more less in two rounds.
 ADAPTS = 1.1
+# The error, as a part of the range, of the middle of the range, which is as far as estimates are pulled to it.
+NOTHING = (1 - 1e-9) / math.sqrt(12)
 AUTO = "auto"
 
 
@@ -123,12 +125,19 @@ def choose(workload: Workload | Levels, epsilon: float, users: int, histogram: F
 def pick(options: Sequence[Option], *, known: bool = False) -> Option:
     """What `auto` takes of a plan: the best, and of nearly equal ones the one with fewer rounds and bytes.
 
-    Unless the histogram is known, a protocol that adapts to it counts as ADAPTS better than predicted.
+    Unless the histogram is known, a protocol that adapts to it counts as ADAPTS better than predicted, if it is
+    predicted to tell more than the middle of the range does.
     """
     asked = [option for option in options if option.name not in VERBATIM] or list(options)
-    expected = [option.predicted_rmse / (1.0 if known or option.rounds == 1 else ADAPTS) for option in asked]
+    adapts = [not known and option.rounds > 1 and not _tells_nothing(option) for option in asked]
+    expected = [option.predicted_rmse / (ADAPTS if more else 1.0) for option, more in zip(asked, adapts, strict=True)]
     good = [option for option, error in zip(asked, expected, strict=True) if error <= WORTH * min(expected)]
     return min(good, key=lambda option: (option.rounds, option.bytes_up + option.bytes_down))
+
+
+def _tells_nothing(option: Option) -> bool:
+    workload = getattr(option.protocol, "workload", None)
+    return workload is not None and option.predicted_rmse >= NOTHING * float(np.ptp(workload.bounds))
 
 
 def bounds(workload: Workload | Levels, epsilon: float, users: int, histogram: Floats | None = None) -> Bounds | None:

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from parley.emulator.errors import BadInput
-from parley.emulator.protocol import Heard, Send, Vectors
+from parley.emulator.protocol import Send, Vectors
 from parley.emulator.randomizer import Array, Columns, Floats, Integers
 from parley.emulator.wire.messages import Users
 from parley.protocols.pairwise import Pairwise
@@ -161,9 +161,9 @@ class CodebookRound(Pairwise):
 
         return decoder_of(self._codebook(1, False))
 
-    def read(self, one: Heard) -> FirstRead:
-        """h^ and t1 from the counts of a round."""
-        counts = one.sum("candidate").reshape(self.folds, -1)
+    def read(self, counts: Integers) -> FirstRead:
+        """h^ and t1 from counts of replies, fold by fold."""
+        counts = counts.reshape(self.folds, -1)
         folds = counts.T.astype(np.float64)
         whole = folds.sum(axis=1, keepdims=True)
         found = self.decoder.nearest(self.decoder.scores(np.concatenate([whole, whole - folds], axis=1)))

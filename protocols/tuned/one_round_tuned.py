@@ -33,7 +33,7 @@ class OneRoundTuned(CodebookRound):
     def analyst(self) -> Analyst:
         """Histograms from the counts, then theta from pairs of folds."""
         one = yield Ask(self.one_index)
-        found = self.planning.one_round(self.read(one))
+        found = self.planning.one_round(self.read(one.sum("candidate")))
         return found  # type: ignore[no-any-return]
 
     def pairs(self, one: Heard) -> float:

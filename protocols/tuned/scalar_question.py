@@ -5,7 +5,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from parley.emulator.errors import BadInput
-from parley.emulator.randomizer import Array, Floats
+from parley.emulator.protocol import Chosen
+from parley.emulator.randomizer import Floats
 from parley.protocols.randomizers.channels.channel import check_table
 from parley.protocols.randomizers.channels.scalar_lp import ScalarTable, best_table, integer_table, row_weights
 from parley.protocols.randomizers.channels.scalar_table import positions
@@ -29,12 +30,14 @@ class ScalarQuestion:
     half: float
 
     @property
-    def broadcast(self) -> dict[str, Array]:
-        return {
+    def broadcast(self) -> dict[str, Chosen]:
+        """A solver finds the table, so the record says which one it was."""
+        arrays = {
             "table": integer_table(self.table).astype(np.uint32),
             "position": positions(self.places).astype(np.uint32),
             "values": self.middle + self.half * self.table.values,
         }
+        return {name: Chosen(array) for name, array in arrays.items()}
 
     def variance(self, histogram: Floats) -> float:
         """V2: n times the variance of the mean reply of n users with this histogram, the users being as they are."""

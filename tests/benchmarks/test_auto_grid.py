@@ -1,5 +1,6 @@
 """The grid of problems drawn at random: what is drawn, what is measured, and what the page says of it."""
 
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,7 @@ import pytest
 from benchmarks import auto_grid
 from benchmarks.auto_grid import (
     best_other,
+    chosen_again,
     measured,
     missed,
     problem,
@@ -18,8 +20,10 @@ from benchmarks.auto_grid import (
     shown,
     surely_high,
     surely_low,
+    usual_limit,
 )
 from parley.protocols.planning import plan
+from parley.protocols.planning.limit import limit
 from parley.protocols.workloads.auc import AreaUnderCurve
 
 
@@ -29,7 +33,15 @@ def row(name: str, rmse: float, *, held: int = 95, trials: int = 100, inside: fl
 
 
 def found(*rows: dict[str, Any], auto: str = "two-round-tuned", least: float = 0.1) -> dict[str, Any]:
-    named = {"problem": "GMD 9", "shape": "beta", "epsilon": 1.0, "users": 1000, "truth": 0.3, "limit": least}
+    named = {
+        "problem": "GMD 9",
+        "shape": "beta",
+        "epsilon": 1.0,
+        "users": 1000,
+        "truth": 0.3,
+        "limit": least,
+        "usual": 0.1,
+    }
     return {**named, "auto": auto, "protocols": list(rows)}
 
 
@@ -87,8 +99,35 @@ def test_coverage_misses_when_chance_does_not_explain_it() -> None:
     assert surely_low(row("x", 1.0, held=80))
     assert not surely_low(row("x", 1.0, held=90))
     always = row("x", 1.0, held=400, trials=400)
-    assert surely_high(always, 0.1)
-    assert not surely_high(row("x", 1.0, held=100), 0.1)
-    # Where the limit is 0, or intervals are cut at the ends of the range, they may be as wide as they like.
-    assert not surely_high(always, 0.0)
-    assert not surely_high(row("x", 1.0, held=400, trials=400, inside=0.5), 0.1)
+    assert surely_high(always, found())
+    assert not surely_high(row("x", 1.0, held=100), found())
+    # Where the limit is nearly 0, or intervals are cut at the ends of the range, they may be as wide as they like.
+    assert not surely_high(always, found(least=0.0))
+    assert not surely_high(always, found(least=0.009))
+    assert surely_high(always, found(least=0.011))
+    assert not surely_high(row("x", 1.0, held=400, trials=400, inside=0.5), found())
+
+
+def test_shares_that_are_even_but_for_chance_have_nearly_no_slope() -> None:
+    even, uneven = (next(p for p in map(partial(problem, 1), range(99)) if (p.title, p.shape) == each) for each in EVEN)
+    limits = [limit(each.workload, each.counts / each.users, each.epsilon, each.users) for each in (even, uneven)]
+    assert 0 < limits[0] < auto_grid.NEARLY_NONE * usual_limit(even)
+    assert limits[1] > auto_grid.NEARLY_NONE * usual_limit(uneven)
+
+
+EVEN = (("diversity 12", "even"), ("diversity 11", "skewed"))
+
+
+def test_a_later_version_runs_what_changed_and_keeps_the_rest(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(auto_grid, "PILOT", 10)
+    monkeypatch.setattr(auto_grid, "MOST", 20)
+    asked = next(each for each in map(partial(problem, 1), range(50)) if each.title == "AUC 3")
+    done = measured(asked, 1)
+    # So far apart that no rival needs more trials.
+    bad = {row["protocol"]: {**row, "rmse": 9.0 * 9**n, "predicted": 9.0} for n, row in enumerate(done["protocols"])}
+    again = chosen_again({**done, "auto": "", "protocols": list(bad.values())}, asked, 1, ["one-round-tuned"])
+    assert again["auto"] == done["auto"]
+    rows = {row["protocol"]: row for row in again["protocols"]}
+    assert rows["one-round-tuned"]["rmse"] < 9
+    assert all(row["rmse"] == bad[name]["rmse"] for name, row in rows.items() if name != "one-round-tuned")
+    assert all(row["predicted"] < 9 for name, row in rows.items() if name != "three-round")

@@ -250,18 +250,19 @@ def three_round(parameters: Setup, factors: Factors, number: int, public: Column
 
 def tuned(parameters: Setup, public: Columns, x: int, coins: Coins, user: int) -> Columns:
     """One index of a codebook, one output of the table in the setup, or of the table that was broadcast."""
-    spent = parameters.get("local_epsilon", parameters["epsilon"])
-    if public:
+    spent, name = parameters.get("local_epsilon", parameters["epsilon"]), "answer" if public else "candidate"
+    if public and not public["again"]:
         row, share = divmod(int(public["position"][x]), 2**16)
         row, share = (row, share) if row < 20 else (19, 2**16)
         above, below = (public["table"][each].tolist() for each in (row, row + 1))
         weights = [(2**16 - share) * a + share * b for a, b in zip(above, below, strict=True)]
-        return prefixed("scalar", independent_channels.channel([weights], spent, 0, coins.take(8)))
+        found = independent_channels.channel([weights], spent, 0, coins.take(8))
+        return prefixed(name, found if "strategy" in parameters else {"index": found["output"]})
     if "strategy" in parameters:
         place = independent_channels.place_of(user, parameters["salt"], parameters["folds"])
         table, row = parameters["strategy"].tolist(), coins.take(8)
         found = independent_channels.folded_channel(table, spent, parameters["folds"], [x, place], row)
-        return prefixed("candidate", found)
+        return prefixed(name, found)
     vectors = independent_channels.embedded(parameters["workload"], parameters["power"])
     chosen = {name: parameters[name] for name in ("seeds", "candidates", "top", "folds")}
     sends_place = chosen["sends_place"] = "local_epsilon" in parameters
@@ -269,7 +270,7 @@ def tuned(parameters: Setup, public: Columns, x: int, coins: Coins, user: int) -
     radius, row = float(np.sqrt((vectors**2).sum(axis=1)).max()), coins.take(16 if sends_place else 8)
     own = x if sends_place else [x, place]
     found = independent_channels.codebook_seeds(vectors.tolist(), radius, spent, **chosen, x=own, coins=row)
-    return prefixed("candidate", found)
+    return prefixed(name, found)
 
 
 def split_and_mix(parameters: Setup, factors: Factors, x: int, coins: Coins) -> Columns:

@@ -15,6 +15,7 @@ from parley.protocols.baselines.hierarchical import Hierarchical
 from parley.protocols.baselines.quantise import MOST_BINS, Quantise
 from parley.protocols.factorization.factors import infinity_norm
 from parley.protocols.planning.families.non_interactive import NonInteractivePlanning
+from parley.protocols.projection.simplex_projection import nearest_probabilities
 from parley.protocols.workloads.workload import Workload
 
 # Up to here the squares of M's entries are summed one by one; beyond, they are taken for the largest one.
@@ -194,14 +195,24 @@ class HierarchicalPlanning(NonInteractivePlanning[Hierarchical]):
     def design(cls, kind: type[Hierarchical], workload: Workload, *, epsilon: float, users: int) -> Hierarchical:
         return kind(workload=workload, epsilon=epsilon, users=users, cautious=True)
 
-    def estimate(self, form: float, heard: tuple[Heard, ...], variance: float | None = None) -> Estimate:
-        """Within the statistic's range."""
-        found = super().estimate(form, heard, variance)
-        return possible(found, self.protocol.workload) if self.protocol.cautious else found
-
     @cached_property
     def levels(self) -> tuple[FrequencyPlanning, ...]:
         return tuple(FrequencyPlanning(level) for level in self.protocol.levels)
+
+    def estimate(self, form: float, heard: tuple[Heard, ...], variance: float | None = None) -> Estimate:
+        """Within the range, with the error of the whole ratio at the histogram that the finest level shows."""
+        found = super().estimate(form, heard, variance)
+        if not self.protocol.cautious:
+            return found
+        *_, (finest, part) = self.protocol.at_levels(heard[0])
+        if variance is None and part.tally.replies:
+            shares = finest.histogram(part)[self.protocol.nodes[:, -1]]
+            replies = tuple(each.replies for each in heard)
+            slopes = self.slopes(found.details["form"], found.details, self.users_of(replies))
+            squared = self._variance(slopes, nearest_probabilities(shares[:, None])[:, 0], replies[0])
+            rmse = math.sqrt(squared + slopes["form"] ** 2 * self.dropout_variance(replies))
+            found = Estimate.normal(found.value, rmse, found.details)
+        return possible(found, self.protocol.workload)
 
     def side_means(self, first: Heard) -> dict[str, float]:
         """n+/n as the levels' estimates weighted by what each is worth."""

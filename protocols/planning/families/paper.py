@@ -9,7 +9,7 @@ from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 
-from parley.emulator.protocol import QUANTILE_95, Heard, Inputs
+from parley.emulator.protocol import QUANTILE_95, Estimate, Heard, Inputs
 from parley.emulator.randomizer import Floats
 from parley.protocols.factorization.factors import (
     LARGEST_DENSE,
@@ -49,6 +49,8 @@ SEED = 20
 SIDE = "linear queries"
 # How many standard errors are added to an estimated |Lh|^2: with 500 users it is hardly known.
 CAUTION = 0.5
+# An interval is stretched tenfold at most where clipping leaves hardly anything of the answers.
+LEAST_KEPT = 0.1
 
 
 def with_factors(
@@ -244,15 +246,39 @@ class TwoRoundBlackBoxPlanning(Planning[TwoRoundBlackBox]):
             return kappa + float(self.protocol.oracle.planning.mean_squared_error(replies[0]))
         return kappa + float(np.mean(self._errors(histogram, replies[0]) ** 2))
 
-    def estimated_variance(self, heard: tuple[Heard, ...]) -> float:
-        """The same for a histogram that explains the answers, as even as the mean vector's length says.
+    def estimate(self, form: float, heard: tuple[Heard, ...], variance: float | None = None) -> Estimate:
+        """With an interval that holds what is left after clipping, which takes a part of every answer away.
 
-        Clipping makes the estimate biased; 1.96 times the root of this is 1.96 standard deviations and the bias.
+        How large the part is hardly depends on the histogram, but the bias does: it grows with the form.
         """
+        if variance is not None or not self.protocol.clipping:
+            return super().estimate(form, heard, variance)
+        histogram = self._explained(heard)
+        found = super().estimate(form, heard, self._heard_variance(heard, histogram))
+        answers, clipped = self._answers(histogram, heard[0].replies)
+        kept = float(histogram @ (answers * clipped.mean(axis=1))) / max(float(histogram @ answers**2), 1e-300)
+        # The estimate where the form is 0; from there on the ends are as far as clipping may have hidden.
+        means = self.side_means(heard[0])
+        zero = self.value(self.protocol.workload.shift, means, self.users_of(tuple(each.replies for each in heard)))
+        stretch = 1 / min(1.0, max(kept, LEAST_KEPT))
+        low, high = found.interval95
+        ends = (min(low, zero + stretch * (low - zero)), max(high, zero + stretch * (high - zero)))
+        return replace(found, interval95=ends)
+
+    def estimated_variance(self, heard: tuple[Heard, ...]) -> float:
+        """The same for a histogram that explains the answers, as even as the mean vector's length says."""
+        return self._heard_variance(heard, self._explained(heard))
+
+    def _explained(self, heard: tuple[Heard, ...]) -> Floats:
         one, two = heard
         explained = simplex_weights(Dense(self.protocol.workload.matrix()), two.asked["answers"][None])[:, 0]
         energy = self.protocol.oracle.planning.noise.squared_length(one.mean("y"), one.replies)
-        errors = self._errors(shrunk_to_norm(self._factors[1], explained, energy), one.replies)
+        return shrunk_to_norm(self._factors[1], explained, energy)
+
+    def _heard_variance(self, heard: tuple[Heard, ...], histogram: Floats) -> float:
+        """Clipping makes the estimate biased; 1.96 times the root of this is 1.96 standard deviations and the bias."""
+        one, two = heard
+        errors = self._errors(histogram, one.replies)
         if not self.protocol.clipping:
             return self.protocol.laplace.variance / two.replies + float(np.mean(errors**2))
         deviation = math.sqrt(two.variance("own") + float(errors.var()))
@@ -260,11 +286,14 @@ class TwoRoundBlackBoxPlanning(Planning[TwoRoundBlackBox]):
 
     def _errors(self, histogram: Floats, replies: int) -> Floats:
         """h'z^ - h'Wh for simulated first rounds."""
+        return np.asarray(histogram @ self._answers(histogram, replies)[1] - self.protocol.workload.form(histogram))
+
+    def _answers(self, histogram: Floats, replies: int) -> tuple[Floats, Floats]:
+        """Wh, and z^ for simulated first rounds."""
         left, right = self._factors
         blur = blurred(right, self.protocol.oracle.planning.noise, histogram, replies)
-        answers = self.protocol.workload.apply(histogram)[:, None] + left.T @ blur
-        clipped = np.clip(answers, -self.protocol.norm, self.protocol.norm)
-        return np.asarray(histogram @ clipped - self.protocol.workload.form(histogram))
+        answers = self.protocol.workload.apply(histogram)
+        return answers, np.clip(answers[:, None] + left.T @ blur, -self.protocol.norm, self.protocol.norm)
 
     @cached_property
     def _factors(self) -> tuple[Factor, Factor]:

@@ -41,6 +41,8 @@ SHARES = (0.03, 0.06, 0.1, 0.16, 0.25, 0.4, 0.6)
 # Predicted errors within this ratio are equal for all anybody knows.
 NEARLY = 1.01
 FOLDS = {OneRoundTuned: 8, TwoRoundTuned: 4}
+# With more folds t1 takes more of its products from different users. The counts of a table are few, whatever the folds.
+TABLE_FOLDS = 16
 # Draws that compare drafts with each other, that correct an estimate and make its interval, and that predict an error.
 # A variance from m draws is off by sqrt(2/m), and is up to a quarter of the MSE: 24 draws make an RMSE 4% wrong, twice
 # that is common; 128 make it 1.5% wrong.
@@ -53,6 +55,8 @@ LEFT = 0.2
 # The AUC is worth little when one label is rarer than this (the paper's balancedness assumption).
 RARE = 0.05
 VERTICES = 32
+# Values of a ratio that are weighed against each other.
+VALUES = 201
 # The standard deviation of a truth that lies anywhere in a range is the range over this.
 ROOT_12 = math.sqrt(12)
 SAMPLING = "sampling of the last users"
@@ -178,7 +182,7 @@ class CodebookPlanning(Planning[Tuned], Generic[Tuned]):
 
     def remainder(self, point: Point, first: FirstRead, users: int) -> SecondOrder:
         """At what was found: its bias, and a variance that is no smaller than at a public guess."""
-        seen = self.second_order(point, users, draws_of(first.counts.sum(axis=0), DRAWS))
+        seen = seen_second_order(self, first, users)
         usual = self.usual_remainder * (self.planned_replies[0] / max(1, users)) ** 2
         return replace(seen, variance=max(seen.variance, usual))
 
@@ -200,27 +204,25 @@ class CodebookPlanning(Planning[Tuned], Generic[Tuned]):
         self, value: float, variance: float, point: Point, first: FirstRead, details: dict[str, Any]
     ) -> Estimate:
         """From theta to the statistic: pairs of different users, the interval, and the statistic's range."""
-        workload, users = self.protocol.workload, self.protocol.users
-        rmse = math.sqrt(variance)
-        low, high = workload.bounds
+        workload = self.protocol.workload
+        rmse, (low, high) = math.sqrt(variance), workload.bounds
         interval = (value - QUANTILE_95 * rmse, value + QUANTILE_95 * rmse)
         if self.protocol.objective.is_ratio:
             share = float(self.protocol.objective.positive @ point.histogram)
             noise = self.label_variance(point, first)
-            interval = ratio_interval(value, rmse, point, self.label_share(first), noise)
+            measured = Fraction.of(value, rmse, point, self.label_share(first), noise)
+            interval = measured.interval()
+            value = measured.shrunk(low, high)
             rarer = min(share, 1 - share)
             details |= {"positive": share, "balanced": rarer - QUANTILE_95 * math.sqrt(noise) >= RARE}
         else:
-            own = float(workload.diagonal() @ point.histogram) / users
-            scale = users / (users - 1)
-            value, rmse = scale * (value - own), scale * rmse
-            interval = (scale * (interval[0] - own), scale * (interval[1] - own))
+            value = shrunk(value, rmse, low, high)
         if len(workload.shape) == 2:
             # How users are spread over the bins of each column: it shows what bins hide.
             grid = point.histogram.reshape(workload.shape)
             details["margins"] = [grid.sum(axis=1).tolist(), grid.sum(axis=0).tolist()]
         # The interval stays where the replies put it.
-        value = min(max(shrunk(value, rmse, low, high), low), high)
+        value = min(max(value, low), high)
         ends = [min(max(end, low), high) for end in interval]
         return Estimate(
             value=value,
@@ -228,6 +230,30 @@ class CodebookPlanning(Planning[Tuned], Generic[Tuned]):
             interval95=(min(ends[0], value), max(ends[1], value)),
             details=details,
         )
+
+    def index_error(self, point: Point, users: float, draws: int) -> float:
+        """The predicted MSE of t1 from so many replies. A fold's scalar product is taken at what the others explain."""
+        folds = self.protocol.folds
+        second = self.predicted(point, [users * (folds - 1) / folds], draws)[0]
+        return float(second.noise / users + second.error)
+
+    def one_round(self, first: FirstRead) -> Estimate:
+        """t1, corrected by what its second-order part is in the mean."""
+        point, users = self.protocol.objective.at(first.histogram), max(1, first.users)
+        left = self.remainder(point, first, self.others(users))
+        noise = left.calibrated(self.protocol.decoder.variance(point.gradient, point.histogram)) / users
+        variance = noise + left.error + self.missing_variance(point, users)
+        return self.finished(first.estimate + left.bias, variance, point, first, {})
+
+    def index_sources(self, counts: Integers, rmse: float) -> Sources:
+        """Where the error of t1 comes from."""
+        point = self.protocol.objective.at(self.protocol.read(counts).histogram)
+        noise = self.protocol.decoder.variance(point.gradient, point.histogram) / max(1, int(counts.sum()))
+        return {"indices": min(noise, rmse**2), "second order": max(0.0, rmse**2 - noise)}
+
+    def others(self, users: int) -> int:
+        """Of so many users, those outside of a fold."""
+        return users * (self.protocol.folds - 1) // self.protocol.folds
 
     def missing_variance(self, point: Point, replied: int) -> float:
         """What it adds that those who replied are a random sample of all users."""
@@ -247,6 +273,13 @@ class CodebookPlanning(Planning[Tuned], Generic[Tuned]):
         return float((noise + left_out * share * (1 - share)) / max(1, first.users))
 
 
+@lru_cache(maxsize=2)
+def seen_second_order(planning: CodebookPlanning[Any], first: FirstRead, users: int) -> SecondOrder:
+    """At what was found, by draws that follow from the counts. What to ask next depends on it, and the answer does."""
+    point = planning.protocol.objective.at(first.histogram)
+    return planning.second_order(point, users, draws_of(first.counts.sum(axis=0), DRAWS))
+
+
 def shrunk(value: float, rmse: float, low: float, high: float) -> float:
     """An estimate whose error exceeds that of the middle of the range, pulled there as a uniform truth would have it.
 
@@ -261,23 +294,64 @@ def worst_error(guessed: Iterable[SecondOrder]) -> float:
     return 4 * max(each.error for each in guessed)
 
 
-def ratio_interval(value: float, rmse: float, point: Point, share: float, noise: float) -> tuple[float, float]:
-    """Fieller's interval for r + Z/d, Z = N - r d: both Z and d are measured, and d may be nearly 0.
+@dataclass(frozen=True, kw_only=True)
+class Fraction:
+    """r + Z/d, Z = N - r d, of which both Z and d are measured, and d may be nearly 0.
 
     With r the ratio at h^ and d^ its denominator, Z/d^ was measured with the error `rmse`; d = 4 p (1 - p) follows from
-    the share of positives. The interval holds those values r' for which Z - (r' - r) d is within two standard errors.
+    the share p of positives. `moved` is Z, `spread` its variance, `uncertain` that of d.
     """
-    moved, spread = (value - point.theta) * point.denominator, (rmse * point.denominator) ** 2
-    # E p~ (1 - p~) = p (1 - p) - Var p~.
-    denominator = 4 * (share * (1 - share) + noise)
-    uncertain = (4 * (1 - 2 * share)) ** 2 * noise + 32 * noise**2
-    square = QUANTILE_95**2
-    # (moved - e d)^2 <= square (spread + e^2 uncertain), a quadratic inequality in e = r' - r.
-    leading = denominator**2 - square * uncertain
-    if denominator <= 0 or leading <= 0:
-        return -math.inf, math.inf
-    root = math.sqrt(max(0.0, (moved * denominator) ** 2 - leading * (moved**2 - square * spread)))
-    return tuple(point.theta + (moved * denominator + sign * root) / leading for sign in (-1, 1))  # type: ignore[return-value]
+
+    value: float
+    rmse: float
+    theta: float
+    moved: float
+    spread: float
+    denominator: float
+    uncertain: float
+
+    @classmethod
+    def of(cls, value: float, rmse: float, point: Point, share: float, noise: float) -> "Fraction":
+        """`share` is that of positives, unbiased, and `noise` its variance."""
+        return cls(
+            value=value,
+            rmse=rmse,
+            theta=point.theta,
+            moved=(value - point.theta) * point.denominator,
+            spread=(rmse * point.denominator) ** 2,
+            # E p~ (1 - p~) = p (1 - p) - Var p~.
+            denominator=4 * (share * (1 - share) + noise),
+            uncertain=(4 * (1 - 2 * share)) ** 2 * noise + 32 * noise**2,
+        )
+
+    def interval(self, errors: float = QUANTILE_95) -> tuple[float, float]:
+        """Fieller's: those values r' for which Z - (r' - r) d is within so many standard errors."""
+        # (moved - e d)^2 <= errors^2 (spread + e^2 uncertain), a quadratic inequality in e = r' - r.
+        leading = self.denominator**2 - errors**2 * self.uncertain
+        if self.denominator <= 0 or leading <= 0:
+            return -math.inf, math.inf
+        root = math.sqrt(
+            max(0.0, (self.moved * self.denominator) ** 2 - leading * (self.moved**2 - errors**2 * self.spread))
+        )
+        ends = ((self.moved * self.denominator + sign * root) / leading for sign in (-1, 1))
+        return tuple(self.theta + end for end in ends)  # type: ignore[return-value]
+
+    def shrunk(self, low: float, high: float) -> float:
+        """The value; where its error exceeds that of the middle of the range, what all values are in the mean.
+
+        Each counts as much as Z - (r' - r) d is likely to be what was measured. Before, d = 4 p (1 - p) is taken for
+        anything from 0 to 1; a measurement that tells nothing of it leaves the middle.
+        """
+        ends = self.interval(errors=1.0)
+        if max(self.rmse, (ends[1] - ends[0]) / 2) <= (high - low) / ROOT_12:
+            return self.value
+        uncertain = 1 / (1 / max(self.uncertain, 1e-300) + ROOT_12**2)
+        denominator = 0.5 + (self.denominator - 0.5) * uncertain / max(self.uncertain, 1e-300)
+        each = np.linspace(low, high, VALUES)
+        variance = self.spread + (each - self.theta) ** 2 * uncertain
+        likely = -((self.moved - (each - self.theta) * denominator) ** 2) / (2 * variance) - np.log(variance) / 2
+        weights = np.exp(likely - likely.max())
+        return float(weights @ each / weights.sum())
 
 
 class OneRoundTunedPlanning(CodebookPlanning[OneRoundTuned]):
@@ -292,25 +366,18 @@ class OneRoundTunedPlanning(CodebookPlanning[OneRoundTuned]):
         fields = {"users": users, "folds": FOLDS[OneRoundTuned], **more}
         drafts = codebooks(kind, workload, epsilon, **fields)
         if kind is OneRoundTuned:
-            drafts += tabled(kind, workload, epsilon, **fields)
-        first, *others = public_guesses(workload)
+            drafts += tabled(kind, workload, epsilon, **{**fields, "folds": TABLE_FOLDS})
+        first, *others = (drafts[0].objective.at(guess) for guess in public_guesses(workload))
         least, best = math.inf, drafts[0]
-        errors = [cls(draft).at(first, users, SKETCHES) for draft in drafts]
+        errors = [cls(draft).index_error(first, users, SKETCHES) for draft in drafts]
         for error, draft in sorted(zip(errors, drafts, strict=True), key=lambda each: each[0]):
             # Other guesses can only make it worse.
             if error >= least:
                 break
-            most = max([error, *(cls(draft).at(each, users, SKETCHES) for each in others)])
+            most = max([error, *(cls(draft).index_error(each, users, SKETCHES) for each in others)])
             if most < least:
                 least, best = most, draft
         return best
-
-    def at(self, histogram: Floats, users: int, draws: int) -> float:
-        """The predicted MSE for so many replies. A fold's scalar product is taken at what the other folds explain."""
-        point = self.protocol.objective.at(histogram)
-        others = users * (self.protocol.folds - 1) / self.protocol.folds
-        second = self.predicted(point, [others], draws)[0]
-        return float(second.noise / users + second.error)
 
     def form_variance(self, replies: tuple[int, ...], histogram: Floats | None = None) -> float:
         """Predicted MSE of the statistic."""
@@ -325,7 +392,7 @@ class OneRoundTunedPlanning(CodebookPlanning[OneRoundTuned]):
             scale = max(*known, *(each.noise for each in seconds))
             spread = max(float(np.ptp(each.gradient)) for each in guesses) / 2
             return float(scale * (self.widest / max(spread, 1e-300)) ** 2 / users) + worst_error(seconds)
-        return self.at(histogram, users, PREDICTING)
+        return self.index_error(self.protocol.objective.at(histogram), users, PREDICTING)
 
     def pairs_variance(self, replies: int, histogram: Floats | None = None) -> float:
         """The variance of the mean of W over pairs: 4 Var<h~, Wh> and 2 tr (W Cov)^2.
@@ -340,18 +407,8 @@ class OneRoundTunedPlanning(CodebookPlanning[OneRoundTuned]):
         linear = 4 * decoder.variance(image, histogram) / replies
         return float(linear + 2 * np.einsum("xy,yx->", product, product))
 
-    def one_round(self, first: FirstRead) -> Estimate:
-        """t1, corrected by what its second-order part is in the mean."""
-        point, users = self.protocol.objective.at(first.histogram), max(1, first.users)
-        left = self.remainder(point, first, users * (self.protocol.folds - 1) // self.protocol.folds)
-        noise = left.calibrated(self.protocol.decoder.variance(point.gradient, point.histogram)) / users
-        variance = noise + left.error + self.missing_variance(point, users)
-        return self.finished(first.estimate + left.bias, variance, point, first, {})
-
     def error_sources(self, heard: tuple[Heard, ...], rmse: float) -> Sources:
-        point = self.protocol.objective.at(self.protocol.read(heard[0]).histogram)
-        noise = self.protocol.decoder.variance(point.gradient, point.histogram) / heard[0].replies
-        return {"indices": min(noise, rmse**2), "second order": max(0.0, rmse**2 - noise)}
+        return self.index_sources(heard[0].sum("candidate"), rmse)
 
 
 class TwoRoundTunedPlanning(CodebookPlanning[TwoRoundTuned]):
@@ -375,7 +432,8 @@ class TwoRoundTunedPlanning(CodebookPlanning[TwoRoundTuned]):
         guesses = [histogram] if histogram is not None else public_guesses(workload)
         tried: list[tuple[float, TwoRoundTuned]] = []
         fields: dict[str, Any] = {"users": users, "folds": FOLDS[TwoRoundTuned], "share": SHARES[0]}
-        drafts = codebooks(kind, workload, epsilon, **fields) + tabled(kind, workload, epsilon, **fields)
+        drafts = codebooks(kind, workload, epsilon, **fields)
+        drafts += tabled(kind, workload, epsilon, **{**fields, "folds": TABLE_FOLDS})
         # The table of the second question is the same whatever the first was.
         prepared = [cls(drafts[0]).prepared(guess) for guess in guesses]
         # The hardest first: a draft that is too bad there is not looked at elsewhere.
@@ -407,12 +465,29 @@ class TwoRoundTunedPlanning(CodebookPlanning[TwoRoundTuned]):
         self, prepared: tuple[Point, ScalarQuestion], splits: Sequence[tuple[int, ...]], draws: int = SKETCHES
     ) -> list[float]:
         """The predicted MSE for each of these numbers of replies."""
-        (point, question), found = prepared, list[float]()
+        (point, question), found, least = prepared, list[float](), 0.0
         variance = question.variance(point.histogram)
+        noise = self.protocol.decoder.variance(point.gradient, point.histogram)
         for replies, second in zip(splits, self.predicted(point, [each[0] for each in splits], draws), strict=True):
             weighing = _weighing(second.noise, second.wider * variance, point.spread, replies)
             found.append(sum(weighing.parts) + second.error + second.shared(weighing.weight))
-        return found
+            least = max(least, least_index_error(noise, second, replies))
+        if least >= min(found):
+            return found
+        again = self.index_error(point, sum(splits[0]), draws)
+        return [min(error, again) for error in found]
+
+    def is_better_again(self, first: FirstRead, point: Point, question: ScalarQuestion) -> bool:
+        """Whether an index from the others too is predicted to leave a smaller error than their scalars."""
+        replies = max(1, first.users), self.planned_replies[1]
+        noise = self.protocol.decoder.variance(point.gradient, point.histogram)
+        left = seen_second_order(self, first, replies[0])
+        weighing = _weighing(noise, question.variance(point.histogram), point.spread, replies)
+        scalars = sum(weighing.parts) + left.error + left.shared(weighing.weight)
+        if least_index_error(noise, left, replies) >= scalars:
+            return False
+        whole = seen_second_order(self, first, self.others(sum(replies)))
+        return bool(noise / sum(replies) + whole.error < scalars)
 
     def form_variance(self, replies: tuple[int, ...], histogram: Floats | None = None) -> float:
         """Predicted MSE of the statistic."""
@@ -426,10 +501,10 @@ class TwoRoundTunedPlanning(CodebookPlanning[TwoRoundTuned]):
 
     def weigh(self, first: FirstRead, point: Point, two: Heard) -> tuple[Weighing, float]:
         """How the two estimates compare, as far as what was heard shows it, and the mean reply value."""
-        counts, values = two.sum("scalar").astype(np.float64), np.asarray(two.asked["values"])
+        counts, values = two.sum("answer").reshape(-1).astype(np.float64), np.asarray(two.asked["values"])
         mean = float(counts @ values) / two.replies
         heard = float(counts @ values**2) / two.replies - mean**2
-        channel: Any = two.sends["scalar"].randomizer
+        channel: Any = two.sends["answer"].randomizer
         planned = float(point.histogram @ (channel.probabilities @ values**2 - (channel.probabilities @ values) ** 2))
         noise = self.protocol.decoder.variance(point.gradient, point.histogram)
         # h^ is too uneven, so that Var_h^(g) may be too large: hence the maximum.
@@ -450,15 +525,19 @@ class TwoRoundTunedPlanning(CodebookPlanning[TwoRoundTuned]):
         return self.finished(value, variance, point, first, details)
 
     def error_sources(self, heard: tuple[Heard, ...], rmse: float) -> Sources:
-        first = self.protocol.read(heard[0])
+        first = self.protocol.read(heard[0].sum("candidate"))
+        if heard[1].asked["again"]:
+            return self.index_sources(heard[0].sum("candidate") + heard[1].sum("answer"), rmse)
         indices, scalars, sampling = self.weigh(first, self.protocol.objective.at(first.histogram), heard[1])[0].parts
         rest = max(0.0, rmse**2 - indices - scalars - sampling)
         return {"indices": indices, "second order": rest, SAMPLING: sampling, "scalars": scalars}
 
-    def realised_errors(self, heard: tuple[Heard, ...], inputs: Inputs) -> Sources:
+    def realised_errors(self, heard: tuple[Heard, ...], inputs: Inputs) -> Sources | None:
         """The statistic, its linear approximation, that of the users who answered last, and what they said."""
+        if heard[1].asked["again"]:
+            return None
         protocol, workload = self.protocol, self.protocol.workload
-        first = protocol.read(heard[0])
+        first = protocol.read(heard[0].sum("candidate"))
         point = protocol.objective.at(first.histogram)
         everybody, drawn = workload.counts(inputs), np.zeros(workload.size, np.int64)
         for start in range(0, len(inputs), BLOCK_USERS):
@@ -472,6 +551,11 @@ class TwoRoundTunedPlanning(CodebookPlanning[TwoRoundTuned]):
         steps = [truth, *(beginning + mean for mean in means)]
         offset = workload.exact(inputs) - truth
         return differences(("second order", SAMPLING, "scalars"), [*steps, answer.value - offset])
+
+
+def least_index_error(noise: float, second: SecondOrder, replies: tuple[int, ...]) -> float:
+    """Of t1 from everybody: what is of the second order falls at most with the square of the number of replies."""
+    return noise / sum(replies) + second.error * (replies[0] / sum(replies)) ** 2
 
 
 def _weighing(first: float, second: float, spread: float, replies: tuple[int, ...]) -> Weighing:

@@ -53,11 +53,13 @@ class Channel(Choice):
     Attacks. A reply is one whole number whose probability is a weight over a power of two, so there are no low-order
     bits to read. Every input takes the same look-up and the same number of comparisons.
 
-    A column of zeros is an output that nobody sends; a table of a fixed size may have such columns.
+    A column of zeros is an output that nobody sends; a table of a fixed size may have such columns. `column` is what a
+    reply calls its output.
     """
 
     weights: Integers = field(repr=False)
     epsilon: float
+    column: str = "output"
     coins = WORD_BYTES
     unit = 1.0
     reach = (0, 1)
@@ -110,11 +112,11 @@ class Channel(Choice):
 
     @property
     def reply(self) -> Shape:
-        return {"output": (np.dtype(np.uint8 if self.outputs <= 256 else np.uint16), ())}
+        return {self.column: (np.dtype(np.uint8 if self.outputs <= 256 else np.uint16), ())}
 
     @property
     def alphabet(self) -> Alphabet:
-        return Alphabet(column="output", first=0, last=self.outputs - 1)
+        return Alphabet(column=self.column, first=0, last=self.outputs - 1)
 
     @cached_property
     def _thresholds(self) -> Thresholds:
@@ -124,17 +126,17 @@ class Channel(Choice):
     def sample(self, inputs: Floats, coins: Coins) -> Columns:
         rows = check_categories(inputs, self.inputs)
         coin = words(coins, 1)[:, 0] >> np.uint64(64 - self.bits)
-        return {"output": self._thresholds.reached(rows, coin).astype(self.reply["output"][0])}
+        return {self.column: self._thresholds.reached(rows, coin).astype(self.reply[self.column][0])}
 
     def check(self, reply: Columns) -> NDArray[np.bool_]:
-        sent: NDArray[Any] = reply["output"]
+        sent: NDArray[Any] = reply[self.column]
         if self.used.all():
             return np.asarray(sent < self.outputs)
         return np.asarray((sent < self.outputs) & self.used[np.minimum(sent, self.outputs - 1)])
 
     def every_reply(self) -> Columns | None:
         listed = super().every_reply()
-        return None if listed is None else {"output": listed["output"][self.used]}
+        return None if listed is None else {self.column: listed[self.column][self.used]}
 
     @cached_property
     def _logarithms(self) -> Floats:
@@ -144,15 +146,15 @@ class Channel(Choice):
 
     def log_likelihood(self, reply: Columns, inputs: Floats) -> Floats:
         rows = check_categories(inputs, self.inputs)
-        return np.asarray(self._logarithms[reply["output"].astype(np.int64)][:, rows])
+        return np.asarray(self._logarithms[reply[self.column].astype(np.int64)][:, rows])
 
     def decode(self, reply: Columns) -> Floats:
         """What a reply adds to the counts."""
-        return np.eye(self.outputs)[reply["output"].astype(np.int64)]
+        return np.eye(self.outputs)[reply[self.column].astype(np.int64)]
 
     def total(self, reply: Columns) -> Integers:
         """How often each output was sent."""
-        return np.bincount(reply["output"], minlength=self.outputs).astype(np.int64)
+        return np.bincount(reply[self.column], minlength=self.outputs).astype(np.int64)
 
     @property
     def variance(self) -> float:

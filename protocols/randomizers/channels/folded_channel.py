@@ -27,8 +27,6 @@ class FoldedChannel(Channel):
     def __post_init__(self) -> None:
         super().__post_init__()
         check_count("folds", self.folds, 1, 1 << 16)
-        if not self.used.all():
-            raise BadInput(f"output {int(self.used.argmin())} is one that nobody sends; leave it out of the table")
 
     @property
     def places(self) -> int:
@@ -53,7 +51,7 @@ class FoldedChannel(Channel):
 
     def every_reply(self) -> Columns | None:
         """One list would have to serve all folds."""
-        return None
+        return self.in_cells(np.flatnonzero(self.used)) if self.folds == 1 else None
 
     @property
     def cells(self) -> int:
@@ -61,10 +59,10 @@ class FoldedChannel(Channel):
         return self.outputs
 
     def cell(self, reply: Columns) -> Integers:
-        return reply["output"].astype(np.int64)
+        return reply[self.column].astype(np.int64)
 
     def in_cells(self, cells: Integers) -> Columns:
-        return {"place": np.zeros(len(cells), dtype=np.uint16), "output": cells.astype(self.reply["output"][0])}
+        return {"place": np.zeros(len(cells), dtype=np.uint16), self.column: cells.astype(self.reply[self.column][0])}
 
     def log_likelihood(self, reply: Columns, inputs: Floats) -> Floats:
         return super().log_likelihood(reply, inputs if inputs.ndim == 1 else inputs[:, 0])
@@ -75,7 +73,7 @@ class FoldedChannel(Channel):
 
     def decode(self, reply: Columns) -> Floats:
         """What a reply adds to the counts."""
-        rows = np.zeros((len(reply["output"]), self.folds * self.outputs))
+        rows = np.zeros((len(reply[self.column]), self.folds * self.outputs))
         rows[np.arange(len(rows)), self._counts(reply)] = 1.0
         return rows.reshape(len(rows), self.folds, self.outputs)
 
@@ -85,14 +83,17 @@ class FoldedChannel(Channel):
         return counts.reshape(self.folds, self.outputs).astype(np.int64)
 
     def _counts(self, reply: Columns) -> Integers:
-        return np.asarray(reply["place"].astype(np.int64) * self.outputs + reply["output"].astype(np.int64))
+        return np.asarray(reply["place"].astype(np.int64) * self.outputs + reply[self.column].astype(np.int64))
 
 
 def check_determined(weights: Integers) -> None:
-    """Refuse a table with an input whose row is a mixture of others: replies could not tell it from them.
+    """Refuse a table with an output that nobody sends, or an input whose row is a mixture of others.
 
-    Rows that are independent modulo a prime are independent.
+    Replies could not tell such an input from the others. Rows that are independent modulo a prime are independent.
     """
+    used = weights.any(axis=0)
+    if not used.all():
+        raise BadInput(f"output {int(used.argmin())} is one that nobody sends; leave it out of the table")
     rows = weights % PRIME
     left = np.arange(weights.shape[1])
     for row in range(len(rows)):

@@ -56,3 +56,22 @@ def test_the_interval_is_wider_by_the_bias_of_clipping() -> None:
     assert errors.mean() < -SIGMAS * errors.std() / np.sqrt(len(errors))
     said = np.mean([fast_simulation.play(protocol, counts, generator).predicted_rmse for _ in range(20)])
     assert said >= np.hypot(deviation, bias), f"{said} {deviation} {bias}"
+
+
+def test_the_interval_reaches_as_far_as_clipping_may_have_hidden_the_form() -> None:
+    """With few users most noisy answers are cut at +-|W|, and a part of the form with them; with many hardly any is."""
+    signs = np.sign(np.random.default_rng(5).standard_normal((24, 24)))
+    workload = Kernel((signs + signs.T) / 2 - np.diag(np.diag(signs)))
+    counts, stretched = np.full(24, 100), {}
+    counts[3] += 3600
+    for scale in (1, 10_000):
+        users = int(counts.sum()) * scale
+        made = registry.design("two-round-black-box", workload, epsilon=0.3, users=users)
+        found = [fast_simulation.play(made, counts * scale, np.random.default_rng([2, run])) for run in range(10)]
+        # Around 0, from which it is stretched.
+        usual = [max(abs(each.value + sign * 1.96 * each.predicted_rmse) for sign in (-1, 1)) for each in found]
+        ends = [max(map(abs, each.interval95)) for each in found]
+        stretched[scale] = np.mean(np.array(ends) / np.array(usual))
+        assert (np.array(ends) >= 0.999 * np.array(usual)).all()
+    assert stretched[1] > 1.1
+    assert stretched[10_000] == pytest.approx(1.0, abs=0.01)

@@ -25,7 +25,9 @@ def test_randomized_response_stretches_by_its_known_factor(epsilon: float) -> No
     assert influence(protocol, USERS).ratio == pytest.approx(factor, rel=1e-6)
 
 
-@pytest.mark.parametrize("name", ["one-round", "two-round", "three-round", "one-round-tuned", "frequency-subset"])
+@pytest.mark.parametrize(
+    "name", ["one-round", "two-round", "three-round", "one-round-tuned", "two-round-tuned", "frequency-subset"]
+)
 def test_a_crafted_reply_does_at_least_what_a_lie_does(name: str) -> None:
     found = influence(design(name, WORKLOAD, epsilon=1.0, users=USERS), USERS)
     assert found.crafted >= found.lie > 0

@@ -9,6 +9,9 @@ from parley.protocols.planning import fast_simulation
 from parley.protocols.planning.families.tuned import shrunk
 from parley.protocols.registry import design
 from parley.protocols.workloads.auc import AreaUnderCurve
+from parley.protocols.workloads.gini import GiniMeanDifference
+from parley.protocols.workloads.kendall import Kendall
+from parley.protocols.workloads.workload import Workload
 
 WIDTH = 2.0
 PRIOR = WIDTH / math.sqrt(12)
@@ -23,6 +26,18 @@ def test_wherever_the_truth_is_the_error_is_no_larger(rmse: float) -> None:
     factor = shrunk(1.0, rmse, -1.0, 1.0)
     for truth in np.linspace(-1, 1, 9):
         assert ((1 - factor) * truth) ** 2 + (factor * rmse) ** 2 < rmse**2
+
+
+@pytest.mark.parametrize("workload", [Kendall(levels=(6, 9)), GiniMeanDifference(levels=20), AreaUnderCurve(levels=10)])
+@pytest.mark.parametrize("name", ["one-round-tuned", "two-round-tuned"])
+def test_every_statistic_is_pulled_where_hardly_anything_is_said(name: str, workload: Workload) -> None:
+    """Ten users at epsilon .1 say nothing: estimates are near the middle, not at the ends."""
+    protocol = design(name, workload, epsilon=0.1, users=10)
+    counts = np.bincount(np.arange(10) * workload.size // 10, minlength=workload.size)
+    low, high = workload.bounds
+    for run in range(10):
+        found = fast_simulation.play(protocol, counts, np.random.default_rng([8, run]))
+        assert abs(found.value - (low + high) / 2) < (high - low) / 4
 
 
 @pytest.mark.parametrize("name", ["one-round-tuned", "two-round-tuned"])

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from scipy.stats import norm
 
 from parley.emulator.coins import key_from_seed
 from parley.emulator.errors import BadInput, RemoteProtocolError
@@ -15,7 +16,7 @@ from parley.emulator.wire.messages import Announce, Replies
 from parley.protocols import registry
 from parley.protocols.planning import fast_simulation
 from parley.protocols.planning.families.first_channels import codebook_for, codebooks, decodable
-from parley.protocols.planning.families.tuned import draws_of, ratio_interval
+from parley.protocols.planning.families.tuned import Fraction, draws_of
 from parley.protocols.tuned import decoder
 from parley.protocols.tuned.codebook_round import forget_tables
 from parley.protocols.tuned.objective import Objective
@@ -57,6 +58,17 @@ class TestDefiniteForm(ProtocolContract):
     workload = GiniMeanDifference(levels=40)
     data = "normal"
     lenient = ("salt",)
+
+
+class TestAskedAgain(ProtocolContract):
+    """On even shares the diversity index has no slope: everybody is asked for an index."""
+
+    protocol = "two-round-tuned"
+    workload = GiniDiversity(levels=6)
+    data = "uniform"
+    lenient = ("salt",)
+    # A prediction for shares that are even but for chance; the analyst sees others.
+    ratio = (0.5, 1.15)
 
 
 MADE: Any = registry.design("two-round-tuned", Kendall(levels=(3, 3)), epsilon=1.0, users=2000)
@@ -110,7 +122,8 @@ def test_replies_do_not_depend_on_how_users_are_numbered_among_nodes() -> None:
 def test_the_solver_s_table_is_taken_from_the_record() -> None:
     inputs = draw("correlated", MADE.workload, 2000, np.random.default_rng(2))
     announced = [m for _, m in conversation(MADE, inputs, key_from_seed(3)) if isinstance(m, Announce)]
-    assert set(announced[1].broadcast) == {"table", "position", "values"}
+    assert set(announced[1].broadcast) == {"again", "table", "position", "values"}
+    assert not announced[1].broadcast["again"]
     assert (announced[1].broadcast["table"].sum(axis=1, dtype=np.uint64) == 2**32).all()
 
 
@@ -146,6 +159,69 @@ def test_positions_beyond_the_table_are_refused() -> None:
         MADE.rounds[1].check_broadcast(bad)
 
 
+EVEN: Any = registry.design("two-round-tuned", GiniDiversity(levels=12), epsilon=2.1, users=3100)
+
+
+def even_run(seed: int) -> tuple[list[Any], dict[str, Any]]:
+    """Both tallies of a run on even shares, and the second question."""
+    generator, analysis = np.random.default_rng([9, seed]), Analysis(EVEN)
+    heard: list[Any] = []
+    said: Any = analysis.open()
+    sizes = fast_simulation.group_sizes(EVEN, 3100)
+    speaking = fast_simulation.speakers(EVEN, np.array([259] * 4 + [258] * 8), sizes, generator)
+    for step, counts in zip(EVEN.rounds, speaking, strict=True):
+        asked = said
+        heard.append(fast_simulation.tally(step, asked, counts, generator))
+        said = analysis.hear(asked, heard[-1])
+    return [*heard, said], asked
+
+
+def test_where_the_statistic_has_no_slope_the_first_question_is_asked_again() -> None:
+    runs = [even_run(seed) for seed in range(20)]
+    assert sum(int(asked["again"]) for _, asked in runs) >= 15
+    one, two, said = next(heard for heard, asked in runs if asked["again"])
+    assert two.sums["answer"].shape == one.sums["candidate"].shape
+    everybody = EVEN.read(one.sums["candidate"] + two.sums["answer"])
+    assert everybody.users == 3100
+    assert said == EVEN.planning.one_round(everybody)
+
+
+def test_asking_again_lowers_the_error_where_the_statistic_has_no_slope(monkeypatch: pytest.MonkeyPatch) -> None:
+    truth = EVEN.workload.exact(np.repeat(np.arange(12), [259] * 4 + [258] * 8))
+    again = np.array([even_run(seed)[0][-1].value - truth for seed in range(40)])
+    monkeypatch.setattr(type(EVEN.planning), "is_better_again", lambda *_: False)
+    never = np.array([even_run(seed)[0][-1].value - truth for seed in range(40)])
+    assert np.mean(again**2) < np.mean(never**2) / 2
+
+
+def test_on_usual_data_the_others_are_asked_for_the_scalar() -> None:
+    said = asked()
+    assert not said["again"]
+    assert MADE.rounds[1].reply.keys() == {"answer.output"}
+
+
+def test_a_choice_that_is_neither_is_refused() -> None:
+    with pytest.raises(RemoteProtocolError, match="again is neither 0 nor 1"):
+        MADE.rounds[1].check_broadcast({**asked(), "again": np.array(2, dtype=np.uint32)})
+
+
+@pytest.mark.parametrize("again", [0, 1])
+@pytest.mark.parametrize("levels", [3, 6])
+def test_either_question_has_the_same_columns_coins_and_epsilon(levels: int, again: int) -> None:
+    """With a table as the first channel, and with a codebook."""
+    made: Any = registry.design("two-round-tuned", Kendall(levels=(levels, levels)), epsilon=1.0, users=2000)
+    assert (made.strategy is None) == (levels == 6)
+    step = made.rounds[1]
+    broadcast = {name: np.zeros(shape, dtype) for name, (dtype, shape) in step.broadcast.items()}
+    broadcast["table"][:] = 2**32 // 32
+    broadcast["again"] = np.array(again, dtype=np.uint32)
+    step.check_broadcast(broadcast)
+    (send,) = step.sends(broadcast).values()
+    assert list(send.randomizer.reply) == list(made.codebook.reply)
+    assert send.randomizer.public == made.codebook.public
+    assert send.randomizer.epsilon == made.epsilon
+
+
 @pytest.mark.parametrize(
     ("levels", "epsilon", "users"), [(33, 0.3, 2000), (16, 0.2, 3000), (64, 0.5, 1000), (100, 0.1, 20_000)]
 )
@@ -175,10 +251,34 @@ def test_intervals_and_values_stay_within_the_statistic_s_range() -> None:
 
 def test_an_interval_of_a_ratio_without_a_denominator_is_everything() -> None:
     point = Objective(AreaUnderCurve(levels=2)).at(np.full(4, 0.25))
-    low, high = ratio_interval(0.6, 0.1, point, 0.01, 0.01)
-    assert (low, high) == (-math.inf, math.inf)
-    low, high = ratio_interval(0.6, 0.01, point, 0.5, 1e-9)
-    assert (low, high) == pytest.approx((0.6 - 0.0196, 0.6 + 0.0196), abs=1e-4)
+    rare = Fraction.of(0.6, 0.1, point, 0.01, 0.01)
+    assert rare.interval() == (-math.inf, math.inf)
+    usual = Fraction.of(0.6, 0.01, point, 0.5, 1e-9)
+    assert usual.interval() == pytest.approx((0.6 - 0.0196, 0.6 + 0.0196), abs=1e-4)
+
+
+def test_a_ratio_that_tells_little_is_the_mean_of_what_it_may_be() -> None:
+    point = Objective(AreaUnderCurve(levels=2)).at(np.full(4, 0.25))
+    assert Fraction.of(0.9, 0.05, point, 0.5, 1e-9).shrunk(0.0, 1.0) == 0.9
+    assert Fraction.of(0.9, 50.0, point, 0.5, 1e-9).shrunk(0.0, 1.0) == pytest.approx(0.5, abs=1e-3)
+    halfway = Fraction.of(0.9, 0.4, point, 0.5, 1e-9).shrunk(0.0, 1.0)
+    # The mean of a normal law with this standard deviation, cut to the range.
+    low, high = (norm.pdf((end - 0.9) / 0.4) for end in (0.0, 1.0))
+    inside = norm.cdf(0.1 / 0.4) - norm.cdf(-0.9 / 0.4)
+    assert halfway == pytest.approx(0.9 + 0.4 * (low - high) / inside, abs=2e-3)
+    # A share of positives of which nothing is known says nothing of the area.
+    assert Fraction.of(0.9, 50.0, point, 3.0, 1000.0).shrunk(0.0, 1.0) == pytest.approx(0.5, abs=1e-3)
+
+
+@pytest.mark.parametrize("name", ["one-round-tuned", "two-round-tuned"])
+def test_pairs_of_a_user_with_itself_are_not_counted_twice(name: str) -> None:
+    """At even shares their bias, 1/n, is half of a standard error of one run: 200 runs would show it as seven."""
+    workload, counts = GiniDiversity(levels=16), np.full(16, 1750)
+    made: Any = registry.design(name, workload, epsilon=2.7, users=28_000)
+    truth = workload.exact(np.repeat(np.arange(16), counts))
+    found = [fast_simulation.play(made, counts, np.random.default_rng([4, run])).value for run in range(200)]
+    z = (np.mean(found) - truth) / (np.std(found) / math.sqrt(len(found)))
+    assert abs(z) < norm.isf(5e-7), f"bias {np.mean(found) - truth:.3g} is {z:.1f} standard errors of {len(found)} runs"
 
 
 def test_the_draws_of_a_correction_follow_from_the_counts() -> None:

@@ -61,7 +61,7 @@ def test_bad_inputs_and_places_are_refused(bad: Any) -> None:
 def test_an_output_that_nobody_sends_is_refused() -> None:
     table = np.concatenate([TABLE[:, :2], np.zeros((4, 1), dtype=np.int64), TABLE[:, 2:]], axis=1)
     with pytest.raises(BadInput, match="output 2 is one that nobody sends"):
-        made(weights=table)
+        check_determined(table)
     with pytest.raises(BadInput, match="folds"):
         made(folds=0)
 
