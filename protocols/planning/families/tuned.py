@@ -467,7 +467,7 @@ class TwoRoundTunedPlanning(CodebookPlanning[TwoRoundTuned]):
         """The predicted MSE for each of these numbers of replies."""
         (point, question), found, least = prepared, list[float](), 0.0
         variance = question.variance(point.histogram)
-        noise = self.protocol.decoder.variance(point.gradient, point.histogram)
+        noise = float(sketched_variances(self.protocol.decoder, point.gradient[:, None], point.histogram)[0])
         for replies, second in zip(splits, self.predicted(point, [each[0] for each in splits], draws), strict=True):
             weighing = _weighing(second.noise, second.wider * variance, point.spread, replies)
             found.append(sum(weighing.parts) + second.error + second.shared(weighing.weight))
