@@ -8,6 +8,7 @@ from contextlib import AbstractContextManager, ExitStack
 from parley.emulator.roles.board import BOARD_NAME
 from parley.launch.cluster.event_reporter import EventReporter
 from parley.launch.cluster.fault_driver import FaultDriver, Strike
+from parley.launch.cluster.worker_processes import WorkerProcesses
 from parley.launch.processes.command_lines import CommandLines
 from parley.launch.processes.processes import Exit, Processes
 from parley.launch.results.follow import Follower
@@ -21,7 +22,7 @@ class Supervisor(FaultDriver, AbstractContextManager["Supervisor"]):
     def __init__(
         self,
         command_lines: CommandLines,
-        processes: Processes,
+        processes: Processes | WorkerProcesses,
         follower: Follower,
         strikes: list[Strike],
         restarts: int,

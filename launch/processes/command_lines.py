@@ -1,7 +1,7 @@
 """The command line of every process of a run, the first time and again."""
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -26,10 +26,16 @@ SHUFFLER_SHARE = 0.9
 
 
 class CommandLines:
-    """What to start; `again` is what to start when it died: the same, and the board at the same ports."""
+    """What to start; `again` is what to start when it died: the same, and the board at the same ports.
 
-    def __init__(self, layout: Layout, folder: RunFolder, keyring: Keyring | None) -> None:
+    `hosts`: the IP addresses of boards that are to listen elsewhere than the others, by name.
+    """
+
+    def __init__(
+        self, layout: Layout, folder: RunFolder, keyring: Keyring | None, hosts: Mapping[str, str] | None = None
+    ) -> None:
         self._layout, self._folder, self._keyring = layout, folder, keyring
+        self._hosts = {} if hosts is None else hosts
 
     def board(self) -> CommandLine:
         """The board, at free ports or at those that were asked for."""
@@ -77,8 +83,9 @@ class CommandLines:
                 "--analyst-deadline": terms.analyst_deadline,
                 "--shard": shard,
             }
-            if self._layout.host != LOOPBACK:
-                wanted = BoardAddresses.on(self._layout.host, 0)
+            host = self._hosts.get(name, self._layout.host)
+            if host != LOOPBACK:
+                wanted = BoardAddresses.on(f"[{host}]" if ":" in host else host, 0)
                 arguments |= {"--inbox": wanted.inbox, "--feed": wanted.feed, "--delivery": wanted.delivery}
             yield self._at_old_ports(
                 self._command_line(name, BOARD_NAME, arguments), self._folder.server_addresses(name)
