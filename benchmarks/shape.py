@@ -258,6 +258,8 @@ FEATURES = {
         "emulator/wire/messages.py::Tally",
         "emulator/wire/messages.py::Tie",
         "nodes/sub_analyst.py",
+        "launch/cluster/worker_processes.py",
+        "launch/processes/dependent_node.py",
         "launch/cluster/layout.py::Layout._check_shards",
         "launch/cluster/layout.py::Layout.shard_names",
         "launch/cluster/layout.py::Layout.shard_of",

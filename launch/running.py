@@ -16,6 +16,7 @@ from parley.launch.cluster.cluster import Cluster
 from parley.launch.cluster.dask import Farm, Workers
 from parley.launch.cluster.fault_driver import find_conditions
 from parley.launch.cluster.layout import LOOPBACK
+from parley.launch.cluster.worker_processes import host_of
 from parley.launch.processes.command_lines import CROWD
 from parley.launch.processes.processes import Processes
 from parley.launch.results.answer import Answer
@@ -64,10 +65,12 @@ def hold_run(
         nullcontext() if in_memory else Processes() as started,
         nullcontext() if on is None else Workers(on) as workers,
     ):
-        hosts, address, usual = None, LOOPBACK, USUAL_PROCESSES
+        hosts, address, usual, boards_at = None, LOOPBACK, USUAL_PROCESSES, list[str]()
         if workers is not None:
             workers.check()
             hosts, address, usual = Farm(workers), workers.own_address(), len(workers.names)
+            if terms.get("shards"):
+                boards_at = [host_of(worker) for worker in workers.names]
         with Working("reading the data", quiet=quiet):
             problem = make()
         give_back()
@@ -83,8 +86,9 @@ def hold_run(
         if process_per_user and processes is not None:
             raise BadInput("--processes and --process-per-user contradict each other; give one of them")
         many = problem.users if process_per_user else min(usual, problem.users) if processes is None else processes
-        # Where other machines reach the board, it needs keys.
-        secure = secure or (keys is None and not ip_address(address).is_loopback)
+        # Where other machines reach a board, it needs keys.
+        exposed = not all(ip_address(each).is_loopback for each in (address, *boards_at))
+        secure = secure or (keys is None and exposed)
         if signed is None:
             # Everybody signs, unless a crowd of plain processes does: there it takes a fifth more time and proves
             # little, because all keys are the launcher's.

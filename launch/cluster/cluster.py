@@ -5,7 +5,7 @@ import shutil
 import signal
 import time
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import AbstractContextManager, nullcontext, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -20,6 +20,7 @@ from parley.launch.cluster.keyring import Keyring, make_keyring
 from parley.launch.cluster.layout import Layout
 from parley.launch.cluster.signers import Signers, make_signers, write_states
 from parley.launch.cluster.supervisor import EventReporter, Supervisor
+from parley.launch.cluster.worker_processes import WorkerProcesses
 from parley.launch.processes.command_lines import CommandLines
 from parley.launch.processes.processes import Exit, Processes, last_lines
 from parley.launch.results.display.progress import Progress, Standing
@@ -51,7 +52,10 @@ class Cluster:
         hosts: "Farm | None" = None,
         processes: Processes | None = None,
     ) -> None:
-        """`hosts`: who runs user nodes elsewhere; `processes`: begun ahead, while the problem was still being read."""
+        """`hosts`: who runs user nodes and boards of shards elsewhere.
+
+        `processes`: begun ahead, while the problem was still being read.
+        """
         self.layout, self.folder, self.progress, self.hosts = layout, folder, progress, hosts
         self._processes = processes
         nodes = layout.processes if layout.shards else layout.terms("check").nodes
@@ -104,7 +108,11 @@ class Cluster:
 
     def _play(self, then: Callable[[], None] | None) -> None:
         """From the first process to the last."""
-        with self._processes or Processes() as processes, self._supervisor(processes) as supervisor:
+        with (
+            self._processes or Processes() as here,
+            self._spread(here) as processes,
+            self._supervisor(processes) as supervisor,
+        ):
             try:
                 self._start(processes, supervisor)
                 self._watch(processes, supervisor, lambda: self.follower.closed)
@@ -153,7 +161,13 @@ class Cluster:
             return (*map(board_of, self.layout.shard_names), *self.layout.shard_names)
         return (SHUFFLER_NAME,) if self.layout.shuffled else tuple(self.layout.relay_names)
 
-    def _supervisor(self, processes: Processes) -> Supervisor:
+    def _spread(self, here: Processes) -> AbstractContextManager[Processes | WorkerProcesses]:
+        """The processes of this run, wherever they are."""
+        if self.hosts is None or not self.layout.shards:
+            return nullcontext(here)
+        return WorkerProcesses(here, self.hosts.workers, self.layout, self.folder)
+
+    def _supervisor(self, processes: Processes | WorkerProcesses) -> Supervisor:
         layout, folder, keyring = self.layout, self.folder, self._keyring
 
         def reporter() -> EventReporter:
@@ -161,10 +175,11 @@ class Cluster:
             return EventReporter(read_addresses(folder.addresses), security)
 
         strikes = plan_strikes(layout.parsed_conditions, (BOARD_NAME, ANALYST_NAME, *self._middle, *layout.nodes))
-        command_lines = CommandLines(layout, folder, keyring)
+        elsewhere = processes.hosts if isinstance(processes, WorkerProcesses) else None
+        command_lines = CommandLines(layout, folder, keyring, elsewhere)
         return Supervisor(command_lines, processes, self.follower, strikes, layout.restarts, reporter)
 
-    def _start(self, processes: Processes, supervisor: Supervisor) -> None:
+    def _start(self, processes: Processes | WorkerProcesses, supervisor: Supervisor) -> None:
         command_lines = supervisor.command_lines
         processes.spawn([command_lines.board()])
         # The others are made ready while the board comes up.
@@ -173,14 +188,14 @@ class Cluster:
         self._await(processes, supervisor, self.folder.addresses)
         servers = [command_lines.shuffler()] if self.layout.shuffled else []
         servers += [*command_lines.relays(), *command_lines.shard_boards()]
+        processes.spawn(servers)
         for command_line in servers:
-            processes.spawn([command_line])
             self._await(processes, supervisor, self.folder.server_addresses(command_line.name))
         supervisor.begin()
         if self.hosts is not None:
             self.hosts.begin(self.layout, self.folder, self._keyring, self._signers)
 
-    def _await(self, processes: Processes, supervisor: Supervisor, addresses: Path) -> None:
+    def _await(self, processes: Processes | WorkerProcesses, supervisor: Supervisor, addresses: Path) -> None:
         """Wait until one whom others connect to says where it is; whoever a signal ends meanwhile comes back."""
         while not addresses.exists():
             for exit in processes.exits(0.005):
@@ -191,7 +206,9 @@ class Cluster:
                 self._name(exit)
             supervisor.act(time.monotonic())
 
-    def _watch(self, processes: Processes, supervisor: Supervisor, enough: Callable[[], bool]) -> None:
+    def _watch(
+        self, processes: Processes | WorkerProcesses, supervisor: Supervisor, enough: Callable[[], bool]
+    ) -> None:
         """Until it is enough or the board has ended; then give the others a moment to hear so and leave."""
         due = 0.0
         while not enough() and (processes.running or supervisor.busy) and time.monotonic() < self._leave:
@@ -241,6 +258,8 @@ class Cluster:
             # Its users are lost with it; the quorum is that of the whole run.
             for node in self._shard_of[exit.name]:
                 self._hosted.pop(node, None)
+            if self.hosts is not None:
+                self.hosts.drop(self._shard_of[exit.name])
         present, log, reason = sum(self._hosted.values()), self.folder.log(exit.name), ""
         needed = {BOARD_NAME, ANALYST_NAME, *self._middle} - set(self._shard_of)
         if exit.name in needed or present < self.layout.quorum * self.layout.users:

@@ -1,4 +1,4 @@
-"""User nodes on the workers of a running Dask cluster; board and analyst stay with whoever launches.
+"""User nodes on the workers of a running Dask cluster; the head board and the analyst stay with whoever launches.
 
 A task carries all that its node needs: where the board is, keys to reach it, its slice of the inputs and the key of the
 coins. That is an emulation's way of doing things, in which the launcher owns the data: it trusts the scheduler and the
@@ -9,7 +9,7 @@ earlier life; instead the launcher tells it which setup and broadcasts are on re
 
 import re
 import socket
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from importlib.util import find_spec
@@ -108,7 +108,11 @@ class Workers(AbstractContextManager["Workers"]):
     @property
     def names(self) -> list[str]:
         """The addresses of the workers there are now, in an order that does not change."""
-        return sorted(self.client.scheduler_info(n_workers=-1)["workers"])
+        try:
+            return sorted(self.client.scheduler_info(n_workers=-1)["workers"])
+        except (KeyError, OSError) as error:
+            # A client that has lost its scheduler knows of nothing.
+            raise LocalProtocolError(f"the Dask scheduler at {self.address} is gone") from error
 
     def check(self) -> None:
         """There are workers, and all of them have this very version of Parley."""
@@ -160,7 +164,7 @@ class Farm:
             )
         there = self.workers.names
         for place, name in enumerate(self._tasks):
-            self._place(name, there[place % len(there)])
+            self._place(name, there[place * len(there) // len(self._tasks)])
 
     def step(self) -> list[str]:
         """Place nodes of lost workers again; a line for each. LocalProtocolError: a node failed by itself."""
@@ -172,6 +176,12 @@ class Farm:
         if lost and not there:
             return []
         return [self._replace(name, there) for name in lost]
+
+    def drop(self, names: Iterable[str]) -> None:
+        """Nobody waits for these nodes any more: their board was lost for good."""
+        for name in names:
+            if name in self._placed:
+                self._placed.pop(name)[1].release()
 
     def end(self) -> None:
         """Let go of all nodes: they leave by themselves when the board says that the run is over."""

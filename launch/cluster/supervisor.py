@@ -15,6 +15,7 @@ from parley.emulator.wire.codec import encode
 from parley.emulator.wire.messages import Event
 from parley.emulator.wire.security import Security
 from parley.launch.cluster.fault_driver import FaultDriver, Strike
+from parley.launch.cluster.worker_processes import WorkerProcesses
 from parley.launch.processes.command_lines import CommandLines
 from parley.launch.processes.processes import Exit, Processes
 from parley.launch.results.follow import Follower
@@ -61,7 +62,7 @@ class Supervisor(FaultDriver, AbstractContextManager["Supervisor"]):
     def __init__(
         self,
         command_lines: CommandLines,
-        processes: Processes,
+        processes: Processes | WorkerProcesses,
         follower: Follower,
         strikes: list[Strike],
         restarts: int,

@@ -25,7 +25,7 @@ from parley.launch.settings import command_seconds, complete, output_options, pa
 @click.option("--relays", default=0, metavar="R", help="Number of relays between user nodes and the board.")
 @click.option("--shards", default=0, metavar="S", help="Number of boards, each with its own users and record.")
 @click.option("--in-memory", is_flag=True, help="Run in this process and in virtual time; a seed repeats every byte.")
-@click.option("--on", metavar="dask://HOST:PORT", help="Place the user nodes on the workers of this Dask cluster.")
+@click.option("--on", metavar="dask://HOST:PORT", help="Place user nodes and boards of shards on this Dask cluster.")
 @path_option("--out", help="Folder for the run instead of runs/<time>-<name>.")
 @click.option("--name", help="Name of the run.  [default: statistic and protocol]")
 @click.option("--deadline", default=600.0, show_default=True, help="Seconds that a round may last.")

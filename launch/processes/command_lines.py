@@ -25,10 +25,16 @@ SHUFFLER_SHARE = 0.9
 
 
 class CommandLines:
-    """What to start; `again` is what to start when it died: the same, and the board at the same ports."""
+    """What to start; `again` is what to start when it died: the same, and the board at the same ports.
 
-    def __init__(self, layout: Layout, folder: RunFolder, keyring: Keyring | None) -> None:
+    `hosts`: the IP addresses of boards that are to listen elsewhere than the others, by name.
+    """
+
+    def __init__(
+        self, layout: Layout, folder: RunFolder, keyring: Keyring | None, hosts: Mapping[str, str] | None = None
+    ) -> None:
         self._layout, self._folder, self._keyring = layout, folder, keyring
+        self._hosts = {} if hosts is None else hosts
 
     def board(self) -> CommandLine:
         layout, folder, terms = self._layout, self._folder, self._layout.terms(self._folder.run)
@@ -71,8 +77,9 @@ class CommandLines:
             **more,
         }
         # Until somebody has heard of its ports, any will do.
-        if addresses.exists() or self._layout.port is not None or self._layout.host != LOOPBACK:
-            wanted = BoardAddresses.on(self._layout.host, self._layout.port or 0)
+        host = self._hosts.get(name, self._layout.host)
+        if addresses.exists() or self._layout.port is not None or host != LOOPBACK:
+            wanted = BoardAddresses.on(f"[{host}]" if ":" in host else host, self._layout.port or 0)
             ports = read_addresses(addresses) if addresses.exists() else wanted
             arguments |= {"--inbox": ports.inbox, "--feed": ports.feed, "--delivery": ports.delivery}
         return self._command_line(name, BOARD_NAME, arguments)

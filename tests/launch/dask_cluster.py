@@ -33,10 +33,12 @@ class DaskCluster:
         self._start("scheduler", "dask_scheduler", inside, *options)
         until(file.exists)
 
-    def start_worker(self, name: str, host: str = "127.0.0.1", inside: tuple[str, ...] = ()) -> None:
+    def start_worker(
+        self, name: str, host: str = "127.0.0.1", inside: tuple[str, ...] = (), cwd: Path | None = None
+    ) -> None:
         options = ("--host", host, "--name", name, "--nthreads", "1", "--no-nanny", "--no-dashboard")
         files = ("--scheduler-file", str(self.folder / "scheduler.json"), "--local-directory", str(self.folder / name))
-        self._start(name, "dask_worker", inside, *options, *files)
+        self._start(name, "dask_worker", inside, *options, *files, cwd=cwd)
         until(lambda: "Registered to" in self.log(name))
 
     def log(self, name: str) -> str:
@@ -52,7 +54,7 @@ class DaskCluster:
                 process.kill()
                 process.wait()
 
-    def _start(self, name: str, program: str, inside: tuple[str, ...], *options: str) -> None:
+    def _start(self, name: str, program: str, inside: tuple[str, ...], *options: str, cwd: Path | None = None) -> None:
         command = [*inside, sys.executable, "-m", f"distributed.cli.{program}", *options]
         with (self.folder / f"{name}.log").open("wb") as log:
-            self.processes[name] = subprocess.Popen(command, stdout=log, stderr=log, env=ENVIRONMENT)
+            self.processes[name] = subprocess.Popen(command, stdout=log, stderr=log, env=ENVIRONMENT, cwd=cwd)

@@ -12,7 +12,8 @@ from typing import Any
 
 import pytest
 
-from parley.emulator.wire.messages import Close, Message, Replies, Result
+from parley.emulator.record.shards import read_run
+from parley.emulator.wire.messages import Message, Replies, Result
 from parley.launch.cluster.dask import Task, Workers
 from tests.launch.conftest import ROOT, Parley
 from tests.launch.dask_cluster import ENVIRONMENT, DaskCluster
@@ -105,21 +106,28 @@ def test_a_sweep_on_workers_finds_what_a_sweep_here_finds(cluster: DaskCluster, 
 
 
 def under_way(folder: Path) -> bool:
-    """Replies of the first round are on record, and the round is still open."""
+    """Replies are on record, and the run goes on."""
     messages = on_record(folder)
-    assert not any(isinstance(each, Close) for each in messages), "the run was too fast to be disturbed"
+    assert not any(isinstance(each, Result) for each in messages), "the run was too fast to be disturbed"
     return any(isinstance(each, Replies) for each in messages)
 
 
-def disturbed(cluster: DaskCluster, doomed: str, folder: Path, inside: tuple[str, ...] = ()) -> list[Message]:
-    """What is on record of a run in whose first round this worker is killed."""
+def disturbed(
+    cluster: DaskCluster,
+    doomed: str,
+    folder: Path,
+    inside: tuple[str, ...] = (),
+    more: tuple[object, ...] = (),
+    record: Path | None = None,
+) -> list[Message]:
+    """What is on record of a run in which this worker is killed; `record`: the folder that tells when."""
     out, log = folder / "run", folder / "log"
-    words = ("run", *LARGE, *SPOKEN, "--on", cluster.address, "--processes", 3, "--out", out, "--quiet")
+    words = ("run", *LARGE, *SPOKEN, "--on", cluster.address, "--processes", 3, "--out", out, *more)
     with log.open("wb") as file:
         command = [*inside, *COMMAND, *map(str, words)]
         run = subprocess.Popen(command, cwd=ROOT, env=ENVIRONMENT, stdout=file, stderr=file)
     try:
-        until(lambda: out.exists() and under_way(out))
+        until(lambda: out.exists() and under_way(out if record is None else record))
         cluster.processes[doomed].send_signal(signal.SIGKILL)
         assert run.wait(200) == 0, log.read_text()
     finally:
@@ -218,6 +226,43 @@ def test_workers_on_hosts_of_their_own_reach_the_board_with_keys(
     # Nobody asked for keys: an address that others reach does not go without.
     assert (out / "state" / "keys" / "allowed.public").exists()
     assert LAUNCHER in (out / "state" / "addresses.json").read_text()
+
+
+def test_boards_of_shards_on_hosts_of_their_own_are_reached_with_keys(
+    three_hosts: tuple[str, str, str], far: DaskCluster, parley: Parley, tmp_path: Path
+) -> None:
+    assert parley("run", *SMALL, *SPOKEN, "--processes", 2, "--out", tmp_path / "here").code == 0
+    out = tmp_path / "run"
+    launched(three_hosts[0], "run", *SMALL, *SPOKEN, "--on", far.address, "--shards", 2, "--out", out)
+    for board, host in (("board", LAUNCHER), ("board-0", f"{FIRST}.2"), ("board-1", f"{SECOND}.2")):
+        name = "addresses" if board == "board" else board
+        assert f"tcp://{host}:" in (out / "state" / f"{name}.json").read_text()
+    assert (out / "state" / "keys" / "allowed.public").exists()
+    assert parley("diff", tmp_path / "here", out).code == 0
+    audit = parley("audit", out, "--json").record
+    assert audit["ok"], audit
+    assert audit["authorship"]["verdict"] == "pass"
+
+
+def test_a_shard_whose_host_is_lost_costs_the_run_its_users(
+    three_hosts: tuple[str, str, str], far: DaskCluster, parley: Parley, tmp_path: Path
+) -> None:
+    shards = ("--processes", 4, "--shards", 2, "--quorum", 0.4, "--deadline", 20)
+    out = tmp_path / "run"
+    messages = disturbed(far, "second", tmp_path, within(three_hosts[0]), shards, out / "shards" / "shard-1")
+    # The others of this module need it back.
+    far.processes["second"].wait()
+    far.start_worker("second", f"{SECOND}.2", within(three_hosts[2]))
+    said = (tmp_path / "log").read_text()
+    assert "no other worker on its host can take its place" in said
+    assert len(estimates(messages)) == 1
+    heard = {user for _, user in replies([r.message for r in read_run(out / "transcript.parley")])}
+    assert heard == set(range(20_000))
+    audit = parley("audit", out, "--json").record
+    for part in ("integrity", "rounds", "privacy", "fidelity", "result"):
+        assert audit[part]["verdict"] == "pass", audit[part]
+    # Its board could not sign the end of its record.
+    assert audit["authorship"]["verdict"] == "unknown", audit["authorship"]
 
 
 def test_a_sweep_on_hosts_of_their_own_finds_what_a_sweep_here_finds(
