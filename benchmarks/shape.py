@@ -173,6 +173,7 @@ FEATURES = {
         "protocols/workloads/values.py::_is_moment",
         "protocols/workloads/values.py::read_ends",
         "protocols/workloads/choice.py::implied_levels",
+        "protocols/workloads/choice.py::levelled_columns",
         "protocols/workloads/choice.py::_named_values",
         "protocols/workloads/choice.py::_with_missing",
         "protocols/workloads/choice.py::Missing",
@@ -353,7 +354,7 @@ FEATURES = {
         "launch/results/plans.py::Plan.title",
         "launch/results/plans.py::Plan.assumed",
         "protocols/planning/planning.py::assumed_histograms",
-        "protocols/planning/planning.py::halving_shares",
+        "protocols/workloads/gini.py::GiniDiversity.guesses",
         "launch/settings.py::list_of",
     ),
     "sweeps that draw rare events exactly": (
@@ -380,7 +381,7 @@ FEATURES = {
         "protocols/planning/lower_bounds.py::_affinity",
         "protocols/planning/lower_bounds.py::_sampling",
         "protocols/planning/lower_bounds.py::_least",
-        "protocols/planning/lower_bounds.py::_area_pair",
+        "protocols/planning/lower_bounds.py::_labelled_pair",
         "protocols/workloads/synthetic.py::_hard",
     ),
     "the question in the record, in words": (

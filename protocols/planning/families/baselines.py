@@ -62,13 +62,13 @@ class FrequencyPlanning(NonInteractivePlanning[Frequency]):
 
     @property
     def pairs_alone(self) -> bool:
-        return not self.protocol.is_ratio
+        return not self.protocol.workload.labelled
 
     def side_means(self, first: Heard) -> dict[str, float]:
         """n+/n for which p (1 - p), what the area is divided by, has no bias: the noise of p alone makes it smaller."""
         if self.pairs_alone:
             return {}
-        share = float(self._label @ self.protocol.histogram(first))
+        share = float(self.protocol.workload.labels @ self.protocol.histogram(first))
         spread = min(share * (1 - share) + self.side_variances(first.tally.replies)["positive"], 0.25)
         return {"positive": 0.5 + math.copysign(math.sqrt(0.25 - spread), share - 0.5)}
 
@@ -76,11 +76,7 @@ class FrequencyPlanning(NonInteractivePlanning[Frequency]):
         if self.pairs_alone:
             return {}
         uniform = np.full(self.protocol.inputs, 1 / self.protocol.inputs)
-        return {"positive": self.protocol.moments.along(self._label, uniform) / replies}
-
-    @property
-    def _label(self) -> Floats:
-        return self.protocol.workload.linear_queries()["positive"]
+        return {"positive": self.protocol.moments.along(self.protocol.workload.labels, uniform) / replies}
 
     def form_variance(self, replies: tuple[int, ...], histogram: Floats | None = None) -> float:
         if histogram is None:
@@ -93,7 +89,7 @@ class FrequencyPlanning(NonInteractivePlanning[Frequency]):
             return super().predicted_rmse(histogram)
         protocol, users = self.protocol, self.protocol.users
         slopes = self.slopes(*self._known(histogram), users)
-        gradient = slopes["form"] * 2 * protocol.apply(histogram) + slopes["positive"] * self._label
+        gradient = slopes["form"] * 2 * protocol.apply(histogram) + slopes["positive"] * protocol.workload.labels
         linear = protocol.moments.along(gradient, histogram) / users
         return math.sqrt(linear + slopes["form"] ** 2 * self.quadratic(histogram) / users**2)
 

@@ -18,7 +18,7 @@ from parley.emulator.randomizer import Floats, Integers
 from parley.protocols import registry
 from parley.protocols.bins.binned import INNER, LEAST_SHARE, MEASURED_BY, Binned, check_ranks, workload_of
 from parley.protocols.bins.borders import Bins, quantile_borders
-from parley.protocols.bins.hidden import Column, Hidden, hidden, hidden_area, typical_hidden
+from parley.protocols.bins.hidden import Column, Hidden, hidden_of, typical_hidden
 from parley.protocols.bins.margins import MarginRead
 from parley.protocols.planning.plan import VERBATIM, Option, pick, rank_protocols
 from parley.protocols.planning.planning import public_guesses
@@ -48,9 +48,9 @@ def remaining(users: int, share: float) -> int:
     return max(2, round(users * (1 - share)))
 
 
-def bins_of(fine: tuple[int, ...], many: int, statistic: str) -> tuple[int, ...]:
-    """So many bins for every column that has more fine levels; the label of an AUC keeps its two."""
-    return tuple(min(many, each) for each in fine) if statistic != "auc" else (min(many, fine[0]), 2)
+def bins_of(fine: tuple[int, ...], many: int) -> tuple[int, ...]:
+    """So many bins for every column that has more fine levels; a label keeps its two."""
+    return tuple(min(many, each) for each in fine)
 
 
 def best_levels(
@@ -65,7 +65,7 @@ def best_levels(
     def error(place: int) -> float:
         many = tried[place]
         if many not in errors:
-            levels = bins_of(fine, many, statistic)
+            levels = bins_of(fine, many)
             try:
                 noise = predicted_noise(statistic, levels, epsilon, users, name)
             except BadInput:
@@ -77,7 +77,7 @@ def best_levels(
     step = 1 if place + 1 < len(tried) and error(place + 1) < error(place) else -1
     while 0 <= place + step < len(tried) and error(place + step) < error(place):
         place += step
-    return bins_of(fine, tried[place], statistic)
+    return bins_of(fine, tried[place])
 
 
 def predicted_noise(statistic: str, levels: tuple[int, ...], epsilon: float, users: int, name: str = "auto") -> float:
@@ -253,9 +253,7 @@ class BinnedPlanning:
             for place, several in enumerate(read.redrawn)
         ]
         draws = list(zip(*redrawn, strict=True))
-        if self.protocol.statistic != "auc":
-            return hidden(columns[0], columns[1], found.value, ties=self.ties, draws=draws)
-        return hidden_area(columns[0], columns[1], found.value, draws)
+        return hidden_of(self.protocol.workload, columns[0], columns[1], found.value, draws)
 
     def error_sources(self, heard: Any, rmse: float) -> None:
         """Nobody worked that out: the inner protocol's do not know of ties and samples."""

@@ -18,8 +18,6 @@ from parley.protocols.paper.one_round import OneRound
 from parley.protocols.planning.families.paper import with_factors
 from parley.protocols.planning.families.tuned import OneRoundTunedPlanning
 from parley.protocols.planning.noise import VectorNoise, noise_of
-from parley.protocols.workloads.auc import AreaUnderCurve
-from parley.protocols.workloads.kendall import Kendall
 from parley.protocols.workloads.linear import LinearQueries
 from parley.protocols.workloads.workload import Workload
 
@@ -149,8 +147,7 @@ class ReductionPlanning(AnswersPlanning):
         """A_{eps/2, n} and A_{eps/2, 2n} of the named oracle."""
         if oracle not in ORACLES:
             raise BadInput(f"the oracle {oracle!r:.80} is none of {', '.join(ORACLES)}")
-        # The AUC's W is that of Kendall with two levels, which needs no n+.
-        plain = Kendall(levels=(workload.levels, 2)) if isinstance(workload, AreaUnderCurve) else workload
+        plain = workload.numerator
         made: list[Any] = [ORACLES[oracle].design(plain, epsilon=epsilon / 2, users=n) for n in (users, 2 * users)]
         return kind(users=users, first=made[0], second=made[1])
 
