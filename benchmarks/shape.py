@@ -427,7 +427,11 @@ FEATURES = {
     "intervals that hold with few users, estimates that tell less than the middle does pulled there": (
         "protocols/baselines/frequency.py::Frequency.cautious",
         "protocols/paper/two_round.py::TwoRound.cautious",
-        "protocols/planning/families/baselines.py::FrequencyPlanning.estimate",
+        "protocols/baselines/hierarchical.py::Hierarchical.cautious",
+        "protocols/baselines/quantise.py::Quantise.cautious",
+        "protocols/planning/families/baselines.py::BaselinePlanning.estimate",
+        "protocols/planning/families/baselines.py::BaselinePlanning.curved",
+        "protocols/planning/families/baselines.py::FrequencyPlanning.curved",
         "protocols/planning/families/paper.py::TwoRoundPlanning.design",
         "protocols/planning/families/paper.py::CAUTION",
         "protocols/planning/families/tuned.py::shrunk",

@@ -92,7 +92,6 @@ def scale(factorization: Factorization, users: int, epsilon: float) -> float:
     The dual matrix G of gamma_2 has |G|_1 <= sqrt(k), so zeta >= gamma_2 min(1, eps sqrt(n/k)); for n >= k / eps^2
     approximation does not help at all.
     """
-    _check(users, epsilon)
     return zeta_bound(factorization, users, epsilon) / (epsilon * math.sqrt(users))
 
 

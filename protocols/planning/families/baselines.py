@@ -4,7 +4,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -17,37 +17,43 @@ from parley.protocols.factorization.factors import infinity_norm
 from parley.protocols.planning.families.non_interactive import NonInteractivePlanning
 from parley.protocols.workloads.workload import Workload
 
+Baseline = TypeVar("Baseline", bound=Frequency | Quantise | Hierarchical)
 # Up to here the squares of M's entries are summed one by one; beyond, they are taken for the largest one.
 LARGEST_DENSE = 4096
 
 
-def possible(found: Estimate, workload: Workload) -> Estimate:
-    """The same within the statistic's range. The truth is there: no value moves away from it, no interval loses it."""
-    low, high = workload.bounds
-    value, *ends = (min(max(each, low), high) for each in (found.value, *found.interval95))
-    return replace(found, value=value, interval95=(ends[0], ends[1]))
-
-
-class FrequencyPlanning(NonInteractivePlanning[Frequency]):
-    """4 (Mh)'Cov(Mh)/n + 2 tr(M Cov M Cov)/n^2. The AUC is a ratio whose two halves come from the same replies."""
+class BaselinePlanning(NonInteractivePlanning[Baseline]):
+    """What the baselines share: they estimate a histogram, which may lead out of the statistic's range."""
 
     @classmethod
-    def design(cls, kind: type[Frequency], workload: Workload, *, epsilon: float, users: int) -> Frequency:
-        return kind(workload=workload, epsilon=epsilon, users=users, cautious=True)
+    def design(cls, kind: type[Baseline], workload: Workload, *, epsilon: float, users: int) -> Baseline:
+        return replace(super().design(kind, workload, epsilon=epsilon, users=users), cautious=True)
 
     def estimate(self, form: float, heard: tuple[Heard, ...], variance: float | None = None) -> Estimate:
-        """Within the statistic's range, and where the statistic is the form, with the interval of a curved estimate."""
+        """Within the statistic's range. The truth is there: no value moves away from it, no interval loses it."""
         found = super().estimate(form, heard, variance)
         if not self.protocol.cautious:
             return found
-        return possible(self._bent(found, *heard) if self.pairs_alone else found, self.protocol.workload)
+        found = self.curved(found, *heard)
+        low, high = self.protocol.workload.bounds
+        value, *ends = (min(max(each, low), high) for each in (found.value, *found.interval95))
+        return replace(found, value=value, interval95=(ends[0], ends[1]))
 
-    def _bent(self, found: Estimate, only: Heard) -> Estimate:
-        """With the interval of a curved estimate.
+    def curved(self, found: Estimate, only: Heard) -> Estimate:
+        return found
+
+
+class FrequencyPlanning(BaselinePlanning[Frequency]):
+    """4 (Mh)'Cov(Mh)/n + 2 tr(M Cov M Cov)/n^2. The AUC is a ratio whose two halves come from the same replies."""
+
+    def curved(self, found: Estimate, only: Heard) -> Estimate:
+        """Where the statistic is the form, with the interval of a curved estimate.
 
         Along its gradient the form is a parabola, -c u^2 from its vertex. The histogram's noise, as a normal z, makes
         it -c (u + z)^2: the variance is about 4 c^2 u^2, and depends on what is estimated. The interval holds u's.
         """
+        if not self.pairs_alone:
+            return found
         diagonal, mixing = self.protocol.moments.covariance(self.protocol.histogram(only))
         basis = np.stack([np.ones(self.protocol.inputs), self.protocol.histogram(only)], axis=1)
         gradient = 2 * self.protocol.apply(basis[:, 1])
@@ -140,7 +146,7 @@ class FrequencyPlanning(NonInteractivePlanning[Frequency]):
         return max(self.quadratic(np.full(self.protocol.inputs, 1 / self.protocol.inputs)), self.quadratic(vertex))
 
 
-class QuantisePlanning(NonInteractivePlanning[Quantise]):
+class QuantisePlanning(BaselinePlanning[Quantise]):
     """The error of the bins' histogram, and the bias of rounding to them."""
 
     pairs_alone = True
@@ -152,11 +158,6 @@ class QuantisePlanning(NonInteractivePlanning[Quantise]):
         fields: dict[str, Any] = {"workload": workload, "epsilon": epsilon, "users": users, "cautious": True}
         drafts = [kind(**fields, bins=bins) for bins in sorted(sizes)]
         return min(drafts, key=lambda draft: cls(draft).form_variance((users,)))
-
-    def estimate(self, form: float, heard: tuple[Heard, ...], variance: float | None = None) -> Estimate:
-        """Within the statistic's range."""
-        found = super().estimate(form, heard, variance)
-        return possible(found, self.protocol.workload) if self.protocol.cautious else found
 
     @cached_property
     def coarse(self) -> FrequencyPlanning:
@@ -183,17 +184,8 @@ class QuantisePlanning(NonInteractivePlanning[Quantise]):
         return np.asarray(coarse[np.ix_(bins, bins)] - self.protocol.workload.matrix())
 
 
-class HierarchicalPlanning(NonInteractivePlanning[Hierarchical]):
+class HierarchicalPlanning(BaselinePlanning[Hierarchical]):
     """The error of each level's histogram, and which users drew the level."""
-
-    @classmethod
-    def design(cls, kind: type[Hierarchical], workload: Workload, *, epsilon: float, users: int) -> Hierarchical:
-        return kind(workload=workload, epsilon=epsilon, users=users, cautious=True)
-
-    def estimate(self, form: float, heard: tuple[Heard, ...], variance: float | None = None) -> Estimate:
-        """Within the statistic's range."""
-        found = super().estimate(form, heard, variance)
-        return possible(found, self.protocol.workload) if self.protocol.cautious else found
 
     @cached_property
     def levels(self) -> tuple[FrequencyPlanning, ...]:

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from parley.emulator.errors import BadInput
-from parley.emulator.protocol import QUANTILE_95, Estimate, Inputs
+from parley.emulator.protocol import QUANTILE_95, Estimate
 from parley.emulator.randomizer import Floats, Integers
 from parley.protocols import registry
 from parley.protocols.bins.binned import INNER, LEAST_SHARE, MEASURED_BY, Binned, check_ranks, workload_of
@@ -21,7 +21,7 @@ from parley.protocols.bins.borders import Bins, quantile_borders
 from parley.protocols.bins.hidden import Column, Hidden, hidden_of, typical_hidden
 from parley.protocols.bins.margins import MarginRead
 from parley.protocols.planning.plan import VERBATIM, Option, pick, rank_protocols
-from parley.protocols.planning.planning import public_guesses
+from parley.protocols.planning.planning import Planning, public_guesses
 from parley.protocols.workloads.workload import Workload
 
 # Numbers of bins that are tried for a column.
@@ -152,11 +152,13 @@ def plan_bins(
     return BinPlan(levels=chosen, share=share, hidden=hides, options=tuple(options))
 
 
-class BinnedPlanning:
-    """The error of what bins show, and the interval for what they are bins of."""
+class BinnedPlanning(Planning[Any]):
+    """The error of what bins show, and the interval for what they are bins of.
 
-    def __init__(self, protocol: Binned) -> None:
-        self.protocol = protocol
+    Where it comes from nobody worked out: the inner protocol's sources do not know of ties and samples.
+    """
+
+    protocol: Binned
 
     @classmethod
     def design(
@@ -254,13 +256,6 @@ class BinnedPlanning:
         ]
         draws = list(zip(*redrawn, strict=True))
         return hidden_of(self.protocol.workload, columns[0], columns[1], found.value, draws)
-
-    def error_sources(self, heard: Any, rmse: float) -> None:
-        """Nobody worked that out: the inner protocol's do not know of ties and samples."""
-        return
-
-    def realised_errors(self, heard: Any, inputs: Inputs) -> None:
-        return
 
 
 # The standard error of tau-b's numerator that unknown ties amount to is this over sqrt(users) tanh(eps/2).
