@@ -159,17 +159,13 @@ class QuantisePlanning(BaselinePlanning[Quantise]):
         drafts = [kind(**fields, bins=bins) for bins in sorted(sizes)]
         return min(drafts, key=lambda draft: cls(draft).form_variance((users,)))
 
-    @cached_property
-    def coarse(self) -> FrequencyPlanning:
-        return FrequencyPlanning(self.protocol.coarse)
-
     def form_variance(self, replies: tuple[int, ...], histogram: Floats | None = None) -> float:
         binned = None if histogram is None else coarsened(histogram, self.protocol.bin_of, self.protocol.bins)
-        return self.rounding(histogram) ** 2 + self.coarse.form_variance(replies, binned)
+        return self.rounding(histogram) ** 2 + float(self.protocol.coarse.planning.form_variance(replies, binned))
 
     def estimated_variance(self, heard: tuple[Heard, ...]) -> float:
         """Nobody sees the bias, which lies within a known bound of 0, so it is taken for uniform."""
-        return self.rounding(None) ** 2 / 3 + self.coarse.estimated_variance(heard)
+        return self.rounding(None) ** 2 / 3 + float(self.protocol.coarse.planning.estimated_variance(heard))
 
     def rounding(self, histogram: Floats | None) -> float:
         """The bias: of this histogram, or the largest there can be."""
@@ -186,10 +182,6 @@ class QuantisePlanning(BaselinePlanning[Quantise]):
 
 class HierarchicalPlanning(BaselinePlanning[Hierarchical]):
     """The error of each level's histogram, and which users drew the level."""
-
-    @cached_property
-    def levels(self) -> tuple[FrequencyPlanning, ...]:
-        return tuple(FrequencyPlanning(level) for level in self.protocol.levels)
 
     def side_means(self, first: Heard) -> dict[str, float]:
         """n+/n as the levels' estimates weighted by what each is worth."""
@@ -218,7 +210,8 @@ class HierarchicalPlanning(BaselinePlanning[Hierarchical]):
         """Every level's own error with n/depth users, and which users it got."""
         depth = self.protocol.depth
         if histogram is None:
-            noise = sum(level.form_variance((max(1, round(replies[0] / depth)),)) for level in self.levels)
+            each = (max(1, round(replies[0] / depth)),)
+            noise = sum(float(level.planning.form_variance(each)) for level in self.protocol.levels)
             return noise + depth**2 / replies[0]
         return self._variance({"form": 1.0, "positive": 0.0}, histogram, replies[0])
 
@@ -233,21 +226,19 @@ class HierarchicalPlanning(BaselinePlanning[Hierarchical]):
         """Each level's error as its replies show it, and at most what the choice of its users adds."""
         (only,) = heard
         depth = self.protocol.depth
-        pairs = zip(self.levels, self.protocol.at_levels(only), strict=True)
-        drawn = [(planning, level, part) for planning, (level, part) in pairs if part.tally.replies]
-        noise = sum(planning.estimated_variance((part,)) for planning, _, part in drawn)
-        spread = [float(np.ptp(level.apply(level.histogram(part)))) for _, level, part in drawn]
+        drawn = [(level, part) for level, part in self.protocol.at_levels(only) if part.tally.replies]
+        noise = sum(float(level.planning.estimated_variance((part,))) for level, part in drawn)
+        spread = [float(np.ptp(level.apply(level.histogram(part)))) for level, part in drawn]
         return noise + depth * min(depth, float(np.square(spread).sum())) / only.tally.replies
 
     def _variance(self, slopes: Mapping[str, float], histogram: Floats, users: int) -> float:
         """Noise and sampling of every level; all users together are no sample, which takes a part back."""
         each, total, whole = users / self.protocol.depth, 0.0, np.zeros(self.protocol.inputs)
-        for planning, category, weight in zip(self.levels, self.protocol.nodes.T, self._weights, strict=True):
-            level = planning.protocol
+        for level, category, weight in zip(self.protocol.levels, self.protocol.nodes.T, self._weights, strict=True):
             coarse = coarsened(histogram, category, level.inputs)
             gradient = slopes["form"] * 2 * level.apply(coarse) + slopes["positive"] * weight * labels(level.inputs)
             total += (level.moments.along(gradient, coarse) + variance(gradient, coarse)) / each
-            total += slopes["form"] ** 2 * planning.quadratic(coarse) / each**2
+            total += slopes["form"] ** 2 * level.planning.quadratic(coarse) / each**2
             whole += gradient[category]
         return total - variance(whole, histogram) / users
 
