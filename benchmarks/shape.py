@@ -173,6 +173,7 @@ FEATURES = {
         "protocols/workloads/values.py::_is_moment",
         "protocols/workloads/values.py::read_ends",
         "protocols/workloads/choice.py::implied_levels",
+        "protocols/workloads/choice.py::levelled_columns",
         "protocols/workloads/choice.py::_named_values",
         "protocols/workloads/choice.py::_with_missing",
         "protocols/workloads/choice.py::Missing",
@@ -355,7 +356,7 @@ FEATURES = {
         "launch/results/plans.py::Plan.title",
         "launch/results/plans.py::Plan.assumed",
         "protocols/planning/planning.py::assumed_histograms",
-        "protocols/planning/planning.py::halving_shares",
+        "protocols/workloads/gini.py::GiniDiversity.guesses",
         "launch/settings.py::list_of",
     ),
     "sweeps that draw rare events exactly": (
@@ -382,7 +383,7 @@ FEATURES = {
         "protocols/planning/lower_bounds.py::_affinity",
         "protocols/planning/lower_bounds.py::_sampling",
         "protocols/planning/lower_bounds.py::_least",
-        "protocols/planning/lower_bounds.py::_area_pair",
+        "protocols/planning/lower_bounds.py::_labelled_pair",
         "protocols/workloads/synthetic.py::_hard",
     ),
     "the question in the record, in words": (
@@ -428,7 +429,11 @@ FEATURES = {
     "intervals that hold with few users, estimates that tell less than the middle does pulled there": (
         "protocols/baselines/frequency.py::Frequency.cautious",
         "protocols/paper/two_round.py::TwoRound.cautious",
-        "protocols/planning/families/baselines.py::FrequencyPlanning.estimate",
+        "protocols/baselines/hierarchical.py::Hierarchical.cautious",
+        "protocols/baselines/quantise.py::Quantise.cautious",
+        "protocols/planning/families/baselines.py::BaselinePlanning.estimate",
+        "protocols/planning/families/baselines.py::BaselinePlanning.curved",
+        "protocols/planning/families/baselines.py::FrequencyPlanning.curved",
         "protocols/planning/families/paper.py::TwoRoundPlanning.design",
         "protocols/planning/families/paper.py::CAUTION",
         "protocols/planning/families/tuned.py::shrunk",

@@ -18,8 +18,9 @@ from parley.launch.ranks import auc, taus
 from parley.launch.results.hiding import bins_in
 from parley.protocols.bins.binned import MEASURED_BY, check_ranks
 from parley.protocols.planned import truth_of
+from parley.protocols.workloads.choice import levelled_columns
 from parley.protocols.workloads.kendall import KendallTauB
-from parley.protocols.workloads.workload import Levels, Workload
+from parley.protocols.workloads.workload import LABELLED, Levels, Workload
 
 EQUAL, QUANTILE, AUTO = "equal", "quantile", "auto"
 # Fine levels of a column whose resolution nobody declared.
@@ -67,7 +68,7 @@ class Wanted:
             return levels
         if levels is not None:
             raise BadInput("--bins already says how many bins there are; leave out --levels")
-        named = list(columns)[:1] if statistic == "auc" else list(columns)
+        named = levelled_columns(statistic, columns)
         if missing := [name for name in named if name not in self.edges]:
             raise BadInput(f"--bins gives no edges for {missing[0]!r}; give --bins {missing[0]}=EDGE,EDGE,...")
         check_ranks(statistic)
@@ -77,8 +78,7 @@ class Wanted:
         """The fine levels of the columns, for a statistic of ranks."""
         check_ranks(statistic)
         named = {text.partition("=")[0]: len(text.split(",")) for text in categories}
-        wanted = list(columns) or [""] * (1 if statistic == "auc" else 2)
-        wanted = wanted[:1] if statistic == "auc" else wanted
+        wanted = levelled_columns(statistic, columns or ("", ""))
         return "x".join(str(named.get(name) or self.resolutions.get(name, RESOLUTION)) for name in wanted)
 
 
@@ -117,10 +117,12 @@ def wraps(question: Workload | Levels, wanted: bool) -> bool:
 
 def unbinned_truth(statistic: str, values: Iterable[Floats]) -> float | None:
     """The statistic of the values as they are, without bins; None where nobody has worked it out."""
-    if statistic == "auc":
+    if statistic not in RANKS:
+        return None
+    if statistic in LABELLED:
         scores, labels = values
         return auc(scores, labels > 0)
-    return taus(values)[statistic == "kendall-b"] if statistic in RANKS else None
+    return taus(values)[statistic == KendallTauB.name]
 
 
 def binned_truth(protocol: Protocol, inputs: Inputs, summary: Summary) -> float | None:

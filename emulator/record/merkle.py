@@ -111,6 +111,11 @@ class Tree:
         return node_hash(self._range(low, middle), self._range(middle, high))
 
 
+def digests_of(path: bytes) -> tuple[bytes, ...]:
+    """The digests of a path as it travels, one after the other."""
+    return tuple(path[start : start + HASH_BYTES] for start in range(0, len(path), HASH_BYTES))
+
+
 def is_included(leaf: bytes, index: int, size: int, path: Sequence[bytes], root: bytes) -> bool:
     """Whether the path leads from this leaf to this head (RFC 9162, 2.1.3.2)."""
     if not 0 <= index < size:

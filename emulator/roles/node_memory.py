@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 from parley.emulator.errors import LocalProtocolError, RemoteProtocolError
-from parley.emulator.record.merkle import HASH_BYTES, is_consistent, is_included, leaf_of
+from parley.emulator.record.merkle import digests_of, is_consistent, is_included, leaf_of
 from parley.emulator.wire.codec import decode, said_by
 from parley.emulator.wire.messages import Close, Receipt, Replies, Seating
 
@@ -162,7 +162,7 @@ class Receipts:
         if not said_by(self._board, receipt.close, close, nonce):
             what = f"a receipt for round {number} whose close the board did not sign"
             raise RemoteProtocolError(f"node {self._node}: {what}")
-        (size, root), path = self.head, _digests(receipt.consistency)
+        (size, root), path = self.head, digests_of(receipt.consistency)
         if size and not (receipt.before == size and is_consistent(size, root, close.size, close.root, path)):
             raise Distrust(self._evidence(receipt, "the head of the record does not extend the one before"))
         known, absent = number in self._memory.answered, self._node in close.absent
@@ -187,7 +187,7 @@ class Receipts:
         sent = self._sent[receipt.round]
         shown = zip(receipt.chunks, receipt.sequences, receipt.times, receipt.paths, strict=True)
         leaves = ((leaf_of(place, time, self._node, sent[chunk]), place, path) for chunk, place, time, path in shown)
-        return all(is_included(leaf, place, close.size, _digests(path), close.root) for leaf, place, path in leaves)
+        return all(is_included(leaf, place, close.size, digests_of(path), close.root) for leaf, place, path in leaves)
 
     def _evidence(self, receipt: Receipt, reason: str) -> Evidence:
         return Evidence(
@@ -199,7 +199,3 @@ class Receipts:
             frames=tuple(self._frames(receipt.round)),
             before=self._closed,
         )
-
-
-def _digests(path: bytes) -> tuple[bytes, ...]:
-    return tuple(path[start : start + HASH_BYTES] for start in range(0, len(path), HASH_BYTES))

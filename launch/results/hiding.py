@@ -10,7 +10,8 @@ from parley.emulator.errors import RemoteProtocolError
 from parley.emulator.randomizer import Floats
 from parley.emulator.record.summary import Summary
 from parley.emulator.wire.messages import Result
-from parley.protocols.bins.hidden import PARTS, Column, hidden, hidden_area
+from parley.protocols.bins.binned import MEASURED_BY
+from parley.protocols.bins.hidden import PARTS, Column, hidden_of
 
 NAMES = {
     "kendall": "Kendall's tau-a",
@@ -75,14 +76,14 @@ def hidden_in(summary: Summary) -> dict[str, Any]:
         return said if error else {}
     margins, columns = _margins(details.get("margins"), workload.shape), columns_in(summary)
     fits = len(margins) == len(columns) and any("low" in each for each in columns)
-    if not fits or workload.name not in ("kendall", "auc") or not math.isfinite(result.estimate):
+    if not fits or workload.name not in MEASURED_BY.values() or not math.isfinite(result.estimate):
         return {}
     # Numbers may lie anywhere in their bin; categories are what they are.
     first, second = (
         Column(shares, np.full(len(shares), PARTS if "low" in each else 1))
         for shares, each in zip(margins, columns, strict=True)
     )
-    found = (hidden_area if workload.name == "auc" else hidden)(first, second, result.estimate)
+    found = hidden_of(workload, first, second, result.estimate)
     low, high = found.interval(result.estimate, result.predicted_rmse)
     return {
         "hidden": found.amount,

@@ -95,11 +95,11 @@ class Frequency(Pairwise):
         usual = float(self.own_pairs.mean())
         own = usual + float((self.own_pairs - usual) @ h)
         pairs = n * float(h @ self.apply(h)) - own
-        return pairs / (n if self.is_ratio else n - 1)
+        return pairs / (n if self.workload.labelled else n - 1)
 
     def quadratic_form(self, heard: Heard) -> float:
         pairs = self.form(heard) + self.workload.shift
-        return pairs if self.is_ratio else with_diagonal(self.workload, pairs, heard.tally.replies)
+        return pairs if self.workload.labelled else with_diagonal(self.workload, pairs, heard.tally.replies)
 
     def histogram(self, heard: Heard) -> Floats:
         """The unbiased estimate of h; some entries may be negative."""
@@ -119,11 +119,6 @@ class Frequency(Pairwise):
         """E[y'My | x] for every x."""
         diagonal = self.workload.diagonal() - self.workload.shift
         return self.moments.quadratic(self.apply(np.ones(self.inputs)), diagonal)
-
-    @property
-    def is_ratio(self) -> bool:
-        """Whether the statistic is the AUC, whose n+ is a sum over the same histogram."""
-        return "positive" in self.workload.linear_queries()
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -19,7 +19,6 @@ from parley.emulator.round import Tally
 from parley.protocols.baselines.frequency import FrequencySubset
 from parley.protocols.pairwise import Pairwise
 from parley.protocols.randomizers.categories.levelled import LevelledSelection
-from parley.protocols.workloads.auc import AreaUnderCurve
 from parley.protocols.workloads.kernel import Kernel
 
 LARGEST_LEVELS = 1024
@@ -42,10 +41,10 @@ class Hierarchical(Pairwise):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not isinstance(self.workload, AreaUnderCurve):
+        if not self.workload.labelled:
             raise BadInput(f"hierarchical is for the AUC, not for {self.workload.name}")
-        if self.workload.levels > LARGEST_LEVELS:
-            raise BadInput(f"{self.workload.levels} score levels are more than the limit of {LARGEST_LEVELS}")
+        if self.inputs > 2 * LARGEST_LEVELS:
+            raise BadInput(f"{self.inputs // 2} score levels are more than the limit of {LARGEST_LEVELS}")
 
     @property
     def depth(self) -> int:

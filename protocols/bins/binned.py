@@ -43,7 +43,7 @@ from parley.protocols.pairwise import Pairwise
 from parley.protocols.planned import Planned
 from parley.protocols.randomizers.exact import check_count
 from parley.protocols.tuned.groups import LARGEST_SALT, groups_of
-from parley.protocols.workloads.workload import Workload, check_level, count_inputs
+from parley.protocols.workloads.workload import LABELLED, Workload, check_level, count_inputs
 
 LEAST_SHARE, MOST_SHARE = 1e-3, 0.5
 MOST_FINE = 4096
@@ -284,4 +284,6 @@ def check_ranks(statistic: str | None) -> None:
 
 def workload_of(statistic: str, levels: tuple[int, ...]) -> Workload:
     """The statistic on so many levels of each column."""
-    return Workload.from_parameters({"statistic": statistic, "levels": levels if statistic != "auc" else levels[0]})
+    # A label has its two levels anyway.
+    given = levels[0] if statistic in LABELLED else levels
+    return Workload.from_parameters({"statistic": statistic, "levels": given})

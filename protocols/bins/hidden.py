@@ -23,7 +23,8 @@ import scipy
 
 from parley.emulator.protocol import QUANTILE_95
 from parley.emulator.randomizer import Floats, Integers
-from parley.protocols.workloads.kendall import Kendall
+from parley.protocols.workloads.kendall import Kendall, KendallTauB
+from parley.protocols.workloads.workload import Workload
 
 # Parts that stand for the fine levels of one bin; finer ones change nothing that can be seen.
 PARTS = 12
@@ -120,7 +121,14 @@ def _hidden(first: Column, second: Column, form: float, correlation: float, ties
     return (fine - binned) / exact, form / exact - form / coarse
 
 
-def hidden_area(score: Column, label: Column, area: float, draws: Draws = ()) -> Hidden:
+def hidden_of(workload: Workload, first: Column, second: Column, value: float, draws: Draws = ()) -> Hidden:
+    """What bins hide of a value of this statistic."""
+    if workload.labelled:
+        return _hidden_area(first, second, value, draws)
+    return hidden(first, second, value, ties=workload.name == KendallTauB.name, draws=draws)
+
+
+def _hidden_area(score: Column, label: Column, area: float, draws: Draws) -> Hidden:
     """What bins of scores hide of an AUC: 4 p q of the labels turns its distance from 1/2 into a form."""
     spread = 4 * float(np.prod(np.clip(label.shares, 0.01, 1)))
     form = hidden(score, label, (area - 0.5) * spread, draws=draws)

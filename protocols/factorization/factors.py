@@ -40,7 +40,7 @@ def infinity_norm(workload: Workload) -> float:
 
 
 def factorize(workload: Workload, tolerance: float = 1e-3) -> Factorization:
-    if workload.kind in ("kendall", "auc"):
+    if workload.kind == "kendall":
         return closed_forms.kendall(*workload.shape)
     if workload.kind == "threshold":
         return closed_forms.gini_mean_difference(workload.size)

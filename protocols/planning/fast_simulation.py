@@ -26,9 +26,9 @@ from typing import Any
 import numpy as np
 
 from parley.emulator.errors import LocalProtocolError
-from parley.emulator.protocol import Analysis, Broadcast, Estimate, Protocol, Send
+from parley.emulator.protocol import Analysis, Broadcast, Estimate, Protocol
 from parley.emulator.randomizer import Array, Floats, Integers, Randomizer
-from parley.emulator.round import Round, Tally
+from parley.emulator.round import Round, Tally, group_sizes
 from parley.protocols.baselines.frequency import OracleMoments
 from parley.protocols.planning.noise import noise_of
 from parley.protocols.randomizers.categories.levelled import LevelledSelection
@@ -46,7 +46,7 @@ from parley.protocols.randomizers.vectors.directional import Directional
 
 BATCH = 4096
 MOST_LISTED = 1 << 16
-# Users whose groups are worked out at a time.
+# Users whose replies are drawn at a time.
 BLOCK = 1 << 20
 # A sum of fewer replies is not taken for normal.
 FEW_REPLIES = 256
@@ -61,7 +61,7 @@ def play(protocol: Protocol, counts: Integers, generator: np.random.Generator) -
 
 def play_all(protocol: Protocol, counts: Integers, generators: Sequence[np.random.Generator]) -> list[Estimate]:
     """A run for each generator."""
-    sizes = group_sizes(protocol, int(counts.sum()))
+    sizes = group_sizes(protocol, 0, int(counts.sum()))
     return [_play(protocol, counts, sizes, generator) for generator in generators]
 
 
@@ -72,15 +72,6 @@ def _play(protocol: Protocol, counts: Integers, sizes: Integers, generator: np.r
         said = analysis.hear(said, tally(step, said, speaking, generator))
     estimate: Estimate = said
     return estimate
-
-
-def group_sizes(protocol: Protocol, users: int) -> Integers:
-    """How many of so many users are in each of the protocol's groups."""
-    if protocol.groups == 1:
-        return np.array([users])
-    blocks = (np.arange(start, min(start + BLOCK, users)) for start in range(0, users, BLOCK))
-    counted = [np.bincount(protocol.group_of(block), minlength=protocol.groups) for block in blocks]
-    return np.asarray(np.sum(counted, axis=0), dtype=np.int64)
 
 
 def speakers(protocol: Protocol, counts: Integers, sizes: Integers, generator: np.random.Generator) -> list[Integers]:
@@ -97,34 +88,24 @@ def speakers(protocol: Protocol, counts: Integers, sizes: Integers, generator: n
 
 def tally(step: Round, public: Broadcast, counts: Integers, generator: np.random.Generator) -> Tally:
     """The round's tally for these users; unless something better is known, from a reply of each of them."""
-    if all(map(_is_known, step.sends(public).values())):
-        return _of_sends(step, public, counts, generator)
+    sends = step.sends(public)
+    if not any(send.tallies for send in sends.values()):
+        # Of very many inputs most are nobody's.
+        held = np.flatnonzero(counts) if len(counts) > MOST_LISTED else np.arange(len(counts))
+        known = {name: total(send.randomizer, send.at(held), counts[held], generator) for name, send in sends.items()}
+        return Tally(int(counts.sum()), known)
     inputs = generator.permutation(np.repeat(np.arange(len(counts)), counts))
-    total: Tally | None = None
+    whole: Tally | None = None
     for start in range(0, len(inputs), BATCH):
         part = inputs[start : start + BATCH]
         flips = generator.integers(0, 256, size=(len(part), step.coins), dtype=np.uint8)
         users = np.arange(start, start + len(part))
         said = step.complete(public, users, step.respond(public, part, flips, users))
         each = step.tally(public, said)
-        total = each if total is None else total + each
-    if total is None:
+        whole = each if whole is None else whole + each
+    if whole is None:
         raise LocalProtocolError(f"nobody speaks in the round {step.name}")
-    return total
-
-
-def _is_known(send: Send) -> bool:
-    return not send.tallies
-
-
-def _of_sends(step: Round, public: Broadcast, counts: Integers, generator: np.random.Generator) -> Tally:
-    # Of very many inputs most are nobody's.
-    held = np.flatnonzero(counts) if len(counts) > MOST_LISTED else np.arange(len(counts))
-    sums = {
-        name: total(send.randomizer, send.at(held), counts[held], generator)
-        for name, send in step.sends(public).items()
-    }
-    return Tally(int(counts.sum()), sums)
+    return whole
 
 
 @singledispatch

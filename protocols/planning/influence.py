@@ -20,7 +20,7 @@ import numpy as np
 from parley.emulator.errors import BadInput
 from parley.emulator.protocol import Analysis, Protocol, Send
 from parley.emulator.randomizer import Floats, Integers, Randomizer
-from parley.emulator.round import Round, Tally
+from parley.emulator.round import Round, Tally, group_sizes
 from parley.protocols.planning import fast_simulation
 from parley.protocols.planning.planning import assumed_histograms
 from parley.protocols.randomizers.categories.oue import OptimisedUnaryEncoding
@@ -61,7 +61,7 @@ def influence(protocol: Protocol, users: int, histogram: Floats | None = None) -
     heard: list[Tally] = []
     analysis = Analysis(protocol)
     said: Any = analysis.open()
-    sizes = fast_simulation.group_sizes(protocol, users)
+    sizes = group_sizes(protocol, 0, users)
     for step, speaking in zip(
         protocol.rounds, fast_simulation.speakers(protocol, counts, sizes, generator), strict=True
     ):

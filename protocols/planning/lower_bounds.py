@@ -32,7 +32,6 @@ import numpy as np
 from parley.emulator.errors import BadInput
 from parley.emulator.randomizer import Floats
 from parley.protocols.factorization.model import Factorization
-from parley.protocols.workloads.auc import AreaUnderCurve
 from parley.protocols.workloads.workload import Workload
 
 # Inputs a that are tried; rows of W are ranked by their range, and any row gives a bound.
@@ -65,8 +64,8 @@ def hard_pairs(workload: Workload, users: int, epsilon: float, *, repeated: bool
     """For each a the best b, c and d: b and c are where row a of W is least and greatest."""
     _check(users, epsilon)
     affinity = _affinity(users, epsilon, repeated)
-    if isinstance(workload, AreaUnderCurve):
-        yield _area_pair(workload, users, epsilon, repeated)
+    if workload.labelled:
+        yield _labelled_pair(workload, users, epsilon, repeated)
         return
     for base in np.unique(np.linspace(0, workload.size - 1, min(workload.size, CANDIDATES)).astype(np.int64)):
         row = _row(workload, int(base))
@@ -93,7 +92,6 @@ def scale(factorization: Factorization, users: int, epsilon: float) -> float:
     The dual matrix G of gamma_2 has |G|_1 <= sqrt(k), so zeta >= gamma_2 min(1, eps sqrt(n/k)); for n >= k / eps^2
     approximation does not help at all.
     """
-    _check(users, epsilon)
     return zeta_bound(factorization, users, epsilon) / (epsilon * math.sqrt(users))
 
 
@@ -151,14 +149,15 @@ def _least(apart: Floats, first: Floats, second: Floats, affinity: Floats) -> Fl
     return np.where(inside > 0, (np.sqrt(np.maximum(inside, 0.0)) - first - second) / 2, 0.0)
 
 
-def _area_pair(workload: AreaUnderCurve, users: int, epsilon: float, repeated: bool) -> HardPair:
+def _labelled_pair(workload: Workload, users: int, epsilon: float, repeated: bool) -> HardPair:
     """Half of the users are negatives with a middle score, which is known; positives score lowest or, a few, highest.
 
-    The area is then a mean over the positives, so steps 1 to 4 hold for them.
+    The statistic is then a mean over the positives, so steps 1 to 4 hold for them.
     """
     positives = users - users // 2
-    middle = workload.levels // 2
-    reach = 1.0 if 0 < middle < workload.levels - 1 else 0.5
+    scores, _ = workload.shape
+    middle = scores // 2
+    reach = 1.0 if 0 < middle < scores - 1 else 0.5
     spread = reach * np.sqrt(DISTANCES * (1 - DISTANCES) / positives)
     affinity = _affinity(positives, epsilon, repeated)
     found = _least(reach * DISTANCES, np.zeros_like(spread), spread, affinity)

@@ -104,7 +104,7 @@ class Planning(Generic[Kind]):
     def _worst(self) -> tuple[float, dict[str, float]]:
         """A ratio is as sensitive as the paper's balancedness allows: one positive in four, and an area of 1."""
         form, means = self._known(np.full(self.protocol.inputs, 1 / self.protocol.inputs))
-        if "positive" not in means:
+        if not self.protocol.workload.labelled:
             return form, means
         return 2 * BALANCED * (1 - BALANCED), {**means, "positive": BALANCED}
 
@@ -147,28 +147,7 @@ def public_guesses(workload: Workload | Levels) -> list[Floats]:
 
 
 def assumed_histograms(workload: Workload | Levels) -> dict[str, Floats]:
-    """What a plan assumes where nobody gives a guess, in words: predictions are for the worst of these.
-
-    The area's error grows as a label becomes rare, and equal labels would make it look twice as good as it is. The
-    diversity index has hardly a slope where shares are gentle: its error may be ten times as large where they are not.
-    """
+    """What a plan assumes where nobody gives a guess, in words: predictions are for the worst of these."""
     words = ("shares that rise threefold over the inputs", "a bump in the middle")
     guesses = dict(zip(words, public_guesses(workload), strict=True))
-    if isinstance(workload, Workload) and workload.kind == "auc":
-        guesses["one positive in four, likelier the higher the score"] = rising_scores(workload.shape[0])
-    if isinstance(workload, Workload) and workload.kind == "identity":
-        guesses["half of the users alike, half of the others alike, and so on"] = halving_shares(workload.size)
-    return guesses
-
-
-def halving_shares(inputs: int) -> Floats:
-    """1/2, 1/4, 1/8, ..."""
-    shares = 0.5 ** np.arange(1.0, inputs + 1)
-    return np.asarray(shares / shares.sum())
-
-
-def rising_scores(levels: int) -> Floats:
-    """A guess of the AUC's scores and labels: one positive in four, likelier the higher the score."""
-    scores = np.arange(levels)
-    negative, positive = 0.75 * (levels - scores), 0.25 * (scores + 1.0)
-    return np.asarray(np.stack([negative, positive], axis=1).reshape(-1) * 2 / (levels * (levels + 1)))
+    return guesses if isinstance(workload, Levels) else guesses | workload.guesses()

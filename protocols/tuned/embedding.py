@@ -2,14 +2,13 @@
 
 |M| has the eigenvectors of M and the absolute values of its eigenvalues. A larger power p puts information where these
 are large. For p = 2 no eigenvalues are needed: |M| is M times a rotation, and candidates are drawn evenly from all
-directions. For the AUC one more row holds the label.
+directions. Where there is a label, one more row holds it.
 """
 
 import numpy as np
 
 from parley.emulator.randomizer import Floats
 from parley.protocols.limits import check_setup
-from parley.protocols.workloads.auc import AreaUnderCurve
 from parley.protocols.workloads.workload import Workload
 
 POWERS = (1.0, 1.5, 2.0, 3.0)
@@ -21,9 +20,9 @@ def embedding(workload: Workload, power: float) -> Floats:
     """B e_x for every input x, one row each."""
     check_setup("the matrix W", workload.size, workload.size)
     vectors = _form(workload, power)
-    if not isinstance(workload, AreaUnderCurve):
+    if not workload.labelled:
         return vectors
-    label = 2 * workload.linear_queries()["positive"] - 1
+    label = 2 * workload.labels - 1
     weight = np.sqrt(LABEL_SHARE) * np.linalg.norm(vectors, axis=1).max()
     return np.concatenate([vectors, weight * label[:, None]], axis=1)
 
@@ -31,7 +30,7 @@ def embedding(workload: Workload, power: float) -> Floats:
 def _form(workload: Workload, power: float) -> Floats:
     if power == 2.0:
         return workload.matrix() - workload.shift
-    if workload.kind in ("kendall", "auc"):
+    if workload.kind == "kendall":
         # |A (x) B|^q = |A|^q (x) |B|^q, and the two are small.
         first, second = (np.sign(np.arange(size) - np.arange(size)[:, None]).astype(float) for size in workload.shape)
         return np.asarray(np.kron(_absolute_power(first, power / 2), _absolute_power(second, power / 2)))

@@ -11,7 +11,6 @@ from functools import cached_property
 import numpy as np
 
 from parley.emulator.randomizer import Floats
-from parley.protocols.workloads.auc import AreaUnderCurve
 from parley.protocols.workloads.workload import Workload
 
 # Below this share of one label the AUC is hardly defined under noise; it keeps the ratio finite.
@@ -36,7 +35,7 @@ class Point:
     def apply(self, vectors: Floats) -> Floats:
         """K v for every column v."""
         image = self.objective.workload.apply(vectors)
-        if self.objective.is_ratio:
+        if self.objective.workload.labelled:
             image = image - self.ratio * self.objective.labels(vectors)
         return np.asarray(image / self.denominator)
 
@@ -54,13 +53,9 @@ class Objective:
     workload: Workload
 
     @cached_property
-    def is_ratio(self) -> bool:
-        return isinstance(self.workload, AreaUnderCurve)
-
-    @cached_property
     def positive(self) -> Floats:
         """1 for a positive, 0 for a negative."""
-        return self.workload.linear_queries()["positive"]
+        return self.workload.labels
 
     def labels(self, vectors: Floats) -> Floats:
         """D v: twice the weight of the other label."""
@@ -69,14 +64,14 @@ class Objective:
 
     def gradients(self, histograms: Floats) -> Floats:
         """The gradient at every column of histograms."""
-        if not self.is_ratio:
+        if not self.workload.labelled:
             return 2 * self.workload.apply(histograms)
         return np.stack([self.at(column).gradient for column in histograms.T], axis=1)
 
     def at(self, histogram: Floats) -> Point:
         image = self.workload.apply(histogram)
         form = float(histogram @ image)
-        if not self.is_ratio:
+        if not self.workload.labelled:
             return Point(
                 objective=self, histogram=histogram, theta=form, gradient=2 * image, ratio=0.0, denominator=1.0
             )

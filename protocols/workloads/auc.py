@@ -15,7 +15,7 @@ import numpy as np
 from parley.emulator.errors import BadInput
 from parley.emulator.protocol import Inputs
 from parley.emulator.randomizer import Floats
-from parley.protocols.workloads.kendall import SignProduct
+from parley.protocols.workloads.kendall import Kendall, SignProduct
 from parley.protocols.workloads.workload import Kind, at_least_two, check_level
 
 
@@ -24,7 +24,7 @@ class AreaUnderCurve(SignProduct):
     """Area under the ROC curve of a score with m levels against a label 0 or 1."""
 
     name: ClassVar[str] = "auc"
-    kind: ClassVar[Kind] = "auc"
+    kind: ClassVar[Kind] = "kendall"
     levels: int
 
     def __post_init__(self) -> None:
@@ -37,7 +37,18 @@ class AreaUnderCurve(SignProduct):
 
     def linear_queries(self) -> dict[str, Floats]:
         """The label: its mean is p, the share of positives."""
-        return {"positive": np.tile([0.0, 1.0], self.levels)}
+        return {"positive": self.labels}
+
+    @property
+    def numerator(self) -> Kendall:
+        return Kendall(levels=(self.levels, 2))
+
+    def guesses(self) -> dict[str, Floats]:
+        """The area's error grows as a label becomes rare: equal labels would make it look twice as good as it is."""
+        scores = np.arange(self.levels)
+        negative, positive = 0.75 * (self.levels - scores), 0.25 * (scores + 1.0)
+        shares = np.stack([negative, positive], axis=1).reshape(-1) * 2 / (self.levels * (self.levels + 1))
+        return {"one positive in four, likelier the higher the score": np.asarray(shares)}
 
     def value(self, form: float, means: Mapping[str, float], users: int) -> float:
         """The area from the form and an estimate of p, moved into [1/n, 1 - 1/n]: outside no area is defined."""

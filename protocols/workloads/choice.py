@@ -14,7 +14,7 @@ from parley.protocols.workloads.kendall import Kendall, KendallTauB
 from parley.protocols.workloads.kernel import Kernel, load_kernel
 from parley.protocols.workloads.lipschitz import DISTANCES, Lipschitz
 from parley.protocols.workloads.values import read_ends
-from parley.protocols.workloads.workload import Levels, Workload
+from parley.protocols.workloads.workload import LABELLED, Levels, Workload
 
 # What becomes of rows without a value: refused, left out (by the launcher of an emulation), or a category of their own,
 # which alone tells nobody who has none.
@@ -69,14 +69,9 @@ def make_workload(statistic: str | None, levels: str | None, kernel: str | Path 
 def implied_levels(
     statistic: str | None, columns: Sequence[str], categories: Sequence[str], missing: Missing = "refuse"
 ) -> str | None:
-    """The levels that need not be said, because every column is declared by its categories; else None.
-
-    The label of an AUC has its two categories anyway.
-    """
+    """The levels that need not be said, because every column is declared by its categories; else None."""
     counted = {name: len(values) for name, values in (_named_values("--categories", text) for text in categories)}
-    named = list(columns) or list(counted)
-    if statistic == AreaUnderCurve.name:
-        named = named[:1]
+    named = levelled_columns(statistic, list(columns) or list(counted))
     if not named or not all(name in counted for name in named):
         return None
     for name in named:
@@ -86,6 +81,11 @@ def implied_levels(
         (text,) = (text for text in categories if text.partition("=")[0] == named[0])
         counted[named[0]] += MISSING not in _named_values("--categories", text)[1]
     return "x".join(str(counted[name]) for name in named)
+
+
+def levelled_columns(statistic: str | None, columns: Sequence[str]) -> list[str]:
+    """Those whose levels have to be said: a label has its two anyway."""
+    return list(columns)[:1] if statistic in LABELLED else list(columns)
 
 
 def make_domain(
@@ -107,8 +107,8 @@ def make_domain(
             many = "a score and a label, such as --columns score --label answer"
         raise BadInput(f"{question.name} needs {many}; got {len(columns)}: {', '.join(columns) or 'none'}")
     declared = _declared(columns, ranges, categories, edges or {})
-    if isinstance(question, AreaUnderCurve):
-        declared.setdefault(columns[1], LABELS)
+    if question.labelled:
+        declared.setdefault(columns[-1], LABELS)
     made: list[Domain] = []
     for name, levels in zip(columns, question.shape, strict=True):
         declaration = declared.get(name)

@@ -59,6 +59,11 @@ class GiniDiversity(OnLevels):
         """W - cJ is minus the projection that takes the mean away: gamma_2 is 1 - 1/k, the least of all shifts."""
         return 1.0 - 1.0 / self.levels
 
+    def guesses(self) -> dict[str, Floats]:
+        """It has hardly a slope where shares are gentle: its error may be ten times as large where they are not."""
+        shares = 0.5 ** np.arange(1.0, self.levels + 1)
+        return {"half of the users alike, half of the others alike, and so on": np.asarray(shares / shares.sum())}
+
     def matrix(self) -> Floats:
         check_dense(self.size)
         return 1.0 - np.eye(self.size)

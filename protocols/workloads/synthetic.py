@@ -16,7 +16,6 @@ from parley.emulator.cores import in_order
 from parley.emulator.errors import BadInput
 from parley.emulator.protocol import Inputs
 from parley.emulator.randomizer import Floats
-from parley.protocols.workloads.auc import AreaUnderCurve
 from parley.protocols.workloads.domain import nearest
 from parley.protocols.workloads.workload import Levels, Workload
 
@@ -47,7 +46,7 @@ def names(workload: Workload | Levels) -> tuple[str, ...]:
 
 
 def _recipes(workload: Workload | Levels) -> dict[str, Recipe]:
-    if isinstance(workload, AreaUnderCurve):
+    if workload.labelled:
         return LABELLED
     known = {1: SCALARS, 2: PAIRS}.get(len(workload.shape), {"uniform": _uniform})
     if isinstance(workload, Levels):

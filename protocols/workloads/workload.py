@@ -37,16 +37,17 @@ REGISTRY: Mapping[str, tuple[str, str, tuple[str, ...], tuple[str, ...]]] = {
     "kernel": ("kernel", "Kernel", ("matrix", "shift"), ()),
     "lipschitz": ("lipschitz", "Lipschitz", ("function", "levels", "constant"), ("width",)),
 }
+# Their last column is a label, 0 or 1, and they are ratios: h'Wh over h'Dh with D = 2 [labels differ].
+LABELLED = ("auc",)
 
 # What the factorization library dispatches on: the matrix M = W - shift * J.
 # kendall    S_a (x) S_b for the shape (a, b), where S_m[i, j] = sgn(j - i)
-# auc        the same for the shape (m, 2)
 # threshold  abs(i - j) / (k - 1) - 1/2
 # identity   minus the identity
 # margin     minus [x and y agree in one coordinate]
 # kernel     any symmetric matrix
 # lipschitz  a symmetric matrix whose neighbouring rows are alike
-Kind = Literal["kendall", "auc", "threshold", "identity", "margin", "kernel", "lipschitz"]
+Kind = Literal["kendall", "threshold", "identity", "margin", "kernel", "lipschitz"]
 
 
 @dataclass(frozen=True)
@@ -54,6 +55,7 @@ class Levels:
     """Inputs and no statistic of pairs: what protocols are asked about that estimate something else."""
 
     name: ClassVar[str] = "inputs"
+    labelled: ClassVar[bool] = False
     shape: tuple[int, ...]
 
     def __post_init__(self) -> None:
@@ -81,6 +83,24 @@ class Workload(ABC):
     def shape(self) -> tuple[int, ...]:
         """The levels of each column that makes up an input; their product is k."""
         return (self.size,)
+
+    @property
+    def labelled(self) -> bool:
+        return self.name in LABELLED
+
+    @property
+    def labels(self) -> Floats:
+        """The level of every input in its last column."""
+        return np.asarray(np.arange(self.size) % self.shape[-1], dtype=np.float64)
+
+    @property
+    def numerator(self) -> "Workload":
+        """A statistic with the same W that needs nothing but its form."""
+        return self
+
+    def guesses(self) -> dict[str, Floats]:
+        """Public guesses of the histogram, in words, besides those for every statistic: where this one is harder."""
+        return {}
 
     @property
     def shift(self) -> float:

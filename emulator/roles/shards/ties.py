@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from parley.emulator.errors import RemoteProtocolError
-from parley.emulator.record.merkle import HASH_BYTES, is_consistent, is_included, leaf_of
+from parley.emulator.record.merkle import digests_of, is_consistent, is_included, leaf_of
 from parley.emulator.roles.node_memory import Distrust, Evidence
 from parley.emulator.wire.codec import decode, said_by
 from parley.emulator.wire.messages import Close, Receipt, Tally, Tie
@@ -47,7 +47,7 @@ def check_tie(tie: Tie, head: bytes | None, nonce: bytes, before: tuple[int, byt
         raise refuse("it holds no close of this round")
     if head is not None and not said_by(head, receipt.close, close, nonce):
         raise refuse("the head board did not sign its close")
-    (size, root), path = before, _digests(receipt.consistency)
+    (size, root), path = before, digests_of(receipt.consistency)
     extends = not size or (receipt.before == size and is_consistent(size, root, close.size, close.root, path))
     found = Tied(size=close.size, root=close.root, close=receipt.close, shard_close=b"", extends=extends)
     if tie.node in close.absent:
@@ -59,7 +59,7 @@ def check_tie(tie: Tie, head: bytes | None, nonce: bytes, before: tuple[int, byt
         raise refuse("the receipt does not show where the tally is")
     place, digest = receipt.sequences[0], hashlib.sha256(tie.tally).digest()
     leaf = leaf_of(place, receipt.times[0], tie.node, digest)
-    if not is_included(leaf, place, close.size, _digests(receipt.paths[0]), close.root):
+    if not is_included(leaf, place, close.size, digests_of(receipt.paths[0]), close.root):
         raise refuse("the tally is not below the head that the head board signed")
     shard_close = decode(tally.close)
     if not isinstance(shard_close, Close) or (shard_close.run, shard_close.round) != (tie.run, tie.round):
@@ -115,7 +115,3 @@ class Ties:
         return Distrust(
             Evidence(run=run, node=node, round=number, reason=reason, close=close, frames=sent, before=other)
         )
-
-
-def _digests(path: bytes) -> tuple[bytes, ...]:
-    return tuple(path[start : start + HASH_BYTES] for start in range(0, len(path), HASH_BYTES))

@@ -5,6 +5,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from parley.emulator.record.question import LONGEST_TITLE
+from parley.protocols.workloads.workload import LABELLED
 
 STATISTICS = {
     "kendall": "Kendall's tau",
@@ -27,7 +28,7 @@ CATEGORIES = 6
 def usual_title(name: str, columns: Sequence[str], *, synthetic: bool = False) -> str:
     """`Kendall's tau of age and score`: what a question is called if nobody gives it a title."""
     several = [each if len(each) <= LONGEST_COLUMN else f"{each[: LONGEST_COLUMN - 1]}…" for each in columns]
-    link = " for " if name == "auc" else " and "
+    link = " for " if name in LABELLED else " and "
     of = f" of {link.join(several)}" if several else " of synthetic data" if synthetic else ""
     title = "".join(each if each.isprintable() else "?" for each in f"{STATISTICS.get(name, name)}{of}")
     return title[:LONGEST_TITLE]

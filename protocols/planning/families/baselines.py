@@ -4,7 +4,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -18,37 +18,43 @@ from parley.protocols.planning.families.non_interactive import NonInteractivePla
 from parley.protocols.projection.simplex_projection import nearest_probabilities
 from parley.protocols.workloads.workload import Workload
 
+Baseline = TypeVar("Baseline", bound=Frequency | Quantise | Hierarchical)
 # Up to here the squares of M's entries are summed one by one; beyond, they are taken for the largest one.
 LARGEST_DENSE = 4096
 
 
-def possible(found: Estimate, workload: Workload) -> Estimate:
-    """The same within the statistic's range. The truth is there: no value moves away from it, no interval loses it."""
-    low, high = workload.bounds
-    value, *ends = (min(max(each, low), high) for each in (found.value, *found.interval95))
-    return replace(found, value=value, interval95=(ends[0], ends[1]))
-
-
-class FrequencyPlanning(NonInteractivePlanning[Frequency]):
-    """4 (Mh)'Cov(Mh)/n + 2 tr(M Cov M Cov)/n^2. The AUC is a ratio whose two halves come from the same replies."""
+class BaselinePlanning(NonInteractivePlanning[Baseline]):
+    """What the baselines share: they estimate a histogram, which may lead out of the statistic's range."""
 
     @classmethod
-    def design(cls, kind: type[Frequency], workload: Workload, *, epsilon: float, users: int) -> Frequency:
-        return kind(workload=workload, epsilon=epsilon, users=users, cautious=True)
+    def design(cls, kind: type[Baseline], workload: Workload, *, epsilon: float, users: int) -> Baseline:
+        return replace(super().design(kind, workload, epsilon=epsilon, users=users), cautious=True)
 
     def estimate(self, form: float, heard: tuple[Heard, ...], variance: float | None = None) -> Estimate:
-        """Within the statistic's range, and where the statistic is the form, with the interval of a curved estimate."""
+        """Within the statistic's range. The truth is there: no value moves away from it, no interval loses it."""
         found = super().estimate(form, heard, variance)
         if not self.protocol.cautious:
             return found
-        return possible(self._bent(found, *heard) if self.pairs_alone else found, self.protocol.workload)
+        found = self.curved(found, *heard)
+        low, high = self.protocol.workload.bounds
+        value, *ends = (min(max(each, low), high) for each in (found.value, *found.interval95))
+        return replace(found, value=value, interval95=(ends[0], ends[1]))
 
-    def _bent(self, found: Estimate, only: Heard) -> Estimate:
-        """With the interval of a curved estimate.
+    def curved(self, found: Estimate, only: Heard) -> Estimate:
+        return found
+
+
+class FrequencyPlanning(BaselinePlanning[Frequency]):
+    """4 (Mh)'Cov(Mh)/n + 2 tr(M Cov M Cov)/n^2. The AUC is a ratio whose two halves come from the same replies."""
+
+    def curved(self, found: Estimate, only: Heard) -> Estimate:
+        """Where the statistic is the form, with the interval of a curved estimate.
 
         Along its gradient the form is a parabola, -c u^2 from its vertex. The histogram's noise, as a normal z, makes
         it -c (u + z)^2: the variance is about 4 c^2 u^2, and depends on what is estimated. The interval holds u's.
         """
+        if not self.pairs_alone:
+            return found
         diagonal, mixing = self.protocol.moments.covariance(self.protocol.histogram(only))
         basis = np.stack([np.ones(self.protocol.inputs), self.protocol.histogram(only)], axis=1)
         gradient = 2 * self.protocol.apply(basis[:, 1])
@@ -63,13 +69,13 @@ class FrequencyPlanning(NonInteractivePlanning[Frequency]):
 
     @property
     def pairs_alone(self) -> bool:
-        return not self.protocol.is_ratio
+        return not self.protocol.workload.labelled
 
     def side_means(self, first: Heard) -> dict[str, float]:
         """n+/n for which p (1 - p), what the area is divided by, has no bias: the noise of p alone makes it smaller."""
         if self.pairs_alone:
             return {}
-        share = float(self._label @ self.protocol.histogram(first))
+        share = float(self.protocol.workload.labels @ self.protocol.histogram(first))
         spread = min(share * (1 - share) + self.side_variances(first.tally.replies)["positive"], 0.25)
         return {"positive": 0.5 + math.copysign(math.sqrt(0.25 - spread), share - 0.5)}
 
@@ -77,11 +83,7 @@ class FrequencyPlanning(NonInteractivePlanning[Frequency]):
         if self.pairs_alone:
             return {}
         uniform = np.full(self.protocol.inputs, 1 / self.protocol.inputs)
-        return {"positive": self.protocol.moments.along(self._label, uniform) / replies}
-
-    @property
-    def _label(self) -> Floats:
-        return self.protocol.workload.linear_queries()["positive"]
+        return {"positive": self.protocol.moments.along(self.protocol.workload.labels, uniform) / replies}
 
     def form_variance(self, replies: tuple[int, ...], histogram: Floats | None = None) -> float:
         if histogram is None:
@@ -94,7 +96,7 @@ class FrequencyPlanning(NonInteractivePlanning[Frequency]):
             return super().predicted_rmse(histogram)
         protocol, users = self.protocol, self.protocol.users
         slopes = self.slopes(*self._known(histogram), users)
-        gradient = slopes["form"] * 2 * protocol.apply(histogram) + slopes["positive"] * self._label
+        gradient = slopes["form"] * 2 * protocol.apply(histogram) + slopes["positive"] * protocol.workload.labels
         linear = protocol.moments.along(gradient, histogram) / users
         return math.sqrt(linear + slopes["form"] ** 2 * self.quadratic(histogram) / users**2)
 
@@ -145,7 +147,7 @@ class FrequencyPlanning(NonInteractivePlanning[Frequency]):
         return max(self.quadratic(np.full(self.protocol.inputs, 1 / self.protocol.inputs)), self.quadratic(vertex))
 
 
-class QuantisePlanning(NonInteractivePlanning[Quantise]):
+class QuantisePlanning(BaselinePlanning[Quantise]):
     """The error of the bins' histogram, and the bias of rounding to them."""
 
     pairs_alone = True
@@ -158,22 +160,13 @@ class QuantisePlanning(NonInteractivePlanning[Quantise]):
         drafts = [kind(**fields, bins=bins) for bins in sorted(sizes)]
         return min(drafts, key=lambda draft: cls(draft).form_variance((users,)))
 
-    def estimate(self, form: float, heard: tuple[Heard, ...], variance: float | None = None) -> Estimate:
-        """Within the statistic's range."""
-        found = super().estimate(form, heard, variance)
-        return possible(found, self.protocol.workload) if self.protocol.cautious else found
-
-    @cached_property
-    def coarse(self) -> FrequencyPlanning:
-        return FrequencyPlanning(self.protocol.coarse)
-
     def form_variance(self, replies: tuple[int, ...], histogram: Floats | None = None) -> float:
         binned = None if histogram is None else coarsened(histogram, self.protocol.bin_of, self.protocol.bins)
-        return self.rounding(histogram) ** 2 + self.coarse.form_variance(replies, binned)
+        return self.rounding(histogram) ** 2 + float(self.protocol.coarse.planning.form_variance(replies, binned))
 
     def estimated_variance(self, heard: tuple[Heard, ...]) -> float:
         """Nobody sees the bias, which lies within a known bound of 0, so it is taken for uniform."""
-        return self.rounding(None) ** 2 / 3 + self.coarse.estimated_variance(heard)
+        return self.rounding(None) ** 2 / 3 + float(self.protocol.coarse.planning.estimated_variance(heard))
 
     def rounding(self, histogram: Floats | None) -> float:
         """The bias: of this histogram, or the largest there can be."""
@@ -188,31 +181,19 @@ class QuantisePlanning(NonInteractivePlanning[Quantise]):
         return np.asarray(coarse[np.ix_(bins, bins)] - self.protocol.workload.matrix())
 
 
-class HierarchicalPlanning(NonInteractivePlanning[Hierarchical]):
+class HierarchicalPlanning(BaselinePlanning[Hierarchical]):
     """The error of each level's histogram, and which users drew the level."""
 
-    @classmethod
-    def design(cls, kind: type[Hierarchical], workload: Workload, *, epsilon: float, users: int) -> Hierarchical:
-        return kind(workload=workload, epsilon=epsilon, users=users, cautious=True)
-
-    @cached_property
-    def levels(self) -> tuple[FrequencyPlanning, ...]:
-        return tuple(FrequencyPlanning(level) for level in self.protocol.levels)
-
-    def estimate(self, form: float, heard: tuple[Heard, ...], variance: float | None = None) -> Estimate:
-        """Within the range, with the error of the whole ratio at the histogram that the finest level shows."""
-        found = super().estimate(form, heard, variance)
-        if not self.protocol.cautious:
+    def curved(self, found: Estimate, only: Heard) -> Estimate:
+        """With the error of the whole ratio, at the histogram that the finest level shows."""
+        *_, (finest, part) = self.protocol.at_levels(only)
+        if not part.tally.replies:
             return found
-        *_, (finest, part) = self.protocol.at_levels(heard[0])
-        if variance is None and part.tally.replies:
-            shares = finest.histogram(part)[self.protocol.nodes[:, -1]]
-            replies = tuple(each.replies for each in heard)
-            slopes = self.slopes(found.details["form"], found.details, self.users_of(replies))
-            squared = self._variance(slopes, nearest_probabilities(shares[:, None])[:, 0], replies[0])
-            rmse = math.sqrt(squared + slopes["form"] ** 2 * self.dropout_variance(replies))
-            found = Estimate.normal(found.value, rmse, found.details)
-        return possible(found, self.protocol.workload)
+        shares, replies = finest.histogram(part)[self.protocol.nodes[:, -1]], (only.replies,)
+        slopes = self.slopes(found.details["form"], found.details, self.users_of(replies))
+        squared = self._variance(slopes, nearest_probabilities(shares[:, None])[:, 0], only.replies)
+        rmse = math.sqrt(squared + slopes["form"] ** 2 * self.dropout_variance(replies))
+        return Estimate.normal(found.value, rmse, found.details)
 
     def side_means(self, first: Heard) -> dict[str, float]:
         """n+/n as the levels' estimates weighted by what each is worth."""
@@ -241,7 +222,8 @@ class HierarchicalPlanning(NonInteractivePlanning[Hierarchical]):
         """Every level's own error with n/depth users, and which users it got."""
         depth = self.protocol.depth
         if histogram is None:
-            noise = sum(level.form_variance((max(1, round(replies[0] / depth)),)) for level in self.levels)
+            each = (max(1, round(replies[0] / depth)),)
+            noise = sum(float(level.planning.form_variance(each)) for level in self.protocol.levels)
             return noise + depth**2 / replies[0]
         return self._variance({"form": 1.0, "positive": 0.0}, histogram, replies[0])
 
@@ -256,21 +238,19 @@ class HierarchicalPlanning(NonInteractivePlanning[Hierarchical]):
         """Each level's error as its replies show it, and at most what the choice of its users adds."""
         (only,) = heard
         depth = self.protocol.depth
-        pairs = zip(self.levels, self.protocol.at_levels(only), strict=True)
-        drawn = [(planning, level, part) for planning, (level, part) in pairs if part.tally.replies]
-        noise = sum(planning.estimated_variance((part,)) for planning, _, part in drawn)
-        spread = [float(np.ptp(level.apply(level.histogram(part)))) for _, level, part in drawn]
+        drawn = [(level, part) for level, part in self.protocol.at_levels(only) if part.tally.replies]
+        noise = sum(float(level.planning.estimated_variance((part,))) for level, part in drawn)
+        spread = [float(np.ptp(level.apply(level.histogram(part)))) for level, part in drawn]
         return noise + depth * min(depth, float(np.square(spread).sum())) / only.tally.replies
 
     def _variance(self, slopes: Mapping[str, float], histogram: Floats, users: int) -> float:
         """Noise and sampling of every level; all users together are no sample, which takes a part back."""
         each, total, whole = users / self.protocol.depth, 0.0, np.zeros(self.protocol.inputs)
-        for planning, category, weight in zip(self.levels, self.protocol.nodes.T, self._weights, strict=True):
-            level = planning.protocol
+        for level, category, weight in zip(self.protocol.levels, self.protocol.nodes.T, self._weights, strict=True):
             coarse = coarsened(histogram, category, level.inputs)
             gradient = slopes["form"] * 2 * level.apply(coarse) + slopes["positive"] * weight * labels(level.inputs)
             total += (level.moments.along(gradient, coarse) + variance(gradient, coarse)) / each
-            total += slopes["form"] ** 2 * planning.quadratic(coarse) / each**2
+            total += slopes["form"] ** 2 * level.planning.quadratic(coarse) / each**2
             whole += gradient[category]
         return total - variance(whole, histogram) / users
 

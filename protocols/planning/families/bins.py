@@ -13,15 +13,15 @@ from typing import Any
 import numpy as np
 
 from parley.emulator.errors import BadInput
-from parley.emulator.protocol import QUANTILE_95, Estimate, Inputs
+from parley.emulator.protocol import QUANTILE_95, Estimate
 from parley.emulator.randomizer import Floats, Integers
 from parley.protocols import registry
 from parley.protocols.bins.binned import INNER, LEAST_SHARE, MEASURED_BY, Binned, check_ranks, workload_of
 from parley.protocols.bins.borders import Bins, quantile_borders
-from parley.protocols.bins.hidden import Column, Hidden, hidden, hidden_area, typical_hidden
+from parley.protocols.bins.hidden import Column, Hidden, hidden_of, typical_hidden
 from parley.protocols.bins.margins import MarginRead
 from parley.protocols.planning.plan import VERBATIM, Option, pick, rank_protocols
-from parley.protocols.planning.planning import public_guesses
+from parley.protocols.planning.planning import Planning, public_guesses
 from parley.protocols.tuned.codebook_round import forget_tables
 from parley.protocols.workloads.workload import Workload
 
@@ -49,9 +49,9 @@ def remaining(users: int, share: float) -> int:
     return max(2, round(users * (1 - share)))
 
 
-def bins_of(fine: tuple[int, ...], many: int, statistic: str) -> tuple[int, ...]:
-    """So many bins for every column that has more fine levels; the label of an AUC keeps its two."""
-    return tuple(min(many, each) for each in fine) if statistic != "auc" else (min(many, fine[0]), 2)
+def bins_of(fine: tuple[int, ...], many: int) -> tuple[int, ...]:
+    """So many bins for every column that has more fine levels; a label keeps its two."""
+    return tuple(min(many, each) for each in fine)
 
 
 def best_levels(
@@ -66,7 +66,7 @@ def best_levels(
     def error(place: int) -> float:
         many = tried[place]
         if many not in errors:
-            levels = bins_of(fine, many, statistic)
+            levels = bins_of(fine, many)
             try:
                 noise = predicted_noise(statistic, levels, epsilon, users, name)
             except BadInput:
@@ -78,7 +78,7 @@ def best_levels(
     step = 1 if place + 1 < len(tried) and error(place + 1) < error(place) else -1
     while 0 <= place + step < len(tried) and error(place + step) < error(place):
         place += step
-    return bins_of(fine, tried[place], statistic)
+    return bins_of(fine, tried[place])
 
 
 def predicted_noise(statistic: str, levels: tuple[int, ...], epsilon: float, users: int, name: str = "auto") -> float:
@@ -153,11 +153,13 @@ def plan_bins(
     return BinPlan(levels=chosen, share=share, hidden=hides, options=tuple(options))
 
 
-class BinnedPlanning:
-    """The error of what bins show, and the interval for what they are bins of."""
+class BinnedPlanning(Planning[Any]):
+    """The error of what bins show, and the interval for what they are bins of.
 
-    def __init__(self, protocol: Binned) -> None:
-        self.protocol = protocol
+    Where it comes from nobody worked out: the inner protocol's sources do not know of ties and samples.
+    """
+
+    protocol: Binned
 
     @classmethod
     def design(
@@ -256,16 +258,7 @@ class BinnedPlanning:
             for place, several in enumerate(read.redrawn)
         ]
         draws = list(zip(*redrawn, strict=True))
-        if self.protocol.statistic != "auc":
-            return hidden(columns[0], columns[1], found.value, ties=self.ties, draws=draws)
-        return hidden_area(columns[0], columns[1], found.value, draws)
-
-    def error_sources(self, heard: Any, rmse: float) -> None:
-        """Nobody worked that out: the inner protocol's do not know of ties and samples."""
-        return
-
-    def realised_errors(self, heard: Any, inputs: Inputs) -> None:
-        return
+        return hidden_of(self.protocol.workload, columns[0], columns[1], found.value, draws)
 
 
 # The standard error of tau-b's numerator that unknown ties amount to is this over sqrt(users) tanh(eps/2).

@@ -1,6 +1,7 @@
 """The error of protocols for linear queries: of every answer, and of the hardest one, which a Result carries."""
 
 import math
+from abc import ABC, abstractmethod
 from dataclasses import replace
 from functools import cached_property
 from typing import Any
@@ -18,17 +19,23 @@ from parley.protocols.paper.one_round import OneRound
 from parley.protocols.planning.families.paper import with_factors
 from parley.protocols.planning.families.tuned import OneRoundTunedPlanning
 from parley.protocols.planning.noise import VectorNoise, noise_of
-from parley.protocols.workloads.auc import AreaUnderCurve
-from parley.protocols.workloads.kendall import Kendall
 from parley.protocols.workloads.linear import LinearQueries
 from parley.protocols.workloads.workload import Workload
 
 
-class AnswersPlanning:
+class AnswersPlanning(ABC):
     """All users reply once, and a Result carries the hardest answer."""
 
     def __init__(self, protocol: Any) -> None:
         self.protocol, self.planned_replies = protocol, (protocol.users,)
+
+    @abstractmethod
+    def hardest_error(self, replies: int, histogram: Floats | None = None) -> float:
+        """The MSE of the hardest answer, for this histogram or for the worst one."""
+
+    def predicted_rmse(self, histogram: Floats | None = None) -> float:
+        """The RMSE of the one number a Result carries; without a histogram, for the worst one."""
+        return math.sqrt(self.hardest_error(self.protocol.users, histogram))
 
 
 class MatrixMechanismPlanning(AnswersPlanning):
@@ -110,12 +117,11 @@ class MatrixMechanismPlanning(AnswersPlanning):
             radial = squares.max(axis=1) if self.noise.radial > 0 else squares.min(axis=1)
         return np.asarray(isotropic + self.noise.radial * radial) / replies
 
-    def mean_squared_error(self, replies: int, histogram: Floats | None = None) -> float:
-        return float(self.answer_errors(replies, histogram).max())
+    def mean_squared_error(self, replies: int) -> float:
+        return float(self.answer_errors(replies).max())
 
-    def predicted_rmse(self, histogram: Floats | None = None) -> float:
-        """The RMSE of the one number a Result carries; without a histogram, for the worst one."""
-        return math.sqrt(float(self.answer_errors(self.protocol.users, histogram)[self.hardest]))
+    def hardest_error(self, replies: int, histogram: Floats | None = None) -> float:
+        return float(self.answer_errors(replies, histogram)[self.hardest])
 
     def estimate(self, answers: Floats, heard: Heard) -> Estimate:
         """The hardest answer with its interval, and all answers."""
@@ -149,8 +155,7 @@ class ReductionPlanning(AnswersPlanning):
         """A_{eps/2, n} and A_{eps/2, 2n} of the named oracle."""
         if oracle not in ORACLES:
             raise BadInput(f"the oracle {oracle!r:.80} is none of {', '.join(ORACLES)}")
-        # The AUC's W is that of Kendall with two levels, which needs no n+.
-        plain = Kendall(levels=(workload.levels, 2)) if isinstance(workload, AreaUnderCurve) else workload
+        plain = workload.numerator
         made: list[Any] = [ORACLES[oracle].design(plain, epsilon=epsilon / 2, users=n) for n in (users, 2 * users)]
         return kind(users=users, first=made[0], second=made[1])
 
@@ -171,13 +176,12 @@ class ReductionPlanning(AnswersPlanning):
         alone = 4 * oracle_error(second, 2 * replies, joint) + oracle_error(first, replies, histogram) / 4
         return float(alone + cross)
 
-    def predicted_rmse(self, histogram: Floats | None = None) -> float:
-        """The RMSE of the one number a Result carries; without a histogram, for the worst one."""
-        return math.sqrt(self.answer_variance(self.hardest, self.protocol.users, histogram))
+    def hardest_error(self, replies: int, histogram: Floats | None = None) -> float:
+        return self.answer_variance(self.hardest, replies, histogram)
 
     def estimate(self, answers: Floats, heard: Heard) -> Estimate:
         """The hardest answer with its interval, and all answers."""
-        error = self.answer_variance(self.hardest, max(2, heard.tally.replies))
+        error = self.hardest_error(max(2, heard.tally.replies))
         details = {"answers": tuple(answers.tolist()), "query": self.hardest, "mmse": math.sqrt(error) ** 2}
         return Estimate.normal(float(answers[self.hardest]), math.sqrt(error), details)
 

@@ -29,7 +29,7 @@ from parley.protocols.paper.two_factors import TwoFactors
 from parley.protocols.paper.two_round import TwoRound
 from parley.protocols.paper.two_round_black_box import TwoRoundBlackBox
 from parley.protocols.planning.families.non_interactive import NonInteractivePlanning
-from parley.protocols.planning.noise import FormNoise, VectorNoise, noise_of
+from parley.protocols.planning.noise import VectorNoise, noise_of
 from parley.protocols.planning.planning import Planning, Sources, differences, public_guesses
 from parley.protocols.projection.l1_projection import project_l1, projection_error
 from parley.protocols.projection.simplex_projection import densified, shrunk_to_norm, simplex_weights
@@ -82,7 +82,11 @@ def excess_variance(bound: float, deviation: float) -> float:
 
 
 class OneRoundPlanning(NonInteractivePlanning[OneRound]):
-    """Lemma basic-one-round-lem: alpha^2 + linear/n + quadratic/n^2."""
+    """Lemma basic-one-round-lem: alpha^2 + linear/n + quadratic/n^2.
+
+    With y^L, y^R the mean vectors of n users and Z^L, Z^R their noise, <y^L, y^R> - <Lh, Rh> is
+    <Z^L, Rh> + <Lh, Z^R>, whose variance is linear/n, and <Z^L, Z^R>, whose variance is quadratic/n^2.
+    """
 
     @classmethod
     def design(cls, kind: type[OneRound], workload: Workload, *, epsilon: float, users: int) -> OneRound:
@@ -108,28 +112,45 @@ class OneRoundPlanning(NonInteractivePlanning[OneRound]):
     def worthwhile_errors(self) -> list[float]:
         """Theorem alg-main's alpha = gamma_2/(eps sqrt n) and smaller ones, below what shorter vectors can save."""
         users = self.protocol.users
-        saved = math.sqrt(self.noise.quadratic) / users
+        saved = math.sqrt(self._quadratic) / users
         if saved**2 < WORTHWHILE * self.form_variance((users,)):
             return []
         theorem = self.protocol.approximation.factors.upper / (self.protocol.epsilon * math.sqrt(users))
-        return sorted(alpha for alpha in {theorem, saved / 2, saved / 4} if alpha < min(saved, self.noise.norm))
+        return sorted(alpha for alpha in {theorem, saved / 2, saved / 4} if alpha < min(saved, self.protocol.norm))
 
     @cached_property
-    def noise(self) -> FormNoise:
-        protocol = self.protocol
-        return FormNoise(factors=protocol.approximation.factors, noise=noise_of(protocol.vrand), norm=protocol.norm)
+    def noise(self) -> VectorNoise:
+        return noise_of(self.protocol.vrand)
 
     def form_variance(self, replies: tuple[int, ...], histogram: Floats | None = None) -> float:
-        bias = self.protocol.approximation.bias(histogram)
-        return bias**2 + self.noise.linear(histogram) / replies[0] + self.noise.quadratic / replies[0] ** 2
+        approximation, noise = self.protocol.approximation, self.noise
+        if histogram is None:
+            linear = self._linear(2 * noise.radius**2)
+        else:
+            L, R = approximation.factors.left, approximation.factors.right
+            left, right = L.apply(histogram), R.apply(histogram)
+            linear = noise.along(right, L.transpose_apply(right), histogram)
+            linear += noise.along(left, R.transpose_apply(left), histogram)
+        return approximation.bias(histogram) ** 2 + linear / replies[0] + self._quadratic / replies[0] ** 2
 
     def estimated_variance(self, heard: tuple[Heard, ...]) -> float:
         """The same, with |Lh|^2 and |Rh|^2 estimated from the mean vectors themselves."""
         (only,) = heard
         replies = only.tally.replies
-        energy = sum(self.noise.energy(only.mean(name), replies) for name in ("y_L", "y_R"))
+        energy = sum(self.noise.squared_length(only.mean(name), replies) for name in ("y_L", "y_R"))
         bias = self.protocol.approximation.seen_bias
-        return bias**2 + self.noise.linear_seen(energy) / replies + self.noise.quadratic / replies**2
+        return bias**2 + self._linear(energy) / replies + self._quadratic / replies**2
+
+    def _linear(self, energy: float) -> float:
+        """At most, when only |Lh|^2 + |Rh|^2 is known."""
+        return self.noise.isotropic * energy + 2 * max(self.noise.radial, 0.0) * self.protocol.norm**2
+
+    @property
+    def _quadratic(self) -> float:
+        """tr(Cov Cov) for columns of the largest norm; |W| bounds what the radial part adds."""
+        noise = self.noise
+        mixed = 2 * noise.isotropic * noise.radial * noise.radius**2
+        return noise.isotropic**2 * noise.dimension + mixed + (noise.radial * self.protocol.norm) ** 2
 
 
 class InteractivePlanning(Planning[Interactive]):

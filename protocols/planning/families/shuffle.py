@@ -16,7 +16,6 @@ from parley.protocols.factorization.truncation import truncated
 from parley.protocols.planning.families.first_channels import codebook_for
 from parley.protocols.planning.families.non_interactive import NonInteractivePlanning
 from parley.protocols.planning.families.tuned import OneRoundTunedPlanning
-from parley.protocols.planning.planning import rising_scores
 from parley.protocols.randomizers.shuffled.shares import shares_needed
 from parley.protocols.randomizers.shuffled.skellam import least_variance
 from parley.protocols.shuffle import split_and_mix
@@ -24,7 +23,6 @@ from parley.protocols.shuffle.amplification import check_delta, check_mixing, la
 from parley.protocols.shuffle.shuffled import Shuffled
 from parley.protocols.shuffle.split_and_mix import AXES, FRACTIONS, SHARES_PART, SplitAndMix
 from parley.protocols.tuned.one_round_tuned import OneRoundTuned
-from parley.protocols.workloads.auc import AreaUnderCurve
 from parley.protocols.workloads.workload import Workload
 
 DEFAULT_DELTA = 1e-6
@@ -108,9 +106,8 @@ class SplitAndMixPlanning(NonInteractivePlanning[SplitAndMix]):
             """The best weight on a middling grid, then the coarsest grid that is fine enough."""
             weight = 0.0
             if query is not None:
-                radius, guess = signed(approximation.factors).radius, np.full(workload.size, 1 / workload.size)
-                if isinstance(workload, AreaUnderCurve):
-                    guess = rising_scores(workload.levels)
+                radius, even = signed(approximation.factors).radius, np.full(workload.size, 1 / workload.size)
+                guess = next(iter(workload.guesses().values()), even)
                 weights = [round(radius * share * 2.0**MIDDLE) / 2.0**MIDDLE for share in WEIGHTS]
                 weight = min(weights, key=lambda each: made(approximation, each, MIDDLE).predicted_rmse(guess))
             drafts = (made(approximation, weight, fraction) for fraction in FRACTIONS)

@@ -195,7 +195,7 @@ class CodebookPlanning(Planning[Tuned], Generic[Tuned]):
     def widest(self) -> float:
         """Half the range of the widest gradient there is: 2Wh lies within twice the statistic's bounds."""
         low, high = self.protocol.workload.bounds
-        if self.protocol.objective.is_ratio:
+        if self.protocol.workload.labelled:
             # W - rD lies in [-2, 2], and labels are as unbalanced as predictions allow.
             return 3.0 / (4 * BALANCED * (1 - BALANCED))
         return high - low
@@ -207,7 +207,7 @@ class CodebookPlanning(Planning[Tuned], Generic[Tuned]):
         workload = self.protocol.workload
         rmse, (low, high) = math.sqrt(variance), workload.bounds
         interval = (value - QUANTILE_95 * rmse, value + QUANTILE_95 * rmse)
-        if self.protocol.objective.is_ratio:
+        if workload.labelled:
             share = float(self.protocol.objective.positive @ point.histogram)
             noise = self.label_variance(point, first)
             measured = Fraction.of(value, rmse, point, self.label_share(first), noise)

@@ -9,6 +9,7 @@ from scipy.stats import binom, chi2, norm
 
 from parley.emulator.coins import key_from_seed
 from parley.emulator.protocol import Sends, sends
+from parley.emulator.round import group_sizes
 from parley.emulator.simulate import simulate
 from parley.protocols import registry
 from parley.protocols.pairwise import Pairwise
@@ -67,7 +68,7 @@ def test_estimates_have_the_law_of_the_roles(name: str, workload: Workload) -> N
 def test_speakers_are_a_partition_of_the_users() -> None:
     protocol = registry.design("two-round-tuned", Kendall(levels=(2, 2)), epsilon=1.0, users=1000)
     counts = np.array([400, 300, 200, 100])
-    sizes = fast_simulation.group_sizes(protocol, 1000)
+    sizes = group_sizes(protocol, 0, 1000)
     groups = fast_simulation.speakers(protocol, counts, sizes, np.random.default_rng(1))
     assert np.array_equal(sum(groups), counts)
     real = [step.participates(np.arange(1000)) for step in protocol.rounds]

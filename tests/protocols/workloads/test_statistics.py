@@ -95,7 +95,7 @@ def test_the_gradient_is_the_derivative_of_the_value(workload: Workload) -> None
 def test_the_kind_describes_the_shifted_matrix(workload: Workload) -> None:
     shifted, shape = workload.matrix() - workload.shift, workload.shape
     assert np.prod(shape) == workload.size
-    if workload.kind in ("kendall", "auc"):
+    if workload.kind == "kendall":
         first, second = (np.array([[np.sign(j - i) for j in range(m)] for i in range(m)]) for m in shape)
         described = np.kron(first, second)
     elif workload.kind == "threshold":
