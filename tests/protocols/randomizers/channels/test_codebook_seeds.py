@@ -42,7 +42,7 @@ class TestCodebookSeeds(RandomizerContract):
         return np.asarray(randomizer.log_likelihood(reply, inputs) - np.log(randomizer.places))
 
     def expected(self, randomizer: Any, inputs: NDArray[Any]) -> Floats:
-        law = randomizer.likelihood.reshape(randomizer.seeds, randomizer.candidates, 4) / randomizer.places
+        law = randomizer.likelihood(np.float64).reshape(randomizer.seeds, randomizer.candidates, 4) / randomizer.places
         return np.stack([np.broadcast_to(law[..., int(x)], (randomizer.folds, *law.shape[:2])) for x in inputs])
 
     def outcomes(self, randomizer: Any) -> Iterable[Columns]:
