@@ -449,7 +449,6 @@ FEATURES = {
         "protocols/tuned/two_round_tuned.py::_one_place",
     ),
     "runs whose sums could overflow, refused": ("protocols/limits.py::check_sums",),
-    "what bins would help where they make an interval wide": ("launch/results/meaning.py::advice_on_bins",),
     "iterations that say when they stop short": ("protocols/convergence.py",),
     "a seat that is held by the node's own key": (
         "emulator/roles/board.py::BoardRole.seating",
