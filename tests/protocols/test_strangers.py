@@ -80,8 +80,9 @@ def arrays_like(array: np.ndarray[Any, Any]) -> Iterator[Any]:
         changed.flat[0] = value
         yield changed
         yield np.where(np.arange(array.size).reshape(array.shape) % 2, -value, value).astype(array.dtype)
-    yield from (array[:0], array[:1], array[..., None], array.reshape(-1), array.astype(np.float32), array[:, None])
-    yield np.concatenate([array, array])
+    yield from (array[..., None], array.astype(np.float32), np.concatenate([array.reshape(-1), array.reshape(-1)]))
+    if array.ndim > 0:
+        yield from (array[:0], array[:1], array.reshape(-1), array[:, None], np.concatenate([array, array]))
     if array.ndim == 2:
         yield from (array[:, :1], array[:, :0], np.tile(array, (5, 1)), np.tile(array, (400, 1)))
 

@@ -436,5 +436,6 @@ def test_protocols_of_several_rounds_cost_what_their_replies_say(tmp_path: Path,
         wallet.close()
     spent = StoredWallet.look(folder).spent().loss
     assert spent == pytest.approx(np.ptp(log, axis=1), abs=1e-9)
-    # Replies contradict each other: three runs of epsilon 1 cost less than 3.
-    assert 0 < np.median(spent) < 2.5
+    # Where replies contradict each other, three runs of epsilon 1 cost less than 3.
+    assert spent.max() <= 3 + 1e-9
+    assert 0 < spent.mean() < 2.5

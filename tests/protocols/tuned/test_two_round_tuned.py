@@ -167,7 +167,7 @@ def even_run(seed: int) -> tuple[list[Any], dict[str, Any]]:
     generator, analysis = np.random.default_rng([9, seed]), Analysis(EVEN)
     heard: list[Any] = []
     said: Any = analysis.open()
-    sizes = fast_simulation.group_sizes(EVEN, 3100)
+    sizes = fast_simulation.group_sizes(EVEN, 0, 3100)
     speaking = fast_simulation.speakers(EVEN, np.array([259] * 4 + [258] * 8), sizes, generator)
     for step, counts in zip(EVEN.rounds, speaking, strict=True):
         asked = said
