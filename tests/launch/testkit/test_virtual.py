@@ -66,7 +66,7 @@ def test_every_schedule_of_two_users() -> None:
 def test_a_protocol_with_more_groups_than_users_is_not_tested_in_the_small_world(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """For two users the inner protocol would have one round; with two rounds there is nobody for one of three groups."""
+    """For two users the inner protocol would have one round; with two there is nobody for one of three groups."""
     monkeypatch.setattr(targets, "design", partial(targets.design, inner="two-round-tuned"))
     (verdict,) = [
         said for said in virtual.judge_small_world(find_target("binned"), "quick") if isinstance(said, Verdict)
