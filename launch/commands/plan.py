@@ -21,6 +21,7 @@ from parley.launch.results.display.printable import fitted
 from parley.launch.results.display.progress import Working
 from parley.launch.results.plans import HEADINGS, Plan, make_plan
 from parley.launch.settings import list_of, output_options, path_option, print_table
+from parley.protocols.limits import check_sums
 from parley.protocols.planning.influence import Influence
 from parley.protocols.planning.influence import influence as influence_of
 from parley.protocols.planning.limit import SKIPPED
@@ -185,6 +186,7 @@ def write_best(path: Path, planned: Plan, flags: ProblemFlags) -> None:
     if planned.bins is None:
         epsilon, users = planned.epsilon, planned.users
         protocol = design(planned.best.name, workload, epsilon=epsilon, users=users, delta=flags.delta)
+    check_sums(protocol, planned.users)
     question = described(flags, workload, protocol.name)
     write_plan(path, salted(protocol, public_salt(flags.seed)), declared_domain(flags, workload), question)
 

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from click.testing import CliRunner, Result
 
+from parley.emulator.errors import BadInput
 from parley.launch.cli import parley, run
 
 PROBLEM = ["--statistic", "kendall", "--levels", "3x3", "--epsilon", "1", "--users", "5000"]
@@ -28,6 +29,13 @@ def test_the_record_has_the_agreed_shape() -> None:
     assert all(
         list(each) == ["name", "rounds", "predicted_rmse", "bytes_up", "bytes_down"] for each in found["protocols"]
     )
+
+
+def test_no_plan_is_written_for_a_run_whose_sums_could_overflow(tmp_path: Path) -> None:
+    asked = [*PROBLEM[:-1], "134217728", "--protocol", "three-round", "--write", str(tmp_path / "plan.parley")]
+    with pytest.raises(BadInput, match="three-round adds up at most 134217727 replies exactly"):
+        plan(*asked)
+    assert not list(tmp_path.iterdir())
 
 
 def test_people_get_a_table() -> None:
